@@ -1,0 +1,87 @@
+"""Trackers mirror a trial somewhere else; the records on disk stay the truth.
+
+A tracker never raises into a trial and never makes a measurement wait: what goes wrong is a warning in its report.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from xla_sweeps.analysis import TrialSummary
+from xla_sweeps.errors import unknown_name
+from xla_sweeps.measurement import Round
+from xla_sweeps.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeader:
+    """What is known of a run before it is measured.
+
+    Attributes:
+        name: for people: "efficientnetv2s 384 xla cpu".
+        config: the resolved configuration; stored under the single root `cfg`.
+        scalars: flat values for panels (`family, variant, source_name, resolution, xla, accelerator, ...`).
+        results_dir: the tracker's own files go below it.
+    """
+
+    trial_id: str
+    name: str
+    config: Mapping[str, Any]
+    scalars: Mapping[str, Any]
+    tags: Sequence[str]
+    results_dir: Path
+    project: str
+    entity: str | None = None
+    group: str | None = None
+    connect_timeout_s: float = 20.0
+    finish_timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackerReport:
+    """How tracking ended: where to look, and what a person should know.
+
+    Attributes:
+        place: a URL or a folder; "" for no tracking.
+        complete: whether everything arrived where it was meant to.
+        warnings: one line each, loud.
+    """
+
+    place: str
+    complete: bool
+    warnings: tuple[str, ...] = ()
+
+
+class Tracker(Protocol):
+    """One run of one trial. Every call returns quickly, whatever the server does."""
+
+    def open(self, header: RunHeader) -> None:
+        """Start opening the run; returns at once, before any connection stands."""
+
+    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+        """Mirror finished rounds; called between timed rounds only."""
+
+    def preempt(self) -> None:
+        """Say that the run is being stopped from outside and will be resumed."""
+
+    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+        """Write the summary and close the run, within `finish_timeout_s`."""
+
+
+TRACKERS = {
+    "none": "xla_sweeps.trackers.none:NoTracker",
+    "wandb_offline": "xla_sweeps.trackers.wandb:offline_tracker",
+    "wandb": "xla_sweeps.trackers.wandb:online_tracker",
+}
+
+
+def tracker_named(name: str) -> Tracker:
+    """The tracker of that name; its module is imported only now."""
+    if name not in TRACKERS:
+        raise unknown_name("tracker", name, TRACKERS)
+    tracker: Tracker = pkgutil.resolve_name(TRACKERS[name])()
+    return tracker

@@ -1,0 +1,191 @@
+"""The words of a trial: a model, the execution modes it is measured in, and how much effort is spent.
+
+Frozen values, checked once at the door (`config.to_trial`). No I/O, nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ExecutionMode(StrEnum):
+    """How one and the same model is executed."""
+
+    EAGER = "eager"
+    DEFAULT = "default"
+    """`tf.function(jit_compile=None)`: what a user gets who says nothing."""
+    GRAPH = "graph"
+    """`tf.function(jit_compile=False)`: the baseline of the headline speedup."""
+    XLA = "xla"
+    """`tf.function(jit_compile=True)`."""
+    AUTOCLUSTER = "autocluster"
+    """`tf.function` with the graph optimizer's XLA auto-clustering switched on."""
+
+
+class Precision(StrEnum):
+    """Keras dtype policy of the model."""
+
+    FLOAT32 = "float32"
+    MIXED_FLOAT16 = "mixed_float16"
+    MIXED_BFLOAT16 = "mixed_bfloat16"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Which model is built, from which source, at which resolution.
+
+    Attributes:
+        library: the package whose constructor is called: `keras` or `tf_keras`.
+        constructor: name of the constructor in `<library>.applications`.
+        arguments: keyword arguments of the constructor.
+        resolution_px: side of the square input, pixels.
+        weights: `random`, `imagenet`, or the path of a weights file.
+        published_params: parameters as published, or None.
+        published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
+    """
+
+    name: str
+    family: str
+    variant: str
+    task: str
+    source: str
+    library: str
+    constructor: str
+    resolution_px: int
+    native_resolution_px: int
+    weights: str = "random"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    published_params: float | None = None
+    published_gmacs: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long and how precisely is measured; the levels are the files of `conf/effort/`.
+
+    Attributes:
+        replicates: fresh processes that each measure every mode.
+        rounds_min: rounds before the first look at the interval.
+        rounds_look: rounds between looks.
+        rounds_max: rounds after which measuring ends, converged or not.
+        target_half_width: half-width of the 95 % interval of the headline log-ratio that ends measuring.
+        block_s: length of one timed block, seconds.
+        mode_cap_s: the most time that one mode may be timed in one replicate, seconds.
+        warmup_calls: synced calls before a mode can count as warm.
+        warmup_s: seconds before a mode can count as warm.
+        warmup_cap_s: seconds after which warm-up ends, stationary or not.
+        latency_calls: synced calls of the latency pass.
+        latency_cap_s: the most time of one mode's latency pass, seconds.
+    """
+
+    name: str
+    replicates: int
+    rounds_min: int
+    rounds_look: int
+    rounds_max: int
+    target_half_width: float
+    block_s: float
+    mode_cap_s: float
+    warmup_calls: int
+    warmup_s: float
+    warmup_cap_s: float
+    latency_calls: int
+    latency_cap_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Deadline of each stage of a replicate, seconds; past it the child process is killed."""
+
+    build_s: float
+    trace_s: float
+    compile_s: float
+    warmup_s: float
+    measure_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One model at one resolution and batch size on one device, in all its modes.
+
+    Attributes:
+        modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A pair).
+        device: `cpu` or `gpu:N`.
+        memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
+    """
+
+    model: ModelSpec
+    modes: tuple[str, ...]
+    batch_size: int
+    precision: Precision
+    tf32: bool
+    seed: int
+    device: str
+    scenario: str
+    effort: Effort
+    timeouts: Timeouts
+    memory_limit_bytes: int
+
+    @property
+    def baseline(self) -> str:
+        """The mode that headline candidates are compared with: `graph` where it is measured, else the first."""
+        return baseline_of(self.modes)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The modes whose comparison with the baseline decides when measuring may stop."""
+        return headline_candidates(self.modes)
+
+
+def baseline_of(modes: Sequence[str]) -> str:
+    """The headline baseline among the labels: `graph` if there (and not alone with eager), else the first."""
+    if ExecutionMode.GRAPH in modes and set(modes) != {ExecutionMode.EAGER, ExecutionMode.GRAPH}:
+        return str(ExecutionMode.GRAPH)
+    return str(modes[0])
+
+
+def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
+    """The labels that the headline baseline is compared with; `eager` only where nothing else is left."""
+    baseline = baseline_of(modes)
+    others = tuple(mode for mode in modes if mode != baseline)
+    return tuple(mode for mode in others if mode_of(mode) != ExecutionMode.EAGER) or others
+
+
+def label_modes(modes: Sequence[ExecutionMode]) -> tuple[str, ...]:
+    """Distinct labels for modes that may repeat: `graph, graph` becomes `graph, graph_2`."""
+    labels: list[str] = []
+    for position, mode in enumerate(modes):
+        earlier = list(modes[:position]).count(mode)
+        labels.append(f"{mode}_{earlier + 1}" if earlier else str(mode))
+    return tuple(labels)
+
+
+def mode_of(label: str) -> ExecutionMode:
+    """The execution mode behind a label: `graph_2` is `graph`."""
+    return ExecutionMode(label.split("_")[0])
+
+
+def is_aa_pair(first: str, second: str) -> bool:
+    """Whether two labels are copies of the same mode, so that their true speedup is exactly 1."""
+    return first != second and mode_of(first) == mode_of(second)
+
+
+def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
+    """Sixteen hex digits that are equal for exactly those trials whose replicates may be pooled.
+
+    Args:
+        trial: what is measured; deadlines and the memory limit do not affect the numbers and are left out.
+        identity: device model and software versions (`environment.identity`).
+    """
+    document = asdict(trial)
+    for key in ("timeouts", "memory_limit_bytes"):
+        document.pop(key)
+    for key in ("published_params", "published_gmacs", "native_resolution_px"):
+        document["model"].pop(key)
+    canonical = json.dumps({"trial": document, "identity": dict(identity)}, sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
