@@ -57,6 +57,8 @@ class Flag(StrEnum):
     CONTAINS_XLA = "contains_xla"
     """The model itself brings XLA into modes that are not XLA."""
     NO_REFERENCE = "no_float64_reference"
+    RECOMPILES = "recompiles_per_input"
+    """New input values make the mode compile again: its shapes depend on values."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; the rounds it had finished are kept."""
 

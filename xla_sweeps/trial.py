@@ -142,10 +142,31 @@ class Trial:
         return headline_candidates(self.modes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicateJob:
+    """What one measuring process is asked to do.
+
+    Attributes:
+        modes: labels still to be measured; fewer than the trial's after a mode killed an earlier process.
+        order_seed: of the order of modes in the rounds and of the inputs.
+    """
+
+    trial: Trial
+    replicate: int
+    modes: tuple[str, ...]
+    order_seed: int
+
+
 def baseline_of(modes: Sequence[str]) -> str:
-    """The headline baseline among the labels: `graph` if there (and not alone with eager), else the first."""
-    if ExecutionMode.GRAPH in modes and set(modes) != {ExecutionMode.EAGER, ExecutionMode.GRAPH}:
-        return str(ExecutionMode.GRAPH)
+    """The headline baseline among the labels: the first there is of graph, default, eager; else the first label.
+
+    Where only eager stands beside graph, graph is what is asked about, and eager the baseline.
+    """
+    if set(modes) == {ExecutionMode.EAGER, ExecutionMode.GRAPH}:
+        return str(ExecutionMode.EAGER)
+    for mode in (ExecutionMode.GRAPH, ExecutionMode.DEFAULT, ExecutionMode.EAGER):
+        if mode in modes:
+            return str(mode)
     return str(modes[0])
 
 

@@ -1,0 +1,264 @@
+"""The command line: a first word without `=` is a command; without one, the arguments are Hydra's and run a trial."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps import __version__
+from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+
+_HYDRA_VALUE_FLAGS = {"--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p",
+                      "--info", "-i", "--experimental-rerun"}  # fmt: skip
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; returns the exit code. Users' mistakes are one line on standard error."""
+    from xla_sweeps import terminal
+
+    try:
+        first = arguments[0] if arguments else ""
+        if first in ("-h", "--help") or (arguments and not _is_command(first) and {"-h", "--help"} & set(arguments)):
+            return _help()
+        if first == "--version":
+            print(f"xla-sweeps {__version__}")
+            return 0
+        if _is_command(first):
+            if first not in COMMANDS:
+                raise unknown_name("command", first, COMMANDS)
+            return COMMANDS[first](arguments[1:])
+        return _trial(list(arguments))
+    except XlaSweepsError as error:
+        return terminal.complain(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def expand_json(arguments: Sequence[str]) -> list[str]:
+    """Replace an argument that is a JSON object (W&B's `${args_json}`) by the overrides it holds.
+
+    None becomes `null`, texts are quoted, and the agent's own `_wandb` key is dropped.
+    """
+    expanded: list[str] = []
+    for argument in arguments:
+        if not argument.startswith("{"):
+            expanded.append(argument)
+            continue
+        try:
+            document = json.loads(argument)
+        except ValueError as error:
+            raise ConfigError(f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}") from error
+        for key, value in document.items():
+            if key != "_wandb":
+                expanded.append(f"{key}={_hydra_value(value)}")
+    return expanded
+
+
+def _hydra_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(_hydra_value(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_hydra_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str) and not value.replace("_", "").replace("-", "").replace(".", "").isalnum():
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    return str(value)
+
+
+def _is_command(word: str) -> bool:
+    return bool(word) and "=" not in word and not word.startswith(("-", "+", "~", "{"))
+
+
+def _trial(arguments: list[str]) -> int:
+    """Check the whole request first, so that a mistake writes nothing; then hand it to Hydra."""
+    arguments = expand_json(arguments)
+    overrides, config_dir = _split(arguments)
+    flags = set(arguments) - set(overrides)
+    multirun = bool({"-m", "--multirun"} & flags)
+    if not {"--cfg", "-c", "--info", "-i", "--hydra-help", "--experimental-rerun", "--shell-completion", "-sc"} & flags:
+        _check(overrides, config_dir, multirun=multirun)
+    elif not {"--hydra-help", "--shell-completion", "-sc"} & flags:
+        from xla_sweeps import config
+
+        config.compose_config(overrides, config_dir=config_dir)
+    return _run_hydra(arguments, multirun=multirun)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
+    """The overrides among Hydra's arguments, and the folder of `--config-dir`."""
+    overrides: list[str] = []
+    config_dir: Path | None = None
+    position = 0
+    while position < len(arguments):
+        word = arguments[position]
+        if word in _HYDRA_VALUE_FLAGS:
+            position += 1
+            if word in ("--config-dir", "-cd") and position < len(arguments):
+                config_dir = Path(arguments[position])
+        elif word.startswith("--config-dir="):
+            config_dir = Path(word.partition("=")[2])
+        elif not word.startswith("-"):
+            overrides.append(word)
+        position += 1
+    return overrides, config_dir
+
+
+def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
+    """Compose and check every trial of the request before any of them runs."""
+    from xla_sweeps import config
+
+    for choice in _expanded(overrides) if multirun else [list(overrides)]:
+        composed = config.compose_config(choice, config_dir=config_dir)
+        settings = config.to_settings(composed, explicit=_keys(choice))
+        if settings.tracker.name == "wandb":
+            from xla_sweeps.trackers.wandb import require_api_key
+
+            require_api_key(os.environ)
+
+
+def _expanded(overrides: Sequence[str]) -> list[list[str]]:
+    """Every combination that Hydra's `-m` will run."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+        batches = BasicSweeper.split_arguments(parsed, None)
+    except HydraException as error:
+        raise ConfigError(str(error).splitlines()[0]) from error
+    return [list(job) for batch in batches for job in batch]
+
+
+def _keys(overrides: Sequence[str]) -> set[str]:
+    return {text.lstrip("+~").partition("=")[0] for text in overrides}
+
+
+def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
+    """Let Hydra compose and call us back, once or for each job of `-m`; the worst exit code wins."""
+    import hydra
+    from omegaconf import DictConfig
+
+    from xla_sweeps import catalog
+
+    codes: list[int] = []
+
+    def task(config: DictConfig) -> None:
+        codes.append(_measure(config))
+        if codes[-1] >= 128 or not multirun:
+            sys.exit(codes[-1])
+
+    task.__module__ = "xla_sweeps.cli"
+    main = hydra.main(version_base="1.3", config_path=str(catalog.conf_dir()), config_name="config")(task)
+    saved, sys.argv = sys.argv, ["xla-sweeps", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(bool(end.code))
+    finally:
+        sys.argv = saved
+    return max(codes, default=0)
+
+
+def _measure(config: Any) -> int:
+    """Run one trial and show how it ended."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from xla_sweeps import analysis, runner, terminal
+    from xla_sweeps.config import to_settings
+    from xla_sweeps.trackers import tracker_named
+
+    settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
+    command = " ".join(["python -m xla_sweeps", *HydraConfig.get().overrides.task])
+    with terminal.Progress(ui=settings.ui) as screen:
+        result = runner.run_trial(settings, screen=screen, tracker=tracker_named(settings.tracker.name))
+    return terminal.show_result(result, command=command, answer=analysis.answer)
+
+
+def _help() -> int:
+    from xla_sweeps import catalog, config, terminal
+
+    print(terminal.help_text(catalog.load_catalog(), efforts=config.group_choices("effort")))
+    return 0
+
+
+def _results(arguments: Sequence[str]) -> int:
+    """Comparison rows of a results folder."""
+    parser = _parser("results", "Comparison rows: one per trial, candidate and baseline.")
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table",
+                        help="how to write them (default: table); parquet needs -o")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
+    parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import rows
+
+    return rows.show(options.dir, form=options.format, output=options.output, every=options.all)
+
+
+def _models(arguments: Sequence[str]) -> int:
+    """The catalog."""
+    parser = _parser("models", "The model catalog.")
+    parser.add_argument("pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to write it (default: table)")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import catalog, terminal
+
+    entries = catalog.find(options.pattern)
+    if not entries:
+        raise catalog.unknown_model(options.pattern)
+    terminal.show_models(entries, form=options.format)
+    return 0
+
+
+def _doctor(arguments: Sequence[str]) -> int:
+    """Devices, versions, flags, and whether the machine is quiet enough to measure on."""
+    parser = _parser("doctor", "Devices, versions, flags, and whether this machine is quiet enough to measure on.")
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import doctor, terminal
+
+    report = doctor.diagnose(options.dir, seconds=options.seconds)
+    return terminal.show_doctor(report)
+
+
+def _push(arguments: Sequence[str]) -> int:
+    """Send records to W&B that it does not have."""
+    parser = _parser("push", "Send the records that Weights & Biases does not have; safe to repeat.")
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--project", help="W&B project (default: as recorded)")
+    parser.add_argument("--entity", help="W&B entity (default: as recorded)")
+    parser.add_argument("--force", action="store_true", help="send them again even where W&B has them")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import rows
+
+    return rows.push(options.dir, project=options.project, entity=options.entity, force=options.force)
+
+
+def _parser(name: str, description: str) -> argparse.ArgumentParser:
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> Any:
+            raise ConfigError(f"{name}: {message}; `xla-sweeps {name} --help` shows the usage")
+
+    return Parser(prog=f"xla-sweeps {name}", description=description)
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "results": _results,
+    "models": _models,
+    "doctor": _doctor,
+    "push": _push,
+}

@@ -1,0 +1,178 @@
+"""A model bound to an execution mode, and the proof that the mode is in force.
+
+Auto-clustering is scoped to its own calls: the optimizer's JIT level is part of the options that each call of a
+`tf.function` carries, so it is switched on before the auto-clustered mode runs and off before any other. The flag that
+allows it on a CPU (`--tf_xla_cpu_global_jit`) does nothing by itself and is set before TensorFlow loads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from xla_sweeps.tf import devices
+from xla_sweeps.trial import ExecutionMode
+
+JIT_COMPILE = {
+    ExecutionMode.DEFAULT: None,
+    ExecutionMode.GRAPH: False,
+    ExecutionMode.XLA: True,
+    ExecutionMode.AUTOCLUSTER: None,
+}
+"""The `jit_compile` argument of each graph mode's `tf.function`."""
+
+
+@dataclass
+class ModeExecutable:
+    """One model in one mode with its inputs on the device; satisfies `timing.Executable`."""
+
+    mode: ExecutionMode
+    run: Callable[[Any], Any]
+    inputs: Sequence[Any]
+    function: Any = None
+    """The `tf.function`, or None for eager execution."""
+    concrete: Any = None
+    trace_s: float | None = None
+    clusters: int = 0
+    steady_call_s: float = 0.0
+    sync_by_reading: bool = False
+    """Wait by reading a result: for a device on which `sync_devices` does not wait."""
+    position: int = 0
+    last: Any = field(default=None, repr=False)
+
+    def prepare(self) -> None:
+        """Switch the graph optimizer's auto-clustering to what this mode needs."""
+        set_autoclustering(self.mode is ExecutionMode.AUTOCLUSTER)
+
+    def step(self) -> None:
+        """Start one call on the next of the rotating inputs."""
+        self.last = self.run(self.inputs[self.position])
+        self.position = (self.position + 1) % len(self.inputs)
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        if self.sync_by_reading:
+            self.drain()
+        else:
+            devices.synchronize()
+
+    def drain(self) -> None:
+        """Wait the other way: read a scalar that depends on the last output."""
+        for output in tf.nest.flatten(self.last):
+            float(tf.reduce_sum(tf.cast(output, tf.float32)))
+
+    def outputs(self, position: int = 0) -> list[np.ndarray]:
+        """Outputs for one of the inputs, as float64 arrays of shape (batch, ...), one per head."""
+        self.prepare()
+        result = self.run(self.inputs[position])
+        return [np.asarray(tf.cast(output, tf.float64)) for output in tf.nest.flatten(result)]
+
+
+def set_autoclustering(enabled: bool) -> None:
+    """Switch auto-clustering on or off for the calls that follow."""
+    wanted = "autoclustering" if enabled else False
+    if (tf.config.optimizer.get_jit() or False) != wanted:
+        tf.config.optimizer.set_jit(wanted)
+
+
+def make_executable(call: Callable[[Any], Any], mode: ExecutionMode, inputs: Sequence[Any]) -> ModeExecutable:
+    """Bind a model to a mode; graph modes are traced here, and the tracing is timed.
+
+    Args:
+        call: the forward pass.
+        mode: how to execute it.
+        inputs: batches of one shape and dtype, on the device.
+    """
+    if mode is ExecutionMode.EAGER:
+        return ModeExecutable(mode=mode, run=call, inputs=inputs)
+    signature = tf.TensorSpec(inputs[0].shape, inputs[0].dtype)
+
+    def forward(images: Any) -> Any:
+        return call(images)
+
+    function = tf.function(forward, jit_compile=JIT_COMPILE[mode], input_signature=[signature], autograph=False)
+    set_autoclustering(mode is ExecutionMode.AUTOCLUSTER)
+    started = time.perf_counter()
+    concrete = function.get_concrete_function()
+    trace_s = time.perf_counter() - started
+    return ModeExecutable(
+        mode=mode, run=function, inputs=inputs, function=function, concrete=concrete, trace_s=trace_s
+    )
+
+
+def first_call_s(executable: ModeExecutable) -> float:
+    """Seconds of the first synced call; XLA compiles in it. Raises whatever TensorFlow raises.
+
+    The graphs that TensorFlow instantiates are kept meanwhile, since only a first call shows them: XLA clusters in
+    them are counted into `executable.clusters`.
+    """
+    executable.prepare()
+    collector = context.context()
+    collector.enable_graph_collection()
+    try:
+        started = time.perf_counter()
+        executable.step()
+        executable.synchronize()
+        elapsed = time.perf_counter() - started
+        metadata = collector.export_run_metadata()
+    finally:
+        collector.disable_graph_collection()
+    executable.clusters = sum(
+        node.op == "_XlaRun"
+        for graphs in metadata.function_graphs
+        for graph in graphs.partition_graphs
+        for node in graph.node
+    )
+    return elapsed
+
+
+def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
+    """What is really in force, read back from TensorFlow after the first call.
+
+    Returns:
+        `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced function, `xla_clusters`
+        (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of the output.
+    """
+    mode = executable.mode
+    placed = sorted({output.device for output in tf.nest.flatten(executable.last)})
+    evidence: dict[str, Any] = {"device": placed, "executing_eagerly": executable.function is None}
+    problems = [f"output is on {name}, not on {device}" for name in placed if device.split("/")[-1] not in name]
+    if executable.function is None:
+        if tf.config.functions_run_eagerly():
+            problems.append("tf.config.run_functions_eagerly is on")
+        return _verdict(evidence, problems)
+    attribute = executable.concrete.function_def.attr.get("_XlaMustCompile")
+    evidence["jit_compile"] = None if attribute is None else bool(attribute.b)
+    evidence["xla_clusters"] = clusters = executable.clusters
+    if tf.config.functions_run_eagerly():
+        problems.append("tf.config.run_functions_eagerly is on: nothing runs as a graph")
+    if evidence["jit_compile"] != JIT_COMPILE[mode]:
+        problems.append(f"jit_compile is {evidence['jit_compile']}, asked for {JIT_COMPILE[mode]}")
+    if mode is ExecutionMode.GRAPH and clusters:
+        problems.append(f"{clusters} auto-clusters run in graph mode: TF_XLA_FLAGS switch them on for every mode")
+    if mode is ExecutionMode.AUTOCLUSTER and not clusters:
+        problems.append("auto-clustering made no cluster")
+    if mode is ExecutionMode.XLA:
+        evidence["hlo_bytes"] = len(hlo_text(executable))
+    return _verdict(evidence, problems)
+
+
+def hlo_text(executable: ModeExecutable) -> str:
+    """The unoptimised HLO that XLA compiles for this mode's function."""
+    text = executable.function.experimental_get_compiler_ir(executable.inputs[0])(stage="hlo_no_metadata")
+    return str(text)
+
+
+def traces(executable: ModeExecutable) -> int:
+    """How often the mode's function has been traced; 0 for eager execution."""
+    return 0 if executable.function is None else int(executable.function.experimental_get_tracing_count())
+
+
+def _verdict(evidence: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+    return {**evidence, "in_force": not problems, "reason": "; ".join(problems)}

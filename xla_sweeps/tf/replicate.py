@@ -1,0 +1,322 @@
+"""One replicate inside the measuring process: build, prove, verify, warm up, measure; told as events.
+
+The protocol's order is kept: one eager call before any compiled trace, correctness before timing, nothing printed or
+sent inside a timed block.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps import agreement, events, macs, timing
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Round, Status
+from xla_sweeps.record import ModelFacts
+from xla_sweeps.tf import devices, models, modes
+from xla_sweeps.trial import ExecutionMode, ReplicateJob, Trial, mode_of
+
+INPUT_BATCHES = 3
+REFERENCE_IMAGES = 2
+RECOMPILE_FACTOR = 10
+RECOMPILE_S = 0.02
+SYNC_TEST_S = 0.1
+
+
+class Channel(Protocol):
+    """Where events go; the parent's side is `isolation`."""
+
+    def send(self, event: events.Event) -> None:
+        """Send one event."""
+
+    def review(self, square: events.Square) -> events.Review:
+        """Send a square and wait for its review."""
+
+
+@dataclass
+class _Prepared:
+    """A mode that is ready to be measured, and what is known of it so far."""
+
+    executable: modes.ModeExecutable
+    outcome: ModeOutcome
+
+
+@dataclass
+class _Bench:
+    """The model on its device with its inputs and the outputs that every mode must reproduce."""
+
+    trial: Trial
+    device: str
+    built: models.BuiltModel
+    inputs: Sequence[Any]
+    fresh: Sequence[Any]
+    eager: list[np.ndarray]
+    deterministic: bool
+    reference: list[np.ndarray] | None
+    facts: ModelFacts
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def measure(job: ReplicateJob, channel: Channel) -> None:
+    """Measure one replicate and report it; a mode that fails is reported and left out, the others go on."""
+    started = time.perf_counter()
+    devices.configure(tf32=job.trial.tf32, seed=job.trial.seed)
+    channel.send(events.Loaded(environment=devices.loaded_environment()))
+    with tf.device(devices.tf_device(job.trial.device)):
+        bench = _set_up(job, channel)
+        built_at = time.perf_counter()
+        prepared = _prepare_modes(job, bench, channel)
+        _warm_up(bench, prepared, channel)
+        sync = _sync_test(bench, prepared)
+        prepared_at = time.perf_counter()
+        contaminated = _measure_modes(job, bench, prepared, sync, channel) if prepared else False
+    finished = time.perf_counter()
+    channel.send(
+        events.Finished(
+            contaminated=contaminated,
+            sync=sync,
+            seconds={
+                "build": built_at - started,
+                "prepare": prepared_at - built_at,
+                "measure": finished - prepared_at,
+                **bench.seconds,
+            },
+        )
+    )
+
+
+def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:
+    """Build the model, run it eagerly twice, and compute the float64 reference."""
+    trial, spec = job.trial, job.trial.model
+    channel.send(events.Stage(phase=Phase.BUILD, detail=f"{spec.name} {spec.resolution_px} px"))
+    built = models.build(spec, precision=trial.precision, seed=trial.seed)
+    rng = np.random.default_rng(trial.seed)
+    shape = (trial.batch_size, *built.input_shape)
+    batches = [tf.constant(rng.uniform(0, 255, shape).astype(np.float32)) for _ in range(INPUT_BATCHES + 2)]
+    if spec.weights == "random":
+        models.calibrate(built, rng.uniform(0, 255, (max(4, trial.batch_size), *built.input_shape)).astype(np.float32))
+    facts = _facts(trial, built)
+    channel.send(events.Built(model=facts))
+    channel.send(events.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
+    first, second = _eager_outputs(built, batches[0]), _eager_outputs(built, batches[0])
+    bench = _Bench(
+        trial=trial, device=devices.tf_device(trial.device), built=built, inputs=batches[:INPUT_BATCHES],
+        fresh=batches[INPUT_BATCHES:], eager=second, deterministic=agreement.deterministic(first, second),
+        reference=None, facts=facts,
+    )  # fmt: skip
+    channel.send(events.Stage(phase=Phase.VERIFY, detail="float64 reference"))
+    begun = time.perf_counter()
+    try:
+        bench.reference = models.float64_reference(spec, built, np.asarray(batches[0][:REFERENCE_IMAGES]))
+    except Exception as error:  # the gate then rests on eager alone, and says so
+        traceback.print_exc()
+        channel.send(events.Flagged(flag=f"{Flag.NO_REFERENCE}: {_one_line(error)}"))
+    bench.seconds["reference"] = time.perf_counter() - begun
+    return bench
+
+
+def _facts(trial: Trial, built: models.BuiltModel) -> ModelFacts:
+    spec = trial.model
+    return ModelFacts(
+        name=spec.name, family=spec.family, variant=spec.variant, source=spec.source, task=spec.task,
+        resolution_px=spec.resolution_px, params=built.params, trainable_params=built.trainable_params,
+    )  # fmt: skip
+
+
+def _eager_outputs(built: models.BuiltModel, images: Any) -> list[np.ndarray]:
+    return modes.make_executable(built.call, ExecutionMode.EAGER, [images]).outputs()
+
+
+def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[str, _Prepared]:
+    """Trace, compile, prove and verify each mode; failures are told and left out."""
+    prepared: dict[str, _Prepared] = {}
+    hlo: str | None = None
+    for label in job.modes:
+        stage = events.Stage(phase=Phase.TRACE, mode=label)
+        try:
+            channel.send(stage)
+            devices.reset_peak_memory(bench.device)
+            executable = modes.make_executable(bench.built.call, mode_of(label), bench.inputs)
+            stage = events.Stage(phase=Phase.COMPILE, mode=label)
+            channel.send(stage)
+            outcome = _first_calls(bench, executable)
+            stage = events.Stage(phase=Phase.VERIFY, mode=label)
+            channel.send(stage)
+            outcome = _prove_and_verify(bench, executable, outcome)
+            if outcome.status is not Status.MODE_NOT_EFFECTIVE:
+                prepared[label] = _Prepared(executable=executable, outcome=outcome)
+            if executable.mode is ExecutionMode.XLA and hlo is None:
+                hlo = modes.hlo_text(executable)
+            _flag_xla_inside(executable, channel)
+        except Exception as error:
+            traceback.print_exc()
+            channel.send(events.Failed(phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)))
+        else:
+            channel.send(events.ModeReady(mode=label, outcome=outcome))
+    channel.send(events.Built(model=_with_macs(bench, hlo, channel)))
+    return prepared
+
+
+def _first_calls(bench: _Bench, executable: modes.ModeExecutable) -> ModeOutcome:
+    first_call_s = modes.first_call_s(executable)
+    return ModeOutcome(
+        status=Status.OK,
+        trace_s=executable.trace_s,
+        first_call_s=first_call_s,
+        peak_memory_bytes=devices.peak_memory_bytes(bench.device),
+    )
+
+
+def _prove_and_verify(bench: _Bench, executable: modes.ModeExecutable, outcome: ModeOutcome) -> ModeOutcome:
+    """The effective-mode proof, then the correctness gate."""
+    evidence = modes.effective(executable, device=bench.device)
+    if not evidence["in_force"]:
+        failure = Failure(phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"]))
+        return replace(outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=failure)
+    result = agreement.compare(
+        executable.outputs(), bench.eager, bench.reference, precision=bench.trial.precision,
+        classes=bench.trial.model.task == "classification",
+    )  # fmt: skip
+    status, failure = _gate(result, deterministic=bench.deterministic)
+    return replace(outcome, status=status, effective=evidence, agreement=result, failure=failure)
+
+
+def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
+    if result.ok:
+        return Status.OK, None
+    if not deterministic:
+        message = "two eager runs on the same input differ, so no mode can be checked against eager"
+        return Status.NONDETERMINISTIC, Failure(phase=Phase.VERIFY, kind="nondeterministic", message=message)
+    return Status.WRONG_RESULT, Failure(phase=Phase.VERIFY, kind="disagreement", message=result.reason)
+
+
+def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None:
+    if executable.concrete is None or executable.mode is ExecutionMode.XLA:
+        return
+    inside = models.library_functions_with_xla(executable.concrete)
+    if inside:
+        channel.send(events.Flagged(flag=str(Flag.CONTAINS_XLA)))
+
+
+def _with_macs(bench: _Bench, hlo: str | None, channel: Channel) -> ModelFacts:
+    """Count multiply-accumulates from the XLA mode's own HLO, else from one lowering for the purpose."""
+    channel.send(events.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
+    begun = time.perf_counter()
+    try:
+        if hlo is None:
+            count, note = models.macs(bench.built, resolution=bench.facts.resolution_px)
+        else:
+            count, note = macs.count_macs(hlo).total // bench.trial.batch_size, ""
+    except Exception as error:
+        traceback.print_exc()
+        count, note = None, _one_line(error)
+    bench.seconds["macs"] = time.perf_counter() - begun
+    bench.facts = replace(bench.facts, macs=count, macs_note=note)
+    return bench.facts
+
+
+def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) -> None:
+    """Bring each mode to its steady state; compile time is what its first call cost beyond that."""
+    for label, entry in list(prepared.items()):
+        channel.send(events.Stage(phase=Phase.WARMUP, mode=label))
+        try:
+            warm = timing.warm_up(entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns)
+            recompiles = _recompiles(entry.executable, bench.fresh, warm.call_s)
+        except Exception as error:
+            traceback.print_exc()
+            channel.send(events.Failed(phase=Phase.WARMUP, mode=label, kind=type(error).__name__, text=str(error)))
+            del prepared[label]
+            continue
+        if recompiles:
+            channel.send(events.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
+        if not warm.stationary:
+            channel.send(events.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
+        first_call_s = entry.outcome.first_call_s or 0.0
+        entry.outcome = replace(
+            entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s)
+        )
+        entry.executable.steady_call_s = warm.call_s
+        channel.send(events.ModeReady(mode=label, outcome=entry.outcome))
+
+
+def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s: float) -> bool:
+    """Whether every batch of values never seen before costs a compilation (shapes that depend on values)."""
+    executable.prepare()
+    slow = 0
+    for images in fresh:
+        started = time.perf_counter()
+        executable.run(images)
+        executable.synchronize()
+        slow += time.perf_counter() - started > max(RECOMPILE_FACTOR * steady_s, steady_s + RECOMPILE_S)
+    return slow == len(fresh)
+
+
+def _sync_test(bench: _Bench, prepared: Mapping[str, _Prepared]) -> dict[str, Any]:
+    """The synchronization self-test; on a CPU calls do not queue, and that is what it says."""
+    if "GPU" not in bench.device or not prepared:
+        return {"works": True, "queued": False, "note": "trivial: calls on a CPU return when they are done"}
+    entry = min(prepared.values(), key=lambda item: item.executable.steady_call_s)
+    calls = max(10, round(SYNC_TEST_S / entry.executable.steady_call_s))
+    result = timing.sync_self_test(entry.executable, calls=calls, clock=time.perf_counter_ns)
+    if not result.works:
+        for item in prepared.values():
+            item.executable.sync_by_reading = True
+        result_by_reading = timing.sync_self_test(entry.executable, calls=calls, clock=time.perf_counter_ns)
+        if not result_by_reading.works:
+            raise XlaSweepsError("neither sync_devices() nor reading a result waits for this device: refusing to time it")
+        return {**asdict(result_by_reading), "note": "sync_devices() does not wait here; a scalar is read instead"}
+    return asdict(result)
+
+
+def _measure_modes(
+    job: ReplicateJob, bench: _Bench, prepared: Mapping[str, _Prepared], sync: Mapping[str, Any], channel: Channel
+) -> bool:
+    """The rounds and the latency pass; returns whether the machine was too busy."""
+    effort, clock = bench.trial.effort, time.perf_counter_ns
+    channel.send(events.Stage(phase=Phase.MEASURE))
+    executables = {label: entry.executable for label, entry in prepared.items()}
+    call_s = {label: executable.steady_call_s for label, executable in executables.items()}
+    sync_s = timing.sync_overhead_s(next(iter(executables.values())), clock=clock)
+    calls = {
+        label: timing.calls_per_block(seconds, sync_s=sync_s, block_s=effort.block_s)
+        for label, seconds in call_s.items()
+    }
+    traced = {label: modes.traces(executable) for label, executable in executables.items()}
+
+    def review(rounds: Sequence[Round]) -> Mapping[int, str]:
+        return channel.review(events.Square(rounds=tuple(rounds))).dirty
+
+    def report(progress: timing.Progress) -> None:
+        channel.send(
+            events.Progressed(
+                rounds=progress.rounds, rounds_max=progress.rounds_max, half_width=progress.half_width,
+                target=progress.target, remaining_s=progress.remaining_s,
+            )
+        )  # fmt: skip
+
+    result = timing.measure_rounds(
+        executables, calls, call_s, effort=effort, seed=job.order_seed, clock=clock, review=review, on_square=report
+    )
+    if not result.converged:
+        channel.send(events.Flagged(flag=str(Flag.NOT_CONVERGED)))
+    channel.send(events.Stage(phase=Phase.MEASURE, detail="latency"))
+    latencies = timing.measure_latencies(executables, result.rounds, calls, effort=effort, clock=clock)
+    for label, entry in prepared.items():
+        outcome = replace(entry.outcome, latencies_s=latencies[label])
+        if modes.traces(entry.executable) != traced[label]:
+            message = f"traced again while it was measured ({modes.traces(entry.executable) - traced[label]} times)"
+            failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
+            outcome = replace(outcome, status=Status.RETRACED, failure=failure)
+        channel.send(events.ModeReady(mode=label, outcome=outcome))
+    return result.contaminated
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:300]

@@ -1,0 +1,78 @@
+"""Main of the measuring process: a job on standard input, events on a descriptor of their own.
+
+Standard output and error belong to the libraries and go to the replicate's log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+
+import msgspec
+
+from xla_sweeps import events
+from xla_sweeps.measurement import Phase
+from xla_sweeps.trial import ReplicateJob
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Channel:
+    """The way to the parent: events out, reviews in."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._out = os.fdopen(descriptor, "wb", buffering=0)
+        self._answers = sys.stdin.buffer
+        self.stage = events.Stage(phase=Phase.IMPORT)
+
+    def send(self, event: events.Event) -> None:
+        """Send one event; a parent that is gone ends this process."""
+        if isinstance(event, events.Stage):
+            self.stage = event
+        self._out.write(events.encode(event))
+
+    def review(self, square: events.Square) -> events.Review:
+        """Send a square and wait for its review."""
+        self.send(square)
+        line = self._answers.readline()
+        if not line:
+            raise SystemExit(1)
+        return msgspec.json.decode(line, type=events.Review)
+
+
+def main() -> int:
+    """Measure one replicate; the exit code is 0 even where modes failed, since that was said in events."""
+    parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent(parent)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    channel = Channel(descriptor)
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
+    try:
+        channel.send(events.Stage(phase=Phase.IMPORT))
+        from xla_sweeps.tf import replicate  # TensorFlow loads here: the stage has been announced
+
+        replicate.measure(job, channel)
+    except Exception as error:
+        traceback.print_exc()
+        channel.send(events.Failed(phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)))
+        return 1
+    return 0
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, however that happens."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # libraries' exit hooks have nothing to save, and some hang
