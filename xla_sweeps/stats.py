@@ -1,0 +1,103 @@
+"""Estimates and intervals: numbers in, numbers out."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+
+MIN_PAIRS = 6
+"""The fewest differences that have a 95 % signed-rank interval: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
+
+_EXACT_UP_TO = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """An estimate with its confidence interval; infinite bounds where the data allow none."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+
+
+def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Hodges-Lehmann estimate with the interval from inverting Wilcoxon's signed-rank test.
+
+    Args:
+        differences: paired differences, shape (n,); symmetric about the estimate under the model.
+        level: confidence level.
+
+    Returns:
+        The median of the n(n+1)/2 Walsh averages; the bounds are order statistics of them, infinite where n is too
+        small for the level (n < 6 at 95 %).
+
+    Raises:
+        ValueError: no differences, or one that is not finite.
+
+    References:
+        Hollander, Wolfe & Chicken (2014), Nonparametric Statistical Methods, sections 3.2 and 3.3.
+    """
+    values = np.asarray(differences, dtype=float)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+        raise ValueError(f"differences must be finite and at least one, got shape {values.shape}")
+    first, second = np.triu_indices(values.size)
+    walsh = np.sort((values[first] + values[second]) / 2)
+    estimate = float(np.median(walsh))
+    skip = _signed_rank_quantile(int(values.size), round((1 - level) / 2, 12))
+    if skip < 1:
+        return Interval(estimate=estimate, low=-math.inf, high=math.inf, level=level)
+    return Interval(estimate=estimate, low=float(walsh[skip - 1]), high=float(walsh[-skip]), level=level)
+
+
+def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Mean of independent estimates with Student's t interval; infinite bounds for a single one.
+
+    Args:
+        estimates: one per replicate, shape (k,).
+        level: confidence level.
+    """
+    mean = statistics.fmean(estimates)
+    if len(estimates) < 2:
+        return Interval(estimate=mean, low=-math.inf, high=math.inf, level=level)
+    error = statistics.stdev(estimates) / math.sqrt(len(estimates))
+    reach = float(scipy.stats.t.ppf((1 + level) / 2, len(estimates) - 1)) * error
+    return Interval(estimate=mean, low=mean - reach, high=mean + reach, level=level)
+
+
+def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
+    """Whether two windows of positive figures agree in median, and show no trend over both, within `tolerance`.
+
+    The trend is the Theil-Sen slope times the length of both windows, relative to the median.
+    """
+    early, late = statistics.median(first), statistics.median(second)
+    middle = statistics.median([*first, *second])
+    if middle <= 0 or abs(late - early) > tolerance * middle:
+        return False
+    together = [*first, *second]
+    slope = float(scipy.stats.theilslopes(together)[0])
+    return abs(slope) * len(together) <= tolerance * middle
+
+
+@functools.cache
+def _signed_rank_quantile(count: int, tail: float) -> int:
+    """The largest k with P(W < k) <= tail for the signed-rank statistic W of `count` differences."""
+    if count > _EXACT_UP_TO:
+        mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
+        return max(0, math.floor(mean + float(scipy.stats.norm.ppf(tail)) * math.sqrt(variance) + 0.5))
+    ways = [1] + [0] * (count * (count + 1) // 2)
+    for rank in range(1, count + 1):
+        for total in range(len(ways) - 1, rank - 1, -1):
+            ways[total] += ways[total - rank]
+    cumulative, allowed = 0, tail * 2**count
+    for k, number in enumerate(ways):
+        cumulative += number
+        if cumulative > allowed:
+            return k
+    return len(ways)
