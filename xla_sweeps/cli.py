@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xla_sweeps import __version__
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+
+if TYPE_CHECKING:  # the runner loads much that most commands do not need
+    from xla_sweeps.runner import TrialResult
 
 _HYDRA_VALUE_FLAGS = {"--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p",
                       "--info", "-i", "--experimental-rerun"}  # fmt: skip
@@ -19,7 +23,7 @@ _HYDRA_VALUE_FLAGS = {"--config-dir", "-cd", "--config-name", "-cn", "--config-p
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code. Users' mistakes are one line on standard error."""
-    from xla_sweeps import terminal
+    from xla_sweeps.terminal.screen import complain
 
     try:
         first = arguments[0] if arguments else ""
@@ -34,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
             return COMMANDS[first](arguments[1:])
         return _trial(list(arguments))
     except XlaSweepsError as error:
-        return terminal.complain(error)
+        return complain(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -176,21 +180,42 @@ def _measure(config: Any) -> int:
     """Run one trial and show how it ended."""
     from hydra.core.hydra_config import HydraConfig
 
-    from xla_sweeps import analysis, runner, terminal
+    from xla_sweeps import runner, terminal
     from xla_sweeps.config import to_settings
     from xla_sweeps.trackers import tracker_named
 
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
-    command = " ".join(["python -m xla_sweeps", *HydraConfig.get().overrides.task])
     with terminal.Progress(ui=settings.ui) as screen:
         result = runner.run_trial(settings, screen=screen, tracker=tracker_named(settings.tracker.name))
-    return terminal.show_result(result, command=command, answer=analysis.answer)
+        for warning in result.tracking.warnings if result.tracking else ():
+            screen.warn(warning)
+        if result.exit_code >= 128:
+            again = shlex.join(["python", "-m", "xla_sweeps", *HydraConfig.get().overrides.task])
+            screen.warn(f"stopped; what was measured is saved. To go on: {again}")
+    if result.summary is not None:
+        terminal.show_trial(result.summary, places=_places(result, settings.results_dir))
+    return result.exit_code
+
+
+def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
+    """Where what was written is, and the commands that show it again."""
+    places = {}
+    if result.paths:
+        more = f" and {len(result.paths) - 1} more" if len(result.paths) > 1 else ""
+        places["record"] = f"{result.paths[0]}{more}"
+    if result.logs:
+        places["log"] = str(result.logs[-1])
+    if result.tracking and result.tracking.place:
+        places["W&B"] = result.tracking.place
+    places["again"] = f"xla-sweeps results {results_dir}"
+    return places
 
 
 def _help() -> int:
-    from xla_sweeps import catalog, config, terminal
+    from xla_sweeps import catalog
+    from xla_sweeps.terminal.help import help_text
 
-    print(terminal.help_text(catalog.load_catalog(), efforts=config.group_choices("effort")))
+    print(help_text(catalog.load_catalog()))
     return 0
 
 
@@ -203,23 +228,22 @@ def _results(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
     parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
     options = parser.parse_args(arguments)
-    from xla_sweeps import rows
+    from xla_sweeps import results
 
-    return rows.show(options.dir, form=options.format, output=options.output, every=options.all)
+    return results.show(options.dir, form=options.format, output=options.output, every=options.all)
 
 
 def _models(arguments: Sequence[str]) -> int:
     """The catalog."""
     parser = _parser("models", "The model catalog.")
     parser.add_argument("pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to write it (default: table)")
     options = parser.parse_args(arguments)
     from xla_sweeps import catalog, terminal
 
     entries = catalog.find(options.pattern)
     if not entries:
         raise catalog.unknown_model(options.pattern)
-    terminal.show_models(entries, form=options.format)
+    terminal.show_models(entries)
     return 0
 
 
@@ -231,8 +255,9 @@ def _doctor(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     from xla_sweeps import doctor, terminal
 
-    report = doctor.diagnose(options.dir, seconds=options.seconds)
-    return terminal.show_doctor(report)
+    findings = doctor.diagnose(options.dir, seconds=options.seconds)
+    terminal.show_findings([(item.level, item.subject, item.found, item.mend) for item in findings])
+    return 1 if any(item.level == "bad" for item in findings) else 0
 
 
 def _push(arguments: Sequence[str]) -> int:
@@ -243,9 +268,9 @@ def _push(arguments: Sequence[str]) -> int:
     parser.add_argument("--entity", help="W&B entity (default: as recorded)")
     parser.add_argument("--force", action="store_true", help="send them again even where W&B has them")
     options = parser.parse_args(arguments)
-    from xla_sweeps import rows
+    from xla_sweeps import results
 
-    return rows.push(options.dir, project=options.project, entity=options.entity, force=options.force)
+    return results.push(options.dir, project=options.project, entity=options.entity, force=options.force)
 
 
 def _parser(name: str, description: str) -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +180,7 @@ def to_settings(
     trial = _to_trial(document, explicit, device)
     environment.check_precision(device, trial.precision, tf32=trial.tf32)
     tracker = _tracker(document, explicit, environ)
+    document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
     document.update(
         source=trial.model.source, resolution=trial.model.resolution_px, modes=list(trial.modes), device=trial.device,
         scenario=trial.scenario,

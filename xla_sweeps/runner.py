@@ -9,7 +9,7 @@ import datetime
 import os
 import signal
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from xla_sweeps.measurement import Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.record import ModelFacts, Record
 from xla_sweeps.sampler import Sampler
 from xla_sweeps.store import Store
-from xla_sweeps.trackers import RunHeader, Tracker, TrackerReport
+from xla_sweeps.trackers import Tracker, TrackerReport, run_header
 from xla_sweeps.trial import ExecutionMode, ReplicateJob, Trial, headline_candidates, mode_of, trial_id
 
 CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
@@ -85,6 +85,7 @@ class _Session:
     tracker: Tracker
     trial_id: str
     environment: dict[str, Any]
+    title: str
     stop: isolation.Stop
     records: list[Record] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
@@ -102,43 +103,20 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
     facts = environment.environment()
     identifier = trial_id(settings.trial, environment.identity(settings.device, facts))
     with store.claim(identifier), _stoppable() as stop:
+        header = run_header(
+            settings.document, trial_id=identifier, device_kind=settings.device.kind, device_name=settings.device.name,
+            results_dir=settings.results_dir,
+        )  # fmt: skip
         session = _Session(
             settings=settings, store=store, screen=screen, tracker=tracker, trial_id=identifier, environment=facts,
-            stop=stop,
+            title=header.name, stop=stop,
         )  # fmt: skip
-        tracker.open(run_header(settings, identifier))
+        tracker.open(header)
         for _ in range(settings.trial.effort.replicates):
             _run_replicate(session)
             if stop.reason or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
                 break
         return _conclude(session)
-
-
-def run_header(settings: Settings, identifier: str) -> RunHeader:
-    """What W&B is told of a trial before it is measured."""
-    trial = settings.trial
-    candidate = mode_of(headline_candidates(trial.modes)[0]) if len(trial.modes) > 1 else mode_of(trial.modes[0])
-    return RunHeader(
-        trial_id=identifier,
-        name=f"{trial.model.name} {trial.model.resolution_px} px b{trial.batch_size} {candidate} {settings.device.name}",
-        config=settings.document,
-        scalars={
-            "family": trial.model.family,
-            "variant": trial.model.variant,
-            "source_name": trial.model.source,
-            "resolution": trial.model.resolution_px,
-            "xla": candidate is ExecutionMode.XLA,
-            "accelerator": settings.device.name,
-            "batch": trial.batch_size,
-            "precision_name": str(trial.precision),
-            "effort_name": trial.effort.name,
-        },
-        tags=(trial.model.family, trial.model.source, settings.device.kind, *settings.tracker.tags),
-        results_dir=settings.results_dir,
-        project=settings.tracker.project,
-        entity=settings.tracker.entity,
-        group=settings.tracker.group,
-    )
 
 
 def _run_replicate(session: _Session) -> None:
@@ -148,9 +126,7 @@ def _run_replicate(session: _Session) -> None:
     log = _log_path(session, number)
     session.logs.append(log)
     if not session.records:
-        session.screen.trial_started(
-            run_header(settings, session.trial_id).name, replicates=trial.effort.replicates, log=log
-        )
+        session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
     started_at = _now()
     merged = _attempts(session, number, log)
     record = make_record(session.settings, session.trial_id, number, merged, session.environment)
@@ -333,10 +309,3 @@ def _stoppable() -> Iterator[isolation.Stop]:
             signal.signal(number, handler)
         stop.close()
 
-
-def names_of(paths: Sequence[Path]) -> str:
-    """Paths for a person: the first, and how many more."""
-    if not paths:
-        return "none"
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{paths[0]}{more}"

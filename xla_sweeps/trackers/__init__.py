@@ -15,6 +15,7 @@ from xla_sweeps.analysis import TrialSummary
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.measurement import Round
 from xla_sweeps.record import Record
+from xla_sweeps.trial import ExecutionMode, headline_candidates, mode_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,43 @@ class RunHeader:
     group: str | None = None
     connect_timeout_s: float = 20.0
     finish_timeout_s: float = 60.0
+
+
+def run_header(
+    config: Mapping[str, Any], *, trial_id: str, device_kind: str, device_name: str, results_dir: Path
+) -> RunHeader:
+    """The header of a trial's run, from the resolved configuration that its records hold as well.
+
+    Args:
+        config: `Settings.document`, or a record's `config`.
+        trial_id: the run's id.
+        device_kind: `cpu` or `gpu`; a tag.
+        device_name: W&B's `accelerator`.
+        results_dir: the results folder.
+    """
+    model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
+    candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
+    return RunHeader(
+        trial_id=trial_id,
+        name=f"{model['name']} {config['resolution']} px b{config['batch_size']} {candidate} {device_name}",
+        config=config,
+        scalars={
+            "family": model["family"],
+            "variant": model["variant"],
+            "source_name": config["source"],
+            "resolution": config["resolution"],
+            "xla": candidate is ExecutionMode.XLA,
+            "accelerator": device_name,
+            "batch": config["batch_size"],
+            "precision_name": config["precision"],
+            "effort_name": config["effort"]["name"],
+        },
+        tags=(model["family"], config["source"], device_kind, *tracker["tags"]),
+        results_dir=results_dir,
+        project=tracker["project"],
+        entity=tracker["entity"],
+        group=tracker["group"],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

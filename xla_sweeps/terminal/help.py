@@ -1,0 +1,109 @@
+"""The text of `--help`: options by purpose, commands, models by family. Plain text, so that it is instant."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from xla_sweeps.catalog import CatalogEntry
+
+WIDTH = 96
+
+_OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "What is measured",
+        (
+            ("model=NAME", "a model of the catalog below (default: mobilenet_v2)"),
+            ("source=NAME", "where it comes from (default: the first source of its entry)"),
+            ("resolution=PX", "side of the square input (default: the model's native one)"),
+            ("batch_size=N", "images a call (default: 4); never changed for you, not even when memory runs out"),
+            ("precision=NAME", "float32 (default), mixed_float16, mixed_bfloat16"),
+            ("weights=NAME", "random (default: speed does not depend on values), imagenet, or the path of a weights file"),
+            ("seed=N", "of weights, inputs and order (default: 0)"),
+        ),
+    ),
+    (
+        "How it is executed",
+        (
+            ("jit=VALUE", "the candidate: true (xla, default), false (graph), null (default), auto (autocluster)"),
+            ("modes=[A,B]", "the modes themselves: eager, default, graph, xla, autocluster; one given twice is an A/A "
+             "pair: modes=[graph,graph]"),
+            ("tf32=BOOL", "TensorFloat-32 on GPUs that have it (default: false)"),
+        ),
+    ),
+    (
+        "How precisely",
+        (
+            ("effort=LEVEL", "quick (default, 1 process), standard (3), publish (5); effort.KEY=VALUE changes one figure"),
+        ),
+    ),
+    (
+        "Where, and how it is shown",
+        (
+            ("device=NAME", "auto (default: first GPU, else CPU), cpu, gpu, gpu:N"),
+            ("results_dir=DIR", "records, logs, W&B and Hydra files (default: results)"),
+            ("tracker=NAME", "wandb_offline (default, no account), wandb (online), none"),
+            ("ui=MODE", "auto (default), live, plain (a line an event), quiet (results and warnings only)"),
+            ("timeouts.STAGE=S", "deadline of build, trace, compile, warmup or measure, seconds"),
+            ("memory_limit_gib=X", "stop the measuring process past this (default: 90 % of the machine)"),
+        ),
+    ),
+    (
+        "Hydra",
+        (
+            ("-m", "several values, one trial each: -m model=resnet50,vgg16 batch_size=1,8"),
+            ("--cfg job", "print the composed configuration and stop"),
+            ("--config-dir DIR", "further configuration files; --hydra-help has all of Hydra's options"),
+        ),
+    ),
+)  # fmt: skip
+_COMMANDS = (
+    ("results [DIR]", "comparison rows of a results folder, as table, csv, json or parquet"),
+    ("models [PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"),
+    ("doctor", "devices, versions, flags, and whether this machine is quiet enough to measure on"),
+    ("push [DIR]", "send records to Weights & Biases that it does not have"),
+)
+_EXAMPLES = (
+    ("python -m xla_sweeps model=efficientnetv2s jit=true", "eager, graph and XLA at 384 px"),
+    ("python -m xla_sweeps model=resnet50 modes=[graph,xla] effort=standard", "a figure to decide on"),
+    ("python -m xla_sweeps model=resnet50 modes=[graph,graph]", "A/A: what this machine adds by itself"),
+)
+
+
+def help_text(catalog: Mapping[str, CatalogEntry]) -> str:
+    """The whole text.
+
+    Args:
+        catalog: by name, as `catalog.load_catalog` gives it.
+    """
+    lines = [
+        "Should I turn XLA on for my Keras vision model, on my hardware, and what does it buy me?",
+        "",
+        "usage: python -m xla_sweeps [key=value ...]     measure one trial",
+        "       xla-sweeps COMMAND ...                   (the same program; COMMAND --help tells more)",
+    ]
+    for title, options in _OPTIONS:
+        lines += ["", f"{title}:", *_columns(options)]
+    lines += ["", "Commands:", *_columns(_COMMANDS), "", "Examples:"]
+    for command, meaning in _EXAMPLES:
+        lines += [f"  {command}", f"      {meaning}"]
+    lines += ["", "Models:", *_families(catalog)]
+    sources = sorted({source for entry in catalog.values() for source in entry.sources})
+    lines += ["", f"Sources: {', '.join(sources)}"]
+    return "\n".join(lines)
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
+    lines = []
+    for name, meaning in rows:
+        first, *rest = textwrap.wrap(meaning, WIDTH - 22)
+        lines.append(f"  {name:<19} {first}")
+        lines += [" " * 22 + line for line in rest]
+    return lines
+
+
+def _families(catalog: Mapping[str, CatalogEntry]) -> list[str]:
+    families: dict[str, list[str]] = {}
+    for entry in catalog.values():
+        families.setdefault(entry.family, []).append(entry.name)
+    return _columns([(family, " ".join(names)) for family, names in sorted(families.items())])

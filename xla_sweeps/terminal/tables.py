@@ -1,0 +1,175 @@
+"""Results as tables on standard output."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xla_sweeps import advice
+from xla_sweeps.analysis import ComparisonRow, Estimate, ModeSummary, TrialSummary, decomposition
+from xla_sweeps.catalog import CatalogEntry
+from xla_sweeps.measurement import Status
+from xla_sweeps.terminal.screen import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
+
+WIDE = 104
+"""Columns from which the long table fits."""
+
+
+def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
+    """The end of a trial: its modes, the steps between them, the answer, what to know, and where things are."""
+    console = results_console()
+    console.print()
+    console.print(_title(summary))
+    console.print(_modes_table(summary, wide=console.width >= WIDE))
+    steps = decomposition(summary)
+    if len(steps) > 1:
+        console.print(_decomposition(steps))
+    console.print()
+    for row in summary.comparisons:
+        if row.headline:
+            symbol = SYMBOLS[str(row.verdict)]
+            _paragraph(console, f"{symbol} {advice.answer(row)}", style=f"bold {COLOURS[str(row.verdict)]}")
+    for mode in summary.modes:
+        if mode.failure and mode.status is not Status.OK:
+            hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
+            _paragraph(console, f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", style="magenta")
+    for flag in summary.flags:
+        _paragraph(console, f"! {flag.partition(':')[0]}: {advice.explain_flag(flag)}", style="yellow")
+    console.print()
+    for name, place in places.items():
+        console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
+
+
+def show_rows(rows: Sequence[ComparisonRow]) -> None:
+    """Comparison rows, one line each."""
+    console = results_console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, justify in (
+        ("model", "left"), ("px", "right"), ("batch", "right"), ("device", "left"), ("candidate / baseline", "left"),
+        ("img/s", "right"), ("speedup", "right"), ("95 %", "left"), ("verdict", "left"), ("K", "right"),
+    ):  # fmt: skip
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name != "device")
+    for row in rows:
+        verdict = str(row.verdict)
+        said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict != 'failed' else row.status}"
+        interval = f"{row.speedup_low:.2f}–{row.speedup_high:.2f}" if row.speedup_low and row.speedup_high else "—"  # noqa: RUF001
+        table.add_row(
+            displayable(row.model), str(row.resolution_px), str(row.batch_size), displayable(row.device),
+            f"{row.candidate} / {row.baseline}", _number(row.throughput_samples_per_s),
+            f"{row.speedup:.2f}×" if row.speedup else "—", interval, Text(said, style=COLOURS[verdict]),
+            f"{row.replicates}{'*' if row.preliminary else ''}",
+        )  # fmt: skip
+    console.print(table)
+    if any(row.preliminary for row in rows):
+        console.print(Text("* fewer than 3 processes: preliminary", style="dim"))
+
+
+def show_models(entries: Sequence[CatalogEntry]) -> None:
+    """The catalog, a line a model."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("model", "family", "variant", "sources"):
+        table.add_column(name, no_wrap=True)
+    for name in ("px", "params M", "GMACs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in entries:
+        published = entry.published
+        table.add_row(
+            entry.name, entry.family, entry.variant, ", ".join(entry.sources), str(entry.resolution),
+            f"{published.params_million:g}" if published else "—",
+            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
+        )  # fmt: skip
+    console = results_console()
+    console.print(table)
+    console.print(Text(f"{len(entries)} models; params and multiply-accumulates as published, at px", style="dim"))
+
+
+def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
+    """`doctor`'s findings: (level, subject, what was found, what to do)."""
+    console = results_console()
+    marks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✕", "red")}
+    for level, subject, found, mend in findings:
+        mark, colour = marks[level]
+        _paragraph(console, f"{mark} {subject:<13}{found}", style=colour, indent=15)
+        if mend:
+            _paragraph(console, " " * 15 + f"-> {mend}", indent=18)
+
+
+def _title(summary: TrialSummary) -> Text:
+    model = summary.model
+    facts = [f"{model.resolution_px} px", f"batch {summary.batch_size}"]
+    if model.params:
+        facts.append(f"{model.params / 1e6:.1f} M params")
+    if model.macs:
+        facts.append(f"{model.macs / 1e9:.2f} GMACs")
+    text = Text(displayable(f"{model.variant} "), style="bold")
+    text.append(" · ".join([*facts, displayable(summary.device)]), style="default")
+    return text
+
+
+def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
+    table.add_column("mode", no_wrap=True)
+    for name in ("images/s", "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("rounds", justify="right")
+        table.add_column("status", no_wrap=True)
+    for mode in summary.modes:
+        cells = [
+            mode.label,
+            _number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None),
+            _interval(mode.throughput_samples_per_s),
+            _number(mode.latency_p50_ms),
+            _number(mode.latency_p90_ms),
+            "—" if mode.compile_s is None or mode.label == "eager" else f"{mode.compile_s:.1f}",
+            size(mode.peak_memory_bytes),
+            _agreement(mode),
+        ]
+        if wide:
+            cells += [str(mode.rounds), str(mode.status)]
+        table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
+    return table
+
+
+def _decomposition(steps: Mapping[str, Estimate]) -> Text:
+    parts = []
+    for step, estimate in steps.items():
+        interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""  # noqa: RUF001
+        parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
+    return Text("steps   " + "   ".join(parts))
+
+
+def _agreement(mode: ModeSummary) -> str:
+    if mode.agreement_ok is None:
+        return "—"
+    mark = "yes" if mode.agreement_ok else "NO"
+    return f"{mark} {mode.rmse_rel:.0e}" if mode.rmse_rel is not None else mark
+
+
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return "—"
+    return f"{_number(estimate.low)}–{_number(estimate.high)}"  # noqa: RUF001
+
+
+def _number(value: float | None) -> str:
+    """Four digits that mean something."""
+    if value is None:
+        return "—"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    if value >= 100:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
+
+
+def _paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
+    lines = textwrap.wrap(displayable(text), width=max(40, console.width), subsequent_indent=" " * indent,
+                          drop_whitespace=True, replace_whitespace=True)  # fmt: skip
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)

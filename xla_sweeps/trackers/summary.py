@@ -1,0 +1,93 @@
+"""What W&B is told of a trial: history rows, summary keys, histograms. Pure; only finite numbers leave here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xla_sweeps.analysis import STATISTICS_VERSION, ComparisonRow, TrialSummary
+from xla_sweeps.measurement import Round
+from xla_sweeps.record import Record
+from xla_sweeps.trial import baseline_of, headline_candidates
+
+REPLICATES_KEY = "xla_sweeps_replicates"
+"""Summary key with the number of replicates a run mirrors: what `push` asks the server for."""
+
+
+def history_rows(replicate: int, rounds: Sequence[Round], *, batch_size: int) -> list[dict[str, Any]]:
+    """One row a round: latency and throughput of each mode, and the headline speedup of that round alone."""
+    rows = []
+    for item in rounds:
+        times = {block.mode: block.call_s for block in item.blocks}
+        row: dict[str, Any] = {"replicate": replicate, "round": item.round, "dirty": bool(item.dirty)}
+        for mode, call_s in times.items():
+            row[f"{mode}/latency_ms"] = 1e3 * call_s
+            row[f"{mode}/throughput"] = batch_size / call_s
+        if len(times) > 1:
+            baseline = baseline_of(list(times))
+            row["speedup_round"] = times[baseline] / times[headline_candidates(list(times))[0]]
+        rows.append(row)
+    return rows
+
+
+def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Latencies of single synced calls in milliseconds, by `latency_histogram/<mode>`."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        for mode, outcome in record.modes.items():
+            values.setdefault(f"latency_histogram/{mode}", []).extend(1e3 * second for second in outcome.latencies_s)
+    return {name: latencies for name, latencies in values.items() if latencies}
+
+
+def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict[str, Any]:
+    """The summary keys of a run, the published study's own included."""
+    statuses = [str(record.status) for record in records]
+    keys: dict[str, Any] = {
+        "status": "ok" if "ok" in statuses else (statuses[-1] if statuses else "interrupted"),
+        REPLICATES_KEY: summary.replicates if summary else 0,
+        "statistics_version": STATISTICS_VERSION,
+    }
+    failures = [record.failure.message for record in records if record.failure]
+    if failures:
+        keys["failure"] = failures[-1]
+    if summary is None:
+        return keys
+    for mode in summary.modes:
+        if mode.throughput_samples_per_s:
+            keys[f"throughput_{mode.label}"] = mode.throughput_samples_per_s.value
+    headline = next((row for row in summary.comparisons if row.headline), None)
+    if headline is not None:
+        keys.update(_headline(headline, summary))
+    if summary.model.params is not None:
+        keys["params_million"] = keys["Num parameters (million)"] = summary.model.params / 1e6
+    if summary.model.macs is not None:
+        keys["gmacs"] = keys["FLOPs (giga)"] = summary.model.macs / 1e9
+    keys["Throughput (samples/sec)"] = keys.get("throughput")
+    return {key: value for key, value in keys.items() if _tellable(value)}
+
+
+def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
+    candidate = next(mode for mode in summary.modes if mode.label == row.candidate)
+    against_eager = next(
+        (item for item in summary.comparisons if (item.baseline, item.candidate) == ("eager", row.candidate)), None
+    )
+    return {
+        "throughput": row.throughput_samples_per_s,
+        "speedup": row.speedup,
+        "speedup_low": row.speedup_low,
+        "speedup_high": row.speedup_high,
+        "speedup_vs_eager": against_eager.speedup if against_eager else None,
+        "speedup_percent": row.speedup_percent,
+        "absolute_speedup": row.absolute_speedup_samples_per_s,
+        "verdict": str(row.verdict),
+        "preliminary": row.preliminary,
+        "baseline": row.baseline,
+        "candidate": row.candidate,
+        "compile_s": candidate.compile_s,
+        "break_even_calls": row.break_even_calls,
+    }
+
+
+def _tellable(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and not math.isfinite(value))
