@@ -1,9 +1,10 @@
 """Our quick level against the published study's procedure: wall time, and the width of the interval that it buys.
 
 The procedure compared with, written anew from its description: a fresh process for each execution mode (eager, then
-`jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with `time.time()`, no synchronization, throughput
-as the only result. Its speedup is eager over XLA, so that is the ratio whose interval is compared; ours measures graph
-mode in the same time as well. Both are repeated; the interval is the t interval over the repetitions' log-ratios.
+`jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with `time.time()`, no synchronization,
+throughput as the only result. Its speedup is eager over XLA, so that is the ratio whose interval is compared; ours
+measures graph mode in the same time as well. Both are repeated; the interval is the t interval over the repetitions'
+log-ratios.
 
     python benchmarks/ancestor.py [--repetitions 5] [MODEL ...]
 """
@@ -24,7 +25,6 @@ from xla_sweeps import stats
 from xla_sweeps.catalog import load_catalog
 
 MODELS = ("mobilenet_v2", "resnet50", "efficientnetv2s")
-WARMUP_CALLS, TIMED_CALLS, BATCH = 10, 100, 4
 
 ANCESTOR_PROGRAM = """
 import json, sys, time
@@ -34,14 +34,14 @@ model = getattr(keras.applications, constructor)(weights=None, input_shape=(reso
 def forward(images):
     return model(images, training=False)
 call = tf.function(forward, jit_compile=True) if xla else forward
-images = tf.random.normal((%d, resolution, resolution, 3))
-for _ in range(%d):
+images = tf.random.normal((4, resolution, resolution, 3))
+for _ in range(10):
     call(images)
 started = time.time()
-for _ in range(%d):
+for _ in range(100):
     call(images)
-print(json.dumps({"throughput": %d * %d / (time.time() - started)}))
-""" % (BATCH, WARMUP_CALLS, TIMED_CALLS, BATCH, TIMED_CALLS)
+print(json.dumps({"throughput": 4 * 100 / (time.time() - started)}))
+"""
 
 
 def ancestor_log_ratio(constructor: str, resolution: int) -> float:

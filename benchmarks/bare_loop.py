@@ -1,6 +1,6 @@
 """Reported throughput against a bare loop over the same function in the same process, in turn.
 
-    python benchmarks/bare_loop.py [MODEL] [RESOLUTION] [REPETITIONS]
+python benchmarks/bare_loop.py [MODEL] [RESOLUTION] [REPETITIONS]
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main() -> None:
         calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=trial.effort.block_s)
         ratios, harness, bare = [], [], []
         for index in range(repetitions):
+
             def by_harness() -> float:
                 return timing.measure_block(executable, "", calls, clock=time.perf_counter_ns).call_s  # noqa: B023
 

@@ -34,7 +34,7 @@ def square(job: ReplicateJob, first: int) -> events.Square:
     return events.Square(rounds=tuple(rounds))
 
 
-def main() -> None:  # noqa: C901
+def main() -> None:
     *script, _, descriptor = sys.argv[1:]
     out = os.fdopen(int(descriptor), "wb", buffering=0)
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
@@ -44,7 +44,11 @@ def main() -> None:  # noqa: C901
 
     say(events.Stage(phase=Phase.BUILD))
     say(events.Loaded(environment={"tensorflow": "fake"}))
-    say(events.Built(model=ModelFacts(name="fake", family="F", variant="V", source="s", task="t", resolution_px=8, params=7)))
+    say(
+        events.Built(
+            model=ModelFacts(name="fake", family="F", variant="V", source="s", task="t", resolution_px=8, params=7)
+        )
+    )
     print("output of a library", flush=True)
     for mode in job.modes:
         say(events.Stage(phase=Phase.COMPILE, mode=mode))

@@ -11,14 +11,14 @@ from xla_sweeps.measurement import Phase, Status
 
 UNSUPPORTED = (
     "Detected unsupported operations when trying to compile graph __inference_<lambda>_90[_XlaMustCompile=true,"
-    "config_proto=123,executor_type=] on XLA_CPU_JIT: MaxPoolWithArgmax (No registered 'MaxPoolWithArgmax' OpKernel for "
-    "XLA_CPU_JIT devices compatible with node {{node net_1/arg_pool_1/MaxPoolWithArgmax}})"
-    "{{node net_1/arg_pool_1/MaxPoolWithArgmax}}\nThe op is created at: \nFile \"model.py\", line 36, in <module>"
+    "config_proto=123,executor_type=] on XLA_CPU_JIT: MaxPoolWithArgmax (No registered 'MaxPoolWithArgmax' OpKernel "
+    "for XLA_CPU_JIT devices compatible with node {{node net_1/arg_pool_1/MaxPoolWithArgmax}})"
+    '{{node net_1/arg_pool_1/MaxPoolWithArgmax}}\nThe op is created at: \nFile "model.py", line 36, in <module>'
 )
 NOT_CONSTANT = (
-    "Input 1 to node `net_1_1/dyn_resize_1/resize/ResizeBilinear` with op ResizeBilinear must be a compile-time constant."
-    "\n\nXLA compilation requires that operator arguments that represent shapes or dimensions be evaluated to concrete "
-    "values at compile time."
+    "Input 1 to node `net_1_1/dyn_resize_1/resize/ResizeBilinear` with op ResizeBilinear must be a compile-time "
+    "constant.\n\nXLA compilation requires that operator arguments that represent shapes or dimensions be evaluated to "
+    "concrete values at compile time."
 )
 LOOP = (
     "Input and output shapes of loop body do not match: (s32[], s32[], s32[], f32[2,32,32,8], f32[2,32,32,8]) vs. "
@@ -26,8 +26,9 @@ LOOP = (
 )
 LIFT = "We failed to lift variable creations out of this tf.function, so this tf.function cannot be run on XLA."
 GPU_OOM = (
-    "{{function_node __wrapped__Conv2D_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM when allocating tensor "
-    "with shape[512,64,224,224] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
+    "{{function_node __wrapped__Conv2D_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM when allocating "
+    "tensor with shape[512,64,224,224] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by "
+    "allocator GPU_0_bfc"
 )
 
 
@@ -35,13 +36,25 @@ GPU_OOM = (
     ("phase", "kind", "text", "status", "op"),
     [
         (Phase.COMPILE, "InvalidArgumentError", UNSUPPORTED, Status.UNSUPPORTED_OP, "MaxPoolWithArgmax"),
-        (Phase.VERIFY, "ValueError", f"Failed getting HLO text: '{UNSUPPORTED}'", Status.UNSUPPORTED_OP, "MaxPoolWithArgmax"),
+        (
+            Phase.VERIFY,
+            "ValueError",
+            f"Failed getting HLO text: '{UNSUPPORTED}'",
+            Status.UNSUPPORTED_OP,
+            "MaxPoolWithArgmax",
+        ),
         (Phase.COMPILE, "InvalidArgumentError", NOT_CONSTANT, Status.DYNAMIC_SHAPE, "ResizeBilinear"),
         (Phase.COMPILE, "InvalidArgumentError", LOOP, Status.DYNAMIC_SHAPE, ""),
         (Phase.COMPILE, "UnimplementedError", LIFT, Status.TRACE_ERROR, ""),
         (Phase.MEASURE, "ResourceExhaustedError", GPU_OOM, Status.OOM_GPU, ""),
         (Phase.BUILD, "MemoryError", "Unable to allocate 3.0 GiB", Status.OOM_HOST, ""),
-        (Phase.COMPILE, "ResourceExhaustedError", "OOM when allocating tensor with shape[1] on CPU", Status.OOM_HOST, ""),
+        (
+            Phase.COMPILE,
+            "ResourceExhaustedError",
+            "OOM when allocating tensor with shape[1] on CPU",
+            Status.OOM_HOST,
+            "",
+        ),
         (Phase.WARMUP, "InternalError", "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error", Status.INFRA, ""),
         (Phase.BUILD, "ValueError", "bad constructor", Status.BUILD_ERROR, ""),
         (Phase.TRACE, "TypeError", "bad call", Status.TRACE_ERROR, ""),
@@ -75,9 +88,17 @@ def test_out_of_memory_never_suggests_that_the_batch_was_changed() -> None:
         (ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.COMPILE), Status.CRASHED, "SIGSEGV"),
         (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE, oom_kills=1), Status.OOM_HOST, "SIGKILL"),
         (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE), Status.CRASHED, "SIGKILL"),
-        (ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.BUILD, log_tail="what(): std::bad_alloc"), Status.OOM_HOST, "SIGABRT"),
+        (
+            ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.BUILD, log_tail="what(): std::bad_alloc"),
+            Status.OOM_HOST,
+            "SIGABRT",
+        ),
         (ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"), Status.TIMEOUT, "timeout"),
-        (ProcessEnd(exit_code=-9, phase=Phase.BUILD, killed_for="memory", limit="2.0 GiB"), Status.OOM_HOST, "memory_limit"),
+        (
+            ProcessEnd(exit_code=-9, phase=Phase.BUILD, killed_for="memory", limit="2.0 GiB"),
+            Status.OOM_HOST,
+            "memory_limit",
+        ),
         (ProcessEnd(exit_code=-15, phase=Phase.MEASURE, killed_for="interrupt"), Status.INTERRUPTED, "interrupted"),
         (ProcessEnd(exit_code=1, phase=Phase.IMPORT), Status.INFRA, "exit code 1"),
         (ProcessEnd(exit_code=3, phase=Phase.TRACE), Status.CRASHED, "exit code 3"),

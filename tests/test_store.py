@@ -59,7 +59,7 @@ def test_a_record_truncated_at_any_byte_is_set_aside_and_the_others_are_read(tmp
     store.save(make_record())
     _, path = store.save(make_record())
     content = path.read_bytes()
-    for length in random.Random(0).sample(range(len(content)), 60) + [0, 1, len(content) - 1]:
+    for length in [*random.Random(0).sample(range(len(content)), 60), 0, 1, len(content) - 1]:
         path.write_bytes(content[:length])
         loaded = store.load()
         assert [record.replicate for record in loaded.records[make_record().trial_id]] == [0]
@@ -91,7 +91,8 @@ def test_a_record_of_a_newer_version_is_said_and_left_where_it_is(tmp_path: Path
     loaded = store.load()
     assert loaded.records == {}
     assert loaded.problems == (
-        f"{path}: schema {SCHEMA_VERSION + 1} is newer than this version's {SCHEMA_VERSION}: update xla_sweeps to read it",
+        f"{path}: schema {SCHEMA_VERSION + 1} is newer than this version's {SCHEMA_VERSION}: "
+        "update xla_sweeps to read it",
     )
     assert path.exists()
 
@@ -102,8 +103,15 @@ def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
 
 
 def test_what_json_cannot_hold_is_replaced_and_the_record_still_saved(tmp_path: Path) -> None:
-    hostile = {"nan": float("nan"), "inf": float("inf"), "big": 2**80, "surrogate": "a\ud800b", "bytes": b"\xff", "set": {1}}
-    stored, path = Store(tmp_path).save(make_record(config=hostile))
+    hostile = {
+        "nan": float("nan"),
+        "inf": float("inf"),
+        "big": 2**80,
+        "surrogate": "a\ud800b",
+        "bytes": b"\xff",
+        "set": {1},
+    }
+    _, path = Store(tmp_path).save(make_record(config=hostile))
     config = Record.from_json(path.read_bytes()).config
     assert config == {"nan": None, "inf": None, "big": str(2**80), "surrogate": "a?b", "bytes": "b'\\xff'", "set": [1]}
     assert len(make_record(log="x" * 10**6).to_json()) < 200_000
@@ -181,9 +189,10 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "), Store(
-        tmp_path
-    ).claim("abc"):
+    with (
+        pytest.raises(StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "),
+        Store(tmp_path).claim("abc"),
+    ):
         pytest.fail("claimed twice")
     with Store(tmp_path).claim("another"):
         pass

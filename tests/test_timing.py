@@ -85,7 +85,12 @@ def quiet(rounds: Sequence[Round]) -> Mapping[int, str]:
 
 
 def measured(
-    devices: Mapping[str, Device], clock: Clock, *, effort: Effort = EFFORT, calls: int = 2, review: timing.Review = quiet
+    devices: Mapping[str, Device],
+    clock: Clock,
+    *,
+    effort: Effort = EFFORT,
+    calls: int = 2,
+    review: timing.Review = quiet,
 ) -> timing.RoundsResult:
     return timing.measure_rounds(
         devices,
@@ -127,7 +132,9 @@ def test_warm_up_goes_on_until_two_windows_agree() -> None:
 def test_warm_up_ends_at_its_cap_and_says_that_speed_still_moved() -> None:
     clock = Clock()
     ever_slower = [1.0 + 0.05 * index for index in range(10_000)]
-    warm = timing.warm_up(Device(clock, work_s=0.2, noise=ever_slower), effort=replace(EFFORT, warmup_cap_s=10), clock=clock)
+    warm = timing.warm_up(
+        Device(clock, work_s=0.2, noise=ever_slower), effort=replace(EFFORT, warmup_cap_s=10), clock=clock
+    )
     assert not warm.stationary
     assert 10 <= warm.seconds < 13
 
@@ -141,7 +148,8 @@ def test_warm_up_groups_fast_calls_into_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call_s", "sync_s", "calls"), [(0.03, 0.0, 1), (0.0299, 0.0, 2), (0.001, 0.0, 30), (0.001, 0.001, 200), (5.0, 0.0, 1)]
+    ("call_s", "sync_s", "calls"),
+    [(0.03, 0.0, 1), (0.0299, 0.0, 2), (0.001, 0.0, 30), (0.001, 0.001, 200), (5.0, 0.0, 1)],
 )
 def test_calls_per_block_match_durations_not_counts(call_s: float, sync_s: float, calls: int) -> None:
     assert timing.calls_per_block(call_s, sync_s=sync_s, block_s=0.03) == calls
@@ -228,7 +236,9 @@ def test_disturbed_rounds_are_repeated_whole_and_left_out_of_the_ratios() -> Non
         asked.extend(item.round for item in rounds)
         return {1: "a neighbour"} if 1 in {item.round for item in rounds} else {}
 
-    result = measured({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock, review=disturbed_once)
+    result = measured(
+        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock, review=disturbed_once
+    )
     assert asked == list(range(len(result.rounds)))
     assert [item.round for item in result.rounds if item.dirty] == [1]
     assert result.repeated == 1

@@ -24,8 +24,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.NOT_CONVERGED: "the interval was still wider than asked for when rounds or time ran out",
     Flag.WARMUP_NOT_STATIONARY: "speed was still moving when warm-up ended",
     Flag.HOST_BOUND: "the device waits for the host",
-    Flag.CONTAINS_XLA: "the model compiles parts of itself with XLA in every mode (grouped convolutions of Keras do), so the "
-    "other modes contain XLA too",
+    Flag.CONTAINS_XLA: "the model compiles parts of itself with XLA in every mode (grouped convolutions of Keras do), "
+    "so the other modes contain XLA too",
     Flag.NO_REFERENCE: "no float64 reference could be computed; the modes were compared with eager alone",
     Flag.RECOMPILES: "new input values make the mode compile again",
     Flag.CUT_SHORT: "the measuring process ended early; the rounds it had finished are kept",
@@ -56,8 +56,9 @@ def answer(row: ComparisonRow) -> str:
             )
         case _:
             text = (
-                f"{candidate} against {baseline} is undecided: {row.speedup:.2f}× ({_sure(row)}), and differences up to "
-                f"{row.floor:.1%} do not count. Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`)."
+                f"{candidate} against {baseline} is undecided: {row.speedup:.2f}× ({_sure(row)}), and differences up "
+                f"to {row.floor:.1%} do not count. Measure longer: effort=standard, on a quiet machine "
+                "(`xla-sweeps doctor`)."
             )
     return _capitalized(text) + _caveats(row)
 
@@ -81,10 +82,10 @@ def _sure(row: ComparisonRow) -> str:
     if low is None or high is None:
         interval = "no interval"
     elif row.verdict is Verdict.SLOWER:
-        interval = f"95 % {1 / high:.2f}–{1 / low:.2f}"  # noqa: RUF001
+        interval = f"95 % {1 / high:.2f}–{1 / low:.2f}"
     else:
         digits = 2 if row.verdict is Verdict.FASTER else 3
-        interval = f"95 % {low:.{digits}f}–{high:.{digits}f}"  # noqa: RUF001
+        interval = f"95 % {low:.{digits}f}–{high:.{digits}f}"
     processes = "1 process" if row.replicates == 1 else f"{row.replicates} processes"
     return f"{interval}, {processes}{': preliminary' if row.preliminary else ''}"
 
@@ -120,13 +121,19 @@ def _failed(row: ComparisonRow) -> str:
         case Status.RETRACED:
             text = f"a mode was traced again while it was measured, so its speed is withheld: {reason}."
         case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
-            text = f"{candidate} cannot run this model: {reason}. Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
+            text = (
+                f"{candidate} cannot run this model: {reason}. Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
+            )
         case Status.OOM_GPU | Status.OOM_HOST:
-            text = f"{candidate} against {baseline} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
+            text = (
+                f"{candidate} against {baseline} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
+            )
         case Status.TIMEOUT:
             text = f"{candidate} against {baseline} took too long: {reason}."
         case Status.INTERRUPTED:
-            text = f"{candidate} against {baseline} was stopped before there was enough to compare; run it again to go on."
+            text = (
+                f"{candidate} against {baseline} was stopped before there was enough to compare; run it again to go on."
+            )
         case _:
             text = f"{candidate} against {baseline} could not be measured: {reason}."
     return _capitalized(text)

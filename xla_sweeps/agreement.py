@@ -64,7 +64,9 @@ def _compare_head(
         return _refused("refused: eager's output is constant or vanishes, so any output would agree with it")
     if not np.isfinite(output).all():
         count = int((~np.isfinite(output)).sum())
-        return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=f"{count} of {output.size} outputs are not finite")
+        return Agreement(
+            rmse_rel=None, top1_match=None, ok=False, reason=f"{count} of {output.size} outputs are not finite"
+        )
     difference = _rmse(output, eager) / scale
     matches, clear_mismatch = _top1(output, eager, TOLERANCE[precision] * scale) if classes else (None, False)
     error = eager_error = None

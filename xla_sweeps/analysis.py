@@ -92,7 +92,7 @@ class ComparisonRow:
         speedup: baseline latency / candidate latency; above 1 the candidate is faster.
         preliminary: fewer than three replicates.
         floor: the smallest relative difference that is called one (0.01: 1 %).
-        compile_s_extra: what the candidate's preparation (trace and first call) costs more than the baseline's, seconds.
+        compile_s_extra: what preparing the candidate (trace and first call) costs more than the baseline, seconds.
         break_even_calls: calls after which that is paid back; None where it never is.
         peak_memory_ratio: candidate / baseline.
         speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
@@ -372,9 +372,16 @@ def _compare(
         verdict = verdict_of(interval, narrower, floor=floor)
     speedup = _exponentiated(interval, 1.0)
     extra = _extra_s(first, second)
-    rates, latencies = (first.throughput_samples_per_s, second.throughput_samples_per_s), (first.latency_ms, second.latency_ms)
+    rates, latencies = (
+        (first.throughput_samples_per_s, second.throughput_samples_per_s),
+        (first.latency_ms, second.latency_ms),
+    )
     contaminated = any(record.status is Status.CONTAMINATED for record in records)
-    raw = _over_replicates(_ratios(records, baseline, candidate, raw=True), LEVEL) if contaminated and not failed else None
+    raw = (
+        _over_replicates(_ratios(records, baseline, candidate, raw=True), LEVEL)
+        if contaminated and not failed
+        else None
+    )
     labels = list(modes)
     return ComparisonRow(
         trial_id=records[0].trial_id,

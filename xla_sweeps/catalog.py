@@ -82,7 +82,7 @@ def load_catalog() -> dict[str, CatalogEntry]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for path in sorted((conf_dir() / "model").glob("*.yaml")):
         try:
-            document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe loader
+            document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = f":{mark.line + 1}" if mark else ""
@@ -100,7 +100,8 @@ def find(pattern: str) -> list[CatalogEntry]:
         entry
         for entry in load_catalog().values()
         if any(
-            fnmatch.fnmatchcase(word.lower(), glob) for word in (entry.name, entry.family, entry.variant, *entry.aliases)
+            fnmatch.fnmatchcase(word.lower(), glob)
+            for word in (entry.name, entry.family, entry.variant, *entry.aliases)
         )
     ]
 
@@ -115,9 +116,7 @@ def unknown_model(given: str) -> ConfigError:
     return ConfigError(f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(catalog)}.")
 
 
-def model_spec(
-    document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str
-) -> ModelSpec:
+def model_spec(document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str) -> ModelSpec:
     """The model that a trial asks for.
 
     Args:
@@ -210,4 +209,3 @@ def _field(document: Mapping[str, Any], key: str, kind: Any, where: str) -> Any:
     if isinstance(value, int) and value < 1:
         raise ConfigError(f"{where}.{key}={value}: it must be at least 1")
     return value
-

@@ -17,14 +17,14 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 if TYPE_CHECKING:  # the runner loads much that most commands do not need
     from xla_sweeps.runner import TrialResult
 
-_HYDRA_VALUE_FLAGS = {"--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p",
-                      "--info", "-i", "--experimental-rerun"}  # fmt: skip
+_HYDRA_VALUE_FLAGS = {
+    "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p", "--info",
+    "-i", "--experimental-rerun",
+}  # fmt: skip
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code. Users' mistakes are one line on standard error."""
-    from xla_sweeps.terminal.screen import complain
-
     try:
         first = arguments[0] if arguments else ""
         if first in ("-h", "--help") or (arguments and not _is_command(first) and {"-h", "--help"} & set(arguments)):
@@ -38,6 +38,8 @@ def run(arguments: Sequence[str]) -> int:
             return COMMANDS[first](arguments[1:])
         return _trial(list(arguments))
     except XlaSweepsError as error:
+        from xla_sweeps.terminal.screen import complain
+
         return complain(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -59,7 +61,9 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
         try:
             document = json.loads(argument)
         except ValueError as error:
-            raise ConfigError(f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}") from error
+            raise ConfigError(
+                f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}"
+            ) from error
         for key, value in document.items():
             if key != "_wandb":
                 expanded.append(f"{key}={_hydra_value(value)}")
@@ -180,12 +184,14 @@ def _measure(config: Any) -> int:
     """Run one trial and show how it ended."""
     from hydra.core.hydra_config import HydraConfig
 
-    from xla_sweeps import runner, terminal
+    from xla_sweeps import runner
     from xla_sweeps.config import to_settings
+    from xla_sweeps.terminal.progress import Progress
+    from xla_sweeps.terminal.tables import show_trial
     from xla_sweeps.trackers import tracker_named
 
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
-    with terminal.Progress(ui=settings.ui) as screen:
+    with Progress(ui=settings.ui) as screen:
         result = runner.run_trial(settings, screen=screen, tracker=tracker_named(settings.tracker.name))
         for warning in result.tracking.warnings if result.tracking else ():
             screen.warn(warning)
@@ -193,7 +199,7 @@ def _measure(config: Any) -> int:
             again = shlex.join(["python", "-m", "xla_sweeps", *HydraConfig.get().overrides.task])
             screen.warn(f"stopped; what was measured is saved. To go on: {again}")
     if result.summary is not None:
-        terminal.show_trial(result.summary, places=_places(result, settings.results_dir))
+        show_trial(result.summary, places=_places(result, settings.results_dir))
     return result.exit_code
 
 
@@ -238,12 +244,13 @@ def _models(arguments: Sequence[str]) -> int:
     parser = _parser("models", "The model catalog.")
     parser.add_argument("pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'")
     options = parser.parse_args(arguments)
-    from xla_sweeps import catalog, terminal
+    from xla_sweeps import catalog
+    from xla_sweeps.terminal.tables import show_models
 
     entries = catalog.find(options.pattern)
     if not entries:
         raise catalog.unknown_model(options.pattern)
-    terminal.show_models(entries)
+    show_models(entries)
     return 0
 
 
@@ -253,10 +260,11 @@ def _doctor(arguments: Sequence[str]) -> int:
     parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)")
     options = parser.parse_args(arguments)
-    from xla_sweeps import doctor, terminal
+    from xla_sweeps import doctor
+    from xla_sweeps.terminal.tables import show_findings
 
     findings = doctor.diagnose(options.dir, seconds=options.seconds)
-    terminal.show_findings([(item.level, item.subject, item.found, item.mend) for item in findings])
+    show_findings([(item.level, item.subject, item.found, item.mend) for item in findings])
     return 1 if any(item.level == "bad" for item in findings) else 0
 
 

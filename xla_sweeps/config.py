@@ -42,8 +42,8 @@ MAX_YAML_BYTES = 2**20
 MAX_YAML_DEPTH = 32
 
 _TOP_KEYS = (
-    "model", "source", "scenario", "effort", "tracker", "resolution", "batch_size", "precision", "weights", "seed", "jit",
-    "modes", "tf32", "device", "results_dir", "memory_limit_gib", "ui", "timeouts",
+    "model", "source", "scenario", "effort", "tracker", "resolution", "batch_size", "precision", "weights", "seed",
+    "jit", "modes", "tf32", "device", "results_dir", "memory_limit_gib", "ui", "timeouts",
 )  # fmt: skip
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
@@ -149,11 +149,11 @@ def check_config_dir(folder: Path) -> None:
         try:
             for event in yaml.parse(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
                 if isinstance(event, yaml.AliasEvent):
-                    raise ConfigError(f"{path}:{event.start_mark.line + 1}: YAML aliases are not allowed")
+                    raise ConfigError(f"{path}:{_line(event)}: YAML aliases are not allowed")
                 depth += isinstance(event, yaml.CollectionStartEvent)
                 depth -= isinstance(event, yaml.CollectionEndEvent)
                 if depth > MAX_YAML_DEPTH:
-                    raise ConfigError(f"{path}:{event.start_mark.line + 1}: nested deeper than {MAX_YAML_DEPTH} levels")
+                    raise ConfigError(f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels")
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ConfigError(_yaml_message(error, path)) from error
 
@@ -198,7 +198,7 @@ def candidate_mode(jit: Any) -> ExecutionMode:
         ConfigError: the value is none of true, false, null, auto.
     """
     word = "null" if jit is None else str(jit).lower()
-    if isinstance(jit, int | float) and not isinstance(jit, bool) or word not in JIT_CANDIDATES:
+    if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
         raise ConfigError(f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto (autocluster)")
     return JIT_CANDIDATES[word]
 
@@ -290,9 +290,7 @@ def _tracker(document: Mapping[str, Any], explicit: Collection[str], environ: Ma
         raise ConfigError("tracker.project=sweeps: W&B's client cannot read a project of that name; choose another")
     entity, group = (given.get(key) or environ.get(f"WANDB_{variable}") for key, variable in
                      (("entity", "ENTITY"), ("group", "RUN_GROUP")))  # fmt: skip
-    return TrackerSettings(
-        name=name, project=project, entity=entity, group=group, tags=tuple(str(tag) for tag in tags)
-    )
+    return TrackerSettings(name=name, project=project, entity=entity, group=group, tags=tuple(str(tag) for tag in tags))
 
 
 def _plain(config: DictConfig) -> dict[str, Any]:
@@ -418,6 +416,10 @@ def _translated(error: Exception, overrides: Sequence[str]) -> XlaSweepsError:
         return ConfigError(f"'{ambiguous[1]}' gives several values: add -m to run each of them")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
 
 
 def _unknown_choice(group: str, choice: str) -> ConfigError:

@@ -58,7 +58,9 @@ _PATTERNS = (
         "replace the operation, or keep it outside jit_compile; auto-clustering (jit=auto) leaves it out by itself",
     ),
     _Pattern(
-        re.compile(r"Input (?P<input>\d+) to node [`'](?P<node>.+?)[`'] with op (?P<op>\w+) must be a compile-time const"),
+        re.compile(
+            r"Input (?P<input>\d+) to node [`'](?P<node>.+?)[`'] with op (?P<op>\w+) must be a compile-time const"
+        ),
         Status.DYNAMIC_SHAPE,
         lambda match: (
             f"input {match['input']} of {match['op']} ({match['node']}) must be known at compile time: "
@@ -117,7 +119,9 @@ def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Fail
             return pattern.status, Failure(phase=phase, kind=kind, message=message, hint=pattern.hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return _PHASE_STATUS.get(phase, Status.RUN_ERROR), Failure(phase=phase, kind=kind, message=first_line(text))
-    return _PHASE_STATUS.get(phase, Status.RUN_ERROR), _failure(phase, kind, text, hint="the log has the whole traceback")
+    return _PHASE_STATUS.get(phase, Status.RUN_ERROR), _failure(
+        phase, kind, text, hint="the log has the whole traceback"
+    )
 
 
 def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:

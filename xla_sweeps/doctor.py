@@ -59,7 +59,10 @@ def _devices() -> list[Finding]:
         cores = f", {environment.usable_cores()} cores" if device.kind == "cpu" else ""
         findings.append(Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}"))
     if len(findings) == 1:
-        found, mend = "no NVIDIA GPU: XLA on this CPU is what will be measured", "see README, section GPU, if there is one"
+        found, mend = (
+            "no NVIDIA GPU: XLA on this CPU is what will be measured",
+            "see README, section GPU, if there is one",
+        )
         findings.append(Finding(level="warn", subject="gpu", found=found, mend=mend))
     return findings
 
@@ -88,7 +91,11 @@ def _flags(flags: Mapping[str, str]) -> list[Finding]:
 def _governor(cpu: Mapping[str, Any]) -> list[Finding]:
     governor = cpu["governor"]
     if not governor:
-        return [Finding(level="ok", subject="governor", found="the kernel shows no CPU frequency governor (a virtual machine?)")]
+        return [
+            Finding(
+                level="ok", subject="governor", found="the kernel shows no CPU frequency governor (a virtual machine?)"
+            )
+        ]
     if governor == "performance":
         return [Finding(level="ok", subject="governor", found=governor)]
     return [Finding(level="warn", subject="governor", found=governor, mend="cpupower frequency-set -g performance")]
@@ -97,9 +104,7 @@ def _governor(cpu: Mapping[str, Any]) -> list[Finding]:
 def _quiet(seconds: float) -> list[Finding]:
     """Watch the machine while this process sleeps: whatever runs is foreign."""
     device = environment.resolve_device("auto")
-    with Sampler.watching(
-        os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None
-    ) as sampler:
+    with Sampler.watching(os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None) as sampler:
         time.sleep(seconds)
         seen = sampler.summary()
     findings = []
@@ -138,7 +143,9 @@ def _disk(results_dir: Path) -> list[Finding]:
         mend = "choose another: results_dir=PATH"
         findings.append(Finding(level="bad", subject="results_dir", found=f"{results_dir} cannot be made", mend=mend))
     else:
-        findings.append(Finding(level="ok", subject="results_dir", found=f"{results_dir} does not exist yet; it can be made"))
+        findings.append(
+            Finding(level="ok", subject="results_dir", found=f"{results_dir} does not exist yet; it can be made")
+        )
     low = free < LOW_DISK_BYTES
     findings.append(
         Finding(

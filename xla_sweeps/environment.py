@@ -98,7 +98,8 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
         )
     if precision is Precision.MIXED_BFLOAT16 and capability is not None and capability < _BFLOAT16_CAPABILITY:
         raise DeviceError(
-            f"precision=mixed_bfloat16: {device.name} ({shown}) has no bfloat16 arithmetic; use mixed_float16 or float32"
+            f"precision=mixed_bfloat16: {device.name} ({shown}) has no bfloat16 arithmetic; "
+            "use mixed_float16 or float32"
         )
     if tf32 and (capability is None or capability < _BFLOAT16_CAPABILITY):
         raise DeviceError(f"tf32=true: {device.name} ({shown}) has no TensorFloat-32; use tf32=false")
@@ -190,7 +191,9 @@ def git_state() -> str:
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         commit, status = (
-            subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=5).stdout
+            subprocess.run(
+                ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=5
+            ).stdout
             for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
         )
         return commit.strip() + ("+dirty" if status.strip() else "")

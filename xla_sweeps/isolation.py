@@ -266,9 +266,7 @@ def _limit_s(phase: Phase, timeouts: Timeouts) -> float:
     }.get(phase, timeouts.build_s)
 
 
-def _note_end(
-    attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: str, log: Path, oom_kills: int
-) -> None:
+def _note_end(attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: str, log: Path, oom_kills: int) -> None:
     """Say what an attempt that did not finish died of, and which mode it died preparing."""
     stage, trial = attempt.stage, job.trial
     limit = f"{_limit_s(stage.phase, trial.timeouts):g} s"

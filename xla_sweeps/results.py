@@ -11,11 +11,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import analysis, terminal
+from xla_sweeps import analysis
 from xla_sweeps.analysis import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.record import Record
 from xla_sweeps.store import Store
+from xla_sweeps.terminal.progress import Progress
+from xla_sweeps.terminal.tables import show_rows
 from xla_sweeps.trackers import RunHeader, run_header, wandb
 
 COLUMNS = tuple(field.name for field in fields(ComparisonRow))
@@ -30,7 +32,7 @@ def load(results_dir: Path) -> tuple[dict[str, list[Record]], dict[str, TrialSum
     if not (results_dir / "records").is_dir():
         raise StoreError(f"{results_dir} holds no records; measure first: python -m xla_sweeps model=NAME")
     loaded = Store(results_dir).load()
-    with terminal.Progress(ui="quiet") as screen:
+    with Progress(ui="quiet") as screen:
         for problem in loaded.problems:
             screen.warn(problem)
     if not loaded.records:
@@ -53,7 +55,7 @@ def show(results_dir: Path, *, form: str, output: Path | None, every: bool) -> i
     rows = [row for summary in summaries.values() for row in summary.comparisons if every or row.headline]
     rows.sort(key=lambda row: (row.family, row.model, row.resolution_px, row.batch_size, row.candidate, row.baseline))
     if form == "table" and output is None:
-        terminal.show_rows(rows)
+        show_rows(rows)
         return 0
     documents = [analysis.row_dict(row) for row in rows]
     if form == "parquet":
@@ -79,7 +81,7 @@ def push(results_dir: Path, *, project: str | None, entity: str | None, force: b
     ]
     report = wandb.push(trials, log=results_dir / "wandb" / "push.log", force=force)
     print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
-    with terminal.Progress(ui="quiet") as screen:
+    with Progress(ui="quiet") as screen:
         for line in report.failed:
             screen.warn(line)
     return 1 if report.failed else 0

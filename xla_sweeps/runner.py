@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from xla_sweeps import analysis, environment, events, isolation
 from xla_sweeps.config import Settings
+from xla_sweeps.diagnosis import diagnose_exception
 from xla_sweeps.measurement import Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.record import ModelFacts, Record
 from xla_sweeps.sampler import Sampler
@@ -41,7 +42,7 @@ class Screen(Protocol):
         self,
         *,
         replicate: int,
-        round: int,  # noqa: A002
+        round: int,
         rounds_max: int,
         half_width: float | None,
         target: float,
@@ -242,7 +243,7 @@ def _follow(session: _Session, number: int, event: events.Event) -> None:
                 target=event.target, remaining_s=event.remaining_s,
             )  # fmt: skip
         case events.Failed(mode=mode, kind=kind, text=text) if mode:
-            _, failure = isolation.diagnose_exception(event.phase, kind, text)
+            _, failure = diagnose_exception(event.phase, kind, text)
             session.screen.warn(f"{mode}: {failure.message}")
 
 
@@ -253,7 +254,9 @@ def _conclude(session: _Session) -> TrialResult:
     for problem in loaded.problems:
         session.screen.warn(problem)
     records = loaded.records.get(session.trial_id, [])
-    floor = analysis.floor_for([item for group in loaded.records.values() for item in group], session.settings.device.name)
+    floor = analysis.floor_for(
+        [item for group in loaded.records.values() for item in group], session.settings.device.name
+    )
     summary = analysis.summarize(records, floor=floor) if records else None
     exit_code = 0
     if stop.reason:
@@ -274,7 +277,10 @@ def _candidate_failed(session: _Session) -> bool:
     trial = session.settings.trial
     wanted = headline_candidates(trial.modes) if len(trial.modes) > 1 else trial.modes
     return any(
-        all(record.modes[label].status is not Status.OK or not record.modes[label].latencies_s for record in session.records)
+        all(
+            record.modes[label].status is not Status.OK or not record.modes[label].latencies_s
+            for record in session.records
+        )
         for label in (*wanted, trial.baseline)
     )
 
@@ -308,4 +314,3 @@ def _stoppable() -> Iterator[isolation.Stop]:
         for number, handler in previous.items():
             signal.signal(number, handler)
         stop.close()
-

@@ -192,7 +192,7 @@ class Sampler:
             sample = self.read()
             self._samples.append(sample)
             if len(self._samples) > _KEEP:
-                del self._samples[1:-(_KEEP // 2)]
+                del self._samples[1 : -(_KEEP // 2)]
             if sample.rss_bytes > self._limit and not alarmed:
                 alarmed = True
                 self._exceeded()

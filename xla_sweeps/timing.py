@@ -161,8 +161,8 @@ def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str
         return [tuple(labels)]
     shuffled = rng.sample(list(labels), count)
     if count == 2:
-        first, second = (shuffled[0], shuffled[1]), (shuffled[1], shuffled[0])
-        rows, phase = [first, second, second, first], rng.randrange(4)
+        rows = [tuple(shuffled), tuple(shuffled[::-1]), tuple(shuffled[::-1]), tuple(shuffled)]
+        phase = rng.randrange(4)
         return rows[phase:] + rows[:phase]
     zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) % count for place in range(count)]
     square = [[(shift + step) % count for step in zigzag] for shift in range(count)]
@@ -267,7 +267,9 @@ def measure_rounds(
         executables=executables, calls=calls, effort=effort, rng=random.Random(seed), clock=clock, active=labels,
         settle=settle, next_look=effort.rounds_min,
     )  # fmt: skip
-    headline = [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)] if len(labels) > 1 else []
+    headline = (
+        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)] if len(labels) > 1 else []
+    )
     while True:
         state.run_square(review)
         width = headline_half_width(state.rounds, headline)
@@ -280,7 +282,7 @@ def measure_rounds(
             ended = ended or converged
             while state.next_look <= measured:
                 state.next_look += effort.rounds_look
-        ended = ended or not headline and (measured >= effort.rounds_min or bool(over))
+        ended = ended or (not headline and (measured >= effort.rounds_min or bool(over)))
         on_square(_progress(state, measured, width, ended=ended))
         if ended:
             return RoundsResult(
@@ -395,9 +397,10 @@ def _progress(state: _Interleaving, measured: int, width: float | None, *, ended
     soonest = max(0, min(state.next_look, effort.rounds_max) - measured)
     latest = max(0, effort.rounds_max - measured)
     remaining = (0.0, 0.0) if ended else (soonest * per_round, latest * per_round)
+    rows = len(balanced_square(state.active, random.Random(0)))
     return Progress(
-        rounds=measured, rounds_max=effort.rounds_max, half_width=width, target=effort.target_half_width,
-        remaining_s=remaining, active=tuple(state.active),
+        rounds=measured, rounds_max=rows * math.ceil(effort.rounds_max / rows), half_width=width,
+        target=effort.target_half_width, remaining_s=remaining, active=tuple(state.active),
     )  # fmt: skip
 
 

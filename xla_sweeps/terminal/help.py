@@ -18,7 +18,7 @@ _OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("resolution=PX", "side of the square input (default: the model's native one)"),
             ("batch_size=N", "images a call (default: 4); never changed for you, not even when memory runs out"),
             ("precision=NAME", "float32 (default), mixed_float16, mixed_bfloat16"),
-            ("weights=NAME", "random (default: speed does not depend on values), imagenet, or the path of a weights file"),
+            ("weights=NAME", "random (default: speed does not depend on values), imagenet, or the path of a file"),
             ("seed=N", "of weights, inputs and order (default: 0)"),
         ),
     ),
@@ -34,7 +34,7 @@ _OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "How precisely",
         (
-            ("effort=LEVEL", "quick (default, 1 process), standard (3), publish (5); effort.KEY=VALUE changes one figure"),
+            ("effort=LEVEL", "quick (default, 1 process), standard (3), publish (5); effort.KEY=VALUE sets one figure"),
         ),
     ),
     (

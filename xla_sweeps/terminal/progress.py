@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -92,7 +92,7 @@ class Progress:
         self,
         *,
         replicate: int,
-        round: int,  # noqa: A002
+        round: int,
         rounds_max: int,
         half_width: float | None,
         target: float,
@@ -156,7 +156,7 @@ class Progress:
         stage.append(self._subject, style="bold cyan")
         if not self._timed.is_set():
             stage.append(f"  {duration(now - self._stage_started)}", style="dim")
-        rows = [head, stage]
+        rows: list[RenderableType] = [head, stage]
         if self._rounds:
             bar = Table.grid(padding=(0, 1))
             bar.add_row(

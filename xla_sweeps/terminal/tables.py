@@ -58,7 +58,7 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     for row in rows:
         verdict = str(row.verdict)
         said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict != 'failed' else row.status}"
-        interval = f"{row.speedup_low:.2f}–{row.speedup_high:.2f}" if row.speedup_low and row.speedup_high else "—"  # noqa: RUF001
+        interval = f"{row.speedup_low:.2f}–{row.speedup_high:.2f}" if row.speedup_low and row.speedup_high else "—"
         table.add_row(
             displayable(row.model), str(row.resolution_px), str(row.batch_size), displayable(row.device),
             f"{row.candidate} / {row.baseline}", _number(row.throughput_samples_per_s),
@@ -140,7 +140,7 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
 def _decomposition(steps: Mapping[str, Estimate]) -> Text:
     parts = []
     for step, estimate in steps.items():
-        interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""  # noqa: RUF001
+        interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
         parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
     return Text("steps   " + "   ".join(parts))
 
@@ -155,7 +155,7 @@ def _agreement(mode: ModeSummary) -> str:
 def _interval(estimate: Estimate | None) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return "—"
-    return f"{_number(estimate.low)}–{_number(estimate.high)}"  # noqa: RUF001
+    return f"{_number(estimate.low)}–{_number(estimate.high)}"
 
 
 def _number(value: float | None) -> str:

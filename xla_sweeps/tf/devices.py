@@ -23,7 +23,8 @@ def tf_device(device: str) -> str:
     if device.startswith("gpu"):
         if not tf.config.list_physical_devices("GPU"):
             raise DeviceError(
-                f"device={device}: TensorFlow {tf.__version__} sees no GPU; install the extra: pip install 'xla-sweeps[gpu]'"
+                f"device={device}: TensorFlow {tf.__version__} sees no GPU; install the extra: "
+                "pip install 'xla-sweeps[gpu]'"
             )
         return "/device:GPU:0"
     return "/device:CPU:0"

@@ -172,8 +172,8 @@ def _download_errors(spec: ModelSpec) -> Iterator[None]:
     except Exception as error:
         if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
             raise XlaSweepsError(
-                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the network, or use weights=random"
-                " (speed does not depend on the values)"
+                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the network, or use "
+                "weights=random (speed does not depend on the values)"
             ) from error
         raise
 
@@ -188,9 +188,7 @@ def _all_layers(model: Any) -> list[Any]:
 
 
 def _elements(variables: Any) -> int:
-    """Elements of variables that hold numbers of the model; counters and seeds of random generators are no parameters."""
+    """Elements of the model's variables; the state of random generators is no parameter."""
     return sum(
         math.prod(variable.shape) for variable in variables if "seed_generator" not in getattr(variable, "path", "")
     )
-
-

@@ -101,9 +101,7 @@ def make_executable(call: Callable[[Any], Any], mode: ExecutionMode, inputs: Seq
     started = time.perf_counter()
     concrete = function.get_concrete_function()
     trace_s = time.perf_counter() - started
-    return ModeExecutable(
-        mode=mode, run=function, inputs=inputs, function=function, concrete=concrete, trace_s=trace_s
-    )
+    return ModeExecutable(mode=mode, run=function, inputs=inputs, function=function, concrete=concrete, trace_s=trace_s)
 
 
 def first_call_s(executable: ModeExecutable) -> float:
@@ -136,8 +134,8 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
     """What is really in force, read back from TensorFlow after the first call.
 
     Returns:
-        `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced function, `xla_clusters`
-        (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of the output.
+        `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced function,
+        `xla_clusters` (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of the output.
     """
     mode = executable.mode
     placed = sorted({output.device for output in tf.nest.flatten(executable.last)})

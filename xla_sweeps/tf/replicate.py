@@ -177,8 +177,8 @@ def _prove_and_verify(bench: _Bench, executable: modes.ModeExecutable, outcome: 
     """The effective-mode proof, then the correctness gate."""
     evidence = modes.effective(executable, device=bench.device)
     if not evidence["in_force"]:
-        failure = Failure(phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"]))
-        return replace(outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=failure)
+        absent = Failure(phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"]))
+        return replace(outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent)
     result = agreement.compare(
         executable.outputs(), bench.eager, bench.reference, precision=bench.trial.precision,
         classes=bench.trial.model.task == "classification",
@@ -238,9 +238,7 @@ def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) ->
         if not warm.stationary:
             channel.send(events.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
         first_call_s = entry.outcome.first_call_s or 0.0
-        entry.outcome = replace(
-            entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s)
-        )
+        entry.outcome = replace(entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s))
         entry.executable.steady_call_s = warm.call_s
         channel.send(events.ModeReady(mode=label, outcome=entry.outcome))
 
@@ -269,7 +267,9 @@ def _sync_test(bench: _Bench, prepared: Mapping[str, _Prepared]) -> dict[str, An
             item.executable.sync_by_reading = True
         result_by_reading = timing.sync_self_test(entry.executable, calls=calls, clock=time.perf_counter_ns)
         if not result_by_reading.works:
-            raise XlaSweepsError("neither sync_devices() nor reading a result waits for this device: refusing to time it")
+            raise XlaSweepsError(
+                "neither sync_devices() nor reading a result waits for this device: refusing to time it"
+            )
         return {**asdict(result_by_reading), "note": "sync_devices() does not wait here; a scalar is read instead"}
     return asdict(result)
 
@@ -311,8 +311,8 @@ def _measure_modes(
         outcome = replace(entry.outcome, latencies_s=latencies[label])
         if modes.traces(entry.executable) != traced[label]:
             message = f"traced again while it was measured ({modes.traces(entry.executable) - traced[label]} times)"
-            failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
-            outcome = replace(outcome, status=Status.RETRACED, failure=failure)
+            retraced = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
+            outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
         channel.send(events.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
 

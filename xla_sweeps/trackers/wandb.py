@@ -1,7 +1,7 @@
 """Weights & Biases, at arm's length: a helper process owns the client, so that nothing it does can hold up a trial.
 
-The helper (`wandb_process`, the only `import wandb`) gets orders as JSON lines and answers on a descriptor of its own. A
-server that hangs, refuses or dies costs at most the bounded waits here; the records stay, and `push` repairs the run.
+The helper (`wandb_process`, the only `import wandb`) gets orders as JSON lines and answers on a descriptor of its own.
+A server that hangs, refuses or dies costs at most the bounded waits here; the records stay, and `push` repairs the run.
 """
 
 from __future__ import annotations
@@ -165,14 +165,18 @@ class WandbTracker:
     def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
         """Write summary and histograms, close the run, and end the helper."""
         if self._helper is None or self._header is None:
-            return TrackerReport(place="", complete=False, warnings=(f"W&B: the client could not be started; {REPAIR}",))
+            return TrackerReport(
+                place="", complete=False, warnings=(f"W&B: the client could not be started; {REPAIR}",)
+            )
         order_finish(self._helper, records, summary, exit_code=exit_code)
         answer = self._helper.answer("finish", self._header.finish_timeout_s)
         self._helper.end()
         place = str(self._header.results_dir / "wandb")
         if answer is None:
             seconds = self._header.finish_timeout_s
-            warning = f"W&B: the run could not be finished within {seconds:.0f} s; nothing measured is lost, and {REPAIR}"
+            warning = (
+                f"W&B: the run could not be finished within {seconds:.0f} s; nothing measured is lost, and {REPAIR}"
+            )
             return TrackerReport(place=place, complete=False, warnings=(warning,))
         if answer["complete"] and self._online:
             mark_published(self._header, replicates=summary.replicates if summary else 0)
@@ -234,13 +238,9 @@ def header_document(header: RunHeader) -> dict[str, Any]:
     return {**asdict(header), "results_dir": str(header.results_dir.absolute()), "tags": list(header.tags)}
 
 
-def order_finish(
-    helper: Helper, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
-) -> None:
+def order_finish(helper: Helper, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> None:
     """Order summary, histograms and the end of the run."""
-    helper.order(
-        "finish", summary=run_summary(records, summary), histograms=histograms(records), exit_code=exit_code
-    )
+    helper.order("finish", summary=run_summary(records, summary), histograms=histograms(records), exit_code=exit_code)
 
 
 def marker_path(header: RunHeader) -> Path:

@@ -1,7 +1,7 @@
 """The helper process that owns the W&B client: the only `import wandb`.
 
-Orders come as JSON lines on standard input, answers go to a descriptor of their own, and whatever the client prints goes
-to a log. It ends with its parent, however that ends.
+Orders come as JSON lines on standard input, answers go to a descriptor of their own, and whatever the client prints
+goes to a log. It ends with its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 import traceback
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import wandb
 
@@ -56,7 +56,7 @@ class Session:
                 self.warnings.append(f"W&B is out of reach ({reason}); this run is offline, `xla-sweeps push` sends it")
         self.run = self._init("offline", header)
 
-    def _init(self, mode: str, header: dict[str, Any]) -> Any:
+    def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> Any:
         """`wandb.init` without console capture, system metrics, code or machine data."""
         swept = "WANDB_SWEEP_ID" in os.environ
         settings = wandb.Settings(
@@ -88,11 +88,8 @@ class Session:
             settings=settings,
         )
         locked = set(dict(run.config))
-        run.config.update({"cfg": header["config"]}, allow_val_change=True)
-        run.config.update(
-            {key: value for key, value in header["scalars"].items() if not swept or key not in locked},
-            allow_val_change=True,
-        )
+        scalars = {key: value for key, value in header["scalars"].items() if not swept or key not in locked}
+        run.config.update({"cfg": header["config"], **scalars}, allow_val_change=True)  # type: ignore[no-untyped-call]
         return run
 
     def log(self, rows: list[dict[str, Any]]) -> None:
@@ -137,9 +134,7 @@ class Session:
 def confirmed(url: str, key: str | None, identity: tuple[str, str, str], replicates: int | None) -> bool:
     """Whether the server has the run with its summary: what was sent last has arrived."""
     entity, project, run = identity
-    body = json.dumps(
-        {"query": RUN_QUERY, "variables": {"entity": entity, "project": project, "run": run}}
-    ).encode()
+    body = json.dumps({"query": RUN_QUERY, "variables": {"entity": entity, "project": project, "run": run}}).encode()
     token = base64.b64encode(f"api:{key}".encode()).decode()
     headers = {"Content-Type": "application/json", "Authorization": f"Basic {token}"}
     for _ in range(CONFIRM_TRIES):
