@@ -157,9 +157,9 @@ def _disk(results_dir: Path) -> list[Finding]:
 
 
 def _wandb(environ: Mapping[str, str]) -> list[Finding]:
-    from xla_sweeps.trackers.wandb import has_api_key
+    from xla_sweeps.trackers.wandb import api_key
 
-    if has_api_key(environ):
+    if api_key(environ):
         found = "an API key is there: tracker=wandb works online"
         return [Finding(level="ok", subject="W&B", found=found)]
     found = "no API key: runs stay offline below results_dir (the default); `xla-sweeps push` sends them later"

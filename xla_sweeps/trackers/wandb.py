@@ -45,17 +45,18 @@ def online_tracker() -> WandbTracker:
     return WandbTracker(online=True)
 
 
-def has_api_key(environ: Mapping[str, str]) -> bool:
-    """Whether W&B's client will find an API key: in the environment or in the netrc file."""
-    if environ.get("WANDB_API_KEY") or environ.get("WANDB_IDENTITY_TOKEN_FILE"):
-        return True
+def api_key(environ: Mapping[str, str]) -> str | None:
+    """The API key that W&B's client will find: in the environment or in the netrc file. Never to be shown or stored."""
+    if environ.get("WANDB_API_KEY"):
+        return environ["WANDB_API_KEY"]
     host = urlparse(environ.get("WANDB_BASE_URL") or DEFAULT_URL).hostname or ""
     home = Path(environ.get("HOME") or Path.home())
     for path in (Path(environ["NETRC"]) if environ.get("NETRC") else home / ".netrc", home / "_netrc"):
         with contextlib.suppress(OSError, netrc.NetrcParseError):
-            if netrc.netrc(path).authenticators(host):
-                return True
-    return False
+            found = netrc.netrc(path).authenticators(host)
+            if found:
+                return found[2]
+    return None
 
 
 def require_api_key(environ: Mapping[str, str]) -> None:
@@ -64,7 +65,7 @@ def require_api_key(environ: Mapping[str, str]) -> None:
     Raises:
         ConfigError: with the ways to mend it.
     """
-    if not has_api_key(environ):
+    if not api_key(environ) and not environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         raise ConfigError(
             "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
             "tracker=wandb_offline"

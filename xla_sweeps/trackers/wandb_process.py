@@ -21,6 +21,7 @@ from typing import Any, Literal
 import wandb
 
 from xla_sweeps.trackers.summary import REPLICATES_KEY
+from xla_sweeps.trackers.wandb import api_key
 
 PR_SET_PDEATHSIG = 1
 CONFIRM_TRIES = 5
@@ -116,7 +117,7 @@ class Session:
         self.run.summary.update(summary)
         place = self.run.url if self.online else str(Path(self.run.dir).parent)
         identity = (self.run.entity, self.run.project, self.run.id)
-        url, key = str(self.run.settings.base_url), wandb.api.api_key if self.online else None
+        url, key = str(self.run.settings.base_url), api_key(os.environ) if self.online else None
         try:
             self.run.finish(exit_code=exit_code)
         except Exception as error:

@@ -1,0 +1,313 @@
+"""W&B with the real client: offline files read back, and a server that works, refuses, hangs and dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import CONFIG, TRIAL_ID, failed_outcome, make_record
+from wandb_server import API_KEY, WandbServer
+
+from xla_sweeps.analysis import summarize
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measurement import Status
+from xla_sweeps.record import Record
+from xla_sweeps.trackers import RunHeader, TrackerReport, run_header, tracker_named
+from xla_sweeps.trackers.none import NoTracker
+from xla_sweeps.trackers.summary import history_rows, run_summary
+from xla_sweeps.trackers.wandb import (
+    Helper,
+    WandbTracker,
+    api_key,
+    offline_tracker,
+    online_tracker,
+    published_replicates,
+    push,
+    require_api_key,
+)
+
+RECORD = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
+SUMMARY = summarize([RECORD])
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    with WandbServer() as running:
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            monkeypatch.delenv(name)
+        for name, value in running.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def header(results_dir: Path, **changes: Any) -> RunHeader:
+    made = run_header(CONFIG, trial_id=TRIAL_ID, device_kind="cpu", device_name="Some CPU", results_dir=results_dir)
+    return replace(made, **{"connect_timeout_s": 10.0, "finish_timeout_s": 30.0, **changes})
+
+
+def tracked(tracker: WandbTracker, head: RunHeader, record: Record = RECORD, *, exit_code: int = 0) -> TrackerReport:
+    tracker.open(head)
+    tracker.log_rounds(0, record.rounds[:6], batch_size=4)
+    tracker.log_rounds(0, record.rounds[6:], batch_size=4)
+    return tracker.finish([record], summarize([record]), exit_code=exit_code)
+
+
+def expected_rows() -> list[dict[str, Any]]:
+    return history_rows(0, RECORD.rounds, batch_size=4)
+
+
+def rows(server: WandbServer, run: str = TRIAL_ID) -> list[dict[str, Any]]:
+    """History rows that arrived, without the client's own keys."""
+    return [{key: value for key, value in row.items() if key[0] != "_"} for row in server.run(run).history]
+
+
+def offline_records(results_dir: Path) -> list[dict[str, Any]]:
+    """What `wandb leet inspect --json` reads from the one offline run."""
+    (path,) = results_dir.glob("wandb/offline-run-*/*.wandb")
+    wandb = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert wandb is not None
+    done = subprocess.run([wandb, "leet", "inspect", "--json", str(path)], capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def descendants() -> set[str]:
+    """Processes that belong to W&B helpers of this test process."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().replace(b"\0", b" ").decode()
+            state = path.with_name("stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z" and (f"wandb_process {os.getpid()} " in text or "wandb-core" in text):
+            found.add(f"{path.parent.name} {text}")
+    return found
+
+
+def test_an_offline_run_holds_config_history_and_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", API_KEY)
+    report = tracked(offline_tracker(), header(tmp_path, group="my-sweep"))
+    assert report.complete
+    assert report.warnings == ()
+    assert Path(report.place).name.startswith("offline-run-")
+    read = offline_records(tmp_path)
+    run = next(item["run"] for item in read if item["type"] == "run")
+    assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "trial", "my-sweep")
+    assert run["tags"] == ["ResNetV1", "applications", "cpu"]
+    config: dict[str, Any] = {}
+    for item in read:
+        if item["type"] == "config":
+            config.update(item["config"]["update"])
+    assert config["cfg"] == dict(CONFIG)
+    scalars = {"family": "ResNetV1", "variant": "ResNet50", "source_name": "applications", "resolution": 224, "xla": True,
+               "accelerator": "Some CPU", "batch": 4, "precision_name": "float32", "effort_name": "quick"}  # fmt: skip
+    assert {key: config[key] for key in scalars} == scalars
+    kept = [item["history"]["item"] for item in read if item["type"] == "history"]
+    assert [{key: value for key, value in row.items() if key[0] != "_"} for row in kept] == expected_rows()
+    summary: dict[str, Any] = {}
+    for item in read:
+        if item["type"] == "summary":
+            summary.update(item["summary"]["update"])
+    wanted = run_summary([RECORD], SUMMARY)
+    assert {key: summary[key] for key in wanted} == pytest.approx(wanted)
+    assert summary["speedup"] == pytest.approx(2.0, rel=0.02)
+    assert summary["latency_histogram/xla"]["_type"] == "histogram"
+    assert next(item["exit"] for item in read if item["type"] == "exit").get("exit_code", 0) == 0
+
+
+def test_the_api_key_reaches_no_file(server: WandbServer, tmp_path: Path) -> None:
+    tracked(online_tracker(), header(tmp_path))
+    assert server.keys_seen == {API_KEY}
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert API_KEY.encode() not in path.read_bytes(), path
+
+
+def test_the_summary_has_the_published_studys_keys_too() -> None:
+    keys = run_summary([RECORD], SUMMARY)
+    assert keys["Throughput (samples/sec)"] == keys["throughput"] == keys["throughput_xla"]
+    assert keys["Num parameters (million)"] == keys["params_million"] == pytest.approx(25.636712)
+    assert keys["FLOPs (giga)"] == keys["gmacs"] == pytest.approx(3.858)
+    assert keys["speedup_percent"] == pytest.approx(100 * (keys["speedup"] - 1))
+    assert keys["speedup_vs_eager"] == pytest.approx(4.0, rel=0.02)
+    assert keys["verdict"] == "faster"
+    for name in (
+        "speedup_low",
+        "speedup_high",
+        "absolute_speedup",
+        "compile_s",
+        "throughput_eager",
+        "throughput_graph",
+    ):
+        assert isinstance(keys[name], float), name
+
+
+def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
+    record = make_record(
+        {"graph": 0.2}, modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+    )
+    keys = run_summary([record], summarize([record]))
+    assert keys["verdict"] == "failed"
+    assert "speedup" not in keys
+    assert run_summary([], None)["status"] == "interrupted"
+
+
+def test_an_online_run_arrives_whole(server: WandbServer, tmp_path: Path) -> None:
+    report = tracked(online_tracker(), header(tmp_path))
+    assert report == TrackerReport(place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True)
+    run = server.run(TRIAL_ID)
+    assert rows(server) == expected_rows()
+    assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup
+    assert (run.exit_code, run.job_type, run.project) == (0, "trial", "xla-sweeps")
+    assert run.values["cfg"] == dict(CONFIG)
+    assert published_replicates(header(tmp_path)) == 1
+
+
+def test_a_failed_trial_is_a_run_with_its_exit_code(server: WandbServer, tmp_path: Path) -> None:
+    tracked(online_tracker(), header(tmp_path), exit_code=1)
+    assert server.run(TRIAL_ID).exit_code == 1
+
+
+def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path: Path) -> None:
+    tracker = online_tracker()
+    tracker.open(header(tmp_path))
+    tracker.log_rounds(0, RECORD.rounds[:6], batch_size=4)
+    tracker.preempt()
+    tracker.finish([RECORD], SUMMARY, exit_code=143)
+    run = server.run(TRIAL_ID)
+    assert run.preempting
+    assert run.exit_code == 143
+    assert len(run.history) == 6
+
+
+def test_under_an_agent_the_agents_run_id_stays(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
+    monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
+    tracked(online_tracker(), header(tmp_path))
+    assert [run.name for run in server.backend.runs.values()] == ["agentrun"]
+    assert rows(server, "agentrun") == expected_rows()
+
+
+def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
+    """`push` makes the server whole, and doing it again changes nothing."""
+    server.heal()
+    report = push([(head, [RECORD], SUMMARY)], log=log)
+    assert (report.sent, report.failed) == (1, ())
+    assert rows(server) == expected_rows()
+    assert server.run(TRIAL_ID).summary["speedup"] == SUMMARY.comparisons[0].speedup
+    updates = server.run(TRIAL_ID).resumed
+    assert push([(head, [RECORD], SUMMARY)], log=log).already == 1
+    assert server.run(TRIAL_ID).resumed == updates
+    assert push([(head, [RECORD], SUMMARY)], log=log, force=True).sent == 1
+    assert rows(server) == expected_rows()
+
+
+@pytest.mark.parametrize("fault", ["fail", "hang", "die"])
+def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_repairs_it(
+    server: WandbServer, tmp_path: Path, fault: str
+) -> None:
+    {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
+    head = header(tmp_path, connect_timeout_s=3.0)
+    report = tracked(online_tracker(), head)
+    assert not report.complete
+    assert len(report.warnings) == 1
+    assert "xla-sweeps push" in report.warnings[0]
+    kept = [item for item in offline_records(tmp_path) if item["type"] == "history"]
+    assert len(kept) == len(RECORD.rounds)
+    assert published_replicates(head) is None
+    assert_repaired(server, head, tmp_path / "push.log")
+
+
+@pytest.mark.parametrize("fault", ["fail", "hang", "die"])
+def test_a_server_that_fails_in_the_middle_holds_nothing_up_and_push_repairs_it(
+    server: WandbServer, tmp_path: Path, fault: str
+) -> None:
+    head = header(tmp_path, finish_timeout_s=3.0)
+    tracker = online_tracker()
+    tracker.open(head)
+    tracker.log_rounds(0, RECORD.rounds[:6], batch_size=4)
+    server.wait_for(lambda: server.backend.run_named(TRIAL_ID) is not None)
+    {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
+    tracker.log_rounds(0, RECORD.rounds[6:], batch_size=4)
+    report = tracker.finish([RECORD], SUMMARY, exit_code=0)
+    assert not report.complete
+    assert "xla-sweeps push" in report.warnings[0]
+    server.wait_for(lambda: not descendants())
+    assert_repaired(server, head, tmp_path / "push.log")
+
+
+def test_rounds_that_arrived_before_the_server_died_are_not_doubled_by_push(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    head = header(tmp_path)
+    helper = Helper(tmp_path / "log")
+    tracker = online_tracker()
+    helper.end()
+    tracker.open(head)
+    tracker.log_rounds(0, RECORD.rounds[:5], batch_size=4)
+    tracker.finish([RECORD], None, exit_code=143)
+    assert len(server.run(TRIAL_ID).history) == 5
+    assert_repaired(server, head, tmp_path / "push.log")
+
+
+def test_push_to_a_refusing_server_says_which_run_failed(server: WandbServer, tmp_path: Path) -> None:
+    server.fail_with(500)
+    report = push([(header(tmp_path, connect_timeout_s=2.0), [RECORD], SUMMARY)], log=tmp_path / "log")
+    assert report.sent == 0
+    assert report.failed[0].startswith(f"{TRIAL_ID} (resnet50 224 px b4 xla Some CPU): ")
+
+
+def test_logging_waits_for_a_hanging_helper_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = offline_tracker()
+    monkeypatch.setattr("xla_sweeps.trackers.wandb.ACK_S", 0.2)
+    tracker._helper = Helper(tmp_path / "log")
+    order = tracker._helper.order
+    monkeypatch.setattr(tracker._helper, "order", lambda name, **arguments: None)
+    started = time.monotonic()
+    for _ in range(20):
+        tracker.log_rounds(0, RECORD.rounds, batch_size=4)
+    assert time.monotonic() - started < 20 * 0.2
+    order("finish", summary={}, histograms={}, exit_code=0)
+    tracker._helper.end()
+
+
+def test_online_tracking_without_a_key_is_refused_with_the_ways_to_mend_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        require_api_key({"HOME": str(tmp_path)})
+    assert str(caught.value) == (
+        "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
+    )
+
+
+def test_a_key_in_netrc_counts_for_its_own_server_only(tmp_path: Path) -> None:
+    path = tmp_path / ".netrc"
+    path.write_text(f"machine api.wandb.ai\n login user\n password {API_KEY}\n")
+    path.chmod(0o600)
+    assert api_key({"HOME": str(tmp_path)}) == API_KEY
+    assert api_key({"HOME": str(tmp_path), "WANDB_BASE_URL": "https://wandb.example.org"}) is None
+
+
+def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
+    tracker = tracker_named("none")
+    assert isinstance(tracker, NoTracker)
+    tracker.open(header(tmp_path))
+    assert tracker.finish([RECORD], SUMMARY, exit_code=0) == TrackerReport(place="", complete=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
+    with pytest.raises(
+        ConfigError, match="unknown tracker 'wanbd'. Did you mean 'wandb'\\? Allowed: none, wandb_offline"
+    ):
+        tracker_named("wanbd")

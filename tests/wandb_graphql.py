@@ -1,0 +1,309 @@
+"""What a W&B server knows, and its answers to the GraphQL operations of the real client (tested with wandb 0.31).
+
+Only what the client needs for runs, their history, sweeps and agents. Values are stored as they arrive, so that a test
+can assert on what was really sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+ENTITY = "tester"
+Variables = Mapping[str, Any]
+
+
+class GraphQLError(Exception):
+    """The server understood the operation and refuses it."""
+
+    def __init__(self, message: str, status: int = 200) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class StoredRun:
+    """One run as the server has it.
+
+    Attributes:
+        config: as sent: `{key: {"value": ...}}`; see `values`.
+        history: rows of wandb-history.jsonl, at the offsets that the client gave.
+        preempting: whether the client ever said that the run is being preempted.
+        resumed: how often the run was opened again after its creation.
+    """
+
+    entity: str
+    project: str
+    name: str
+    number: int
+    display_name: str = ""
+    group: str = ""
+    job_type: str = ""
+    sweep: str = ""
+    tags: list[str] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    exit_code: int | None = None
+    preempting: bool = False
+    stopped: bool = False
+    state: str = "pending"
+    resumed: int = 0
+
+    @property
+    def id(self) -> str:
+        """The storage id that GraphQL calls `id`."""
+        return base64.b64encode(f"Run:v1:{self.name}:{self.project}:{self.entity}".encode()).decode()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The config as a person set it."""
+        return {key: item["value"] for key, item in self.config.items() if key != "_wandb"}
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        """(replicate, round) of each history row, in the order of their steps."""
+        return [(row["replicate"], row["round"]) for row in self.history]
+
+    def stream(self, document: Mapping[str, Any]) -> None:
+        """Take in one file_stream request; lines sent twice land on their offset twice."""
+        targets: dict[str, list[Any]] = {"wandb-history.jsonl": self.history, "wandb-events.jsonl": self.events}
+        for name, part in document.get("files", {}).items():
+            lines = [json.loads(line) for line in part["content"]] if name != "output.log" else part["content"]
+            if name == "wandb-summary.json":
+                self.summary = lines[-1]
+                continue
+            target = targets.get(name, self.output)
+            target[part["offset"] : part["offset"] + len(lines)] = lines
+        self.preempting = self.preempting or bool(document.get("preempting"))
+        self.state = "preempting" if document.get("preempting") else self.state
+        if document.get("complete"):
+            self.exit_code = document.get("exitcode")
+            self.state = "finished" if self.exit_code == 0 else "failed"
+
+    def describe(self) -> dict[str, Any]:
+        """Every field that the client asks of a run."""
+        tail = self.history[-1:]
+        telemetry = self.config.get("_wandb", {}).get("value", {}).get("t")
+        return {
+            "id": self.id, "name": self.name, "displayName": self.display_name, "description": "", "notes": "",
+            "config": json.dumps(self.config), "summaryMetrics": json.dumps(self.summary), "tags": self.tags,
+            "systemMetrics": "{}", "group": self.group, "jobType": self.job_type, "sweepName": self.sweep or None,
+            "state": self.state, "commit": None, "readOnly": False, "createdAt": "2026-01-01T00:00:00Z",
+            "heartbeatAt": "2026-01-01T00:00:00Z", "user": {"name": ENTITY, "username": ENTITY},
+            "projectId": "1", "project": self._project(), "historyLineCount": len(self.history),
+            "eventsLineCount": len(self.events), "logLineCount": len(self.output),
+            "historyTail": json.dumps([json.dumps(row) for row in tail]), "eventsTail": "[]",
+            "historyKeys": {"lastStep": self.history[-1]["_step"] if self.history else -1, "keys": {}, "sets": []},
+            "wandbConfig": json.dumps({"t": telemetry} if telemetry else {}), "stopped": self.stopped,
+            "shouldStop": self.stopped, "exitcode": self.exit_code, "failed": self.state == "failed",
+            "running": self.state == "running", "sampledHistory": [self.history],
+            "parquetHistory": {"parquetUrls": [], "liveData": self.history},
+        }  # fmt: skip
+
+    def _project(self) -> dict[str, Any]:
+        return {"id": "1", "name": self.project, "entity": {"id": "1", "name": self.entity}}
+
+
+@dataclass
+class StoredSweep:
+    """A sweep over a grid: parameters are handed out in order.
+
+    Attributes:
+        waiting: parameters not yet handed out.
+        handed_out: run name to its parameters.
+    """
+
+    entity: str
+    project: str
+    name: str
+    config: dict[str, Any]
+    waiting: list[dict[str, Any]]
+    state: str = "PENDING"
+    handed_out: dict[str, dict[str, Any]] = field(default_factory=dict)
+    agents: list[str] = field(default_factory=list)
+
+
+class Backend:
+    """Everything stored, and the answers. One lock: requests come from several threads."""
+
+    def __init__(self, upload_url: Callable[[StoredRun, str], str]) -> None:
+        self.runs: dict[str, StoredRun] = {}
+        self.sweeps: dict[str, StoredSweep] = {}
+        self.operations: list[str] = []
+        self.lock = threading.RLock()
+        self._upload_url = upload_url
+        self._numbers = itertools.count(1)
+        self._operations: dict[str, Callable[[Variables], dict[str, Any]]] = {
+            "Viewer": _viewer, "DefaultEntity": _viewer, "ServerFeaturesQuery": _server, "ServerInfo": _server,
+            "RunResumeStatus": self._resume_status, "UpsertBucket": self._upsert_run,
+            "CreateRunFiles": self._create_files, "UpsertSweep": self._upsert_sweep, "CreateAgent": self._create_agent,
+            "Heartbeat": self._heartbeat,
+        }  # fmt: skip
+
+    def answer(self, query: str, variables: Variables) -> dict[str, Any]:
+        """The `data` of one operation.
+
+        Raises:
+            GraphQLError: refused, or an operation that this server does not know.
+        """
+        match = re.search(r"\b(?:query|mutation)\s+(\w+)", query)
+        name = match.group(1) if match else ""
+        with self.lock:
+            self.operations.append(name)
+            if name in self._operations:
+                return self._operations[name](variables)
+            if "viewer" in query:
+                return _viewer(variables)
+            if "__schema" in query or "__type" in query:
+                return {"__schema": {"types": []}, "__type": None}
+            if "sweep(" in query:
+                return {"project": {"sweep": self._describe_sweep(variables)}}
+            if "run(" in query:
+                return {"project": {"run": self._describe_run(variables)}}
+        raise GraphQLError(f"this test server does not know the operation {name or query[:80]!r}")
+
+    def run_named(self, name: str) -> StoredRun | None:
+        """The run with that id, in whatever project."""
+        with self.lock:
+            return self.runs.get(name)
+
+    def _describe_run(self, variables: Variables) -> dict[str, Any] | None:
+        run = self.runs.get(variables.get("name") or variables.get("run") or variables.get("runName") or "")
+        if run is None or variables.get("project") != run.project:
+            return None
+        described = run.describe()
+        if "minStep" in variables:
+            steps = range(int(variables["minStep"]), int(variables["maxStep"]))
+            described["history"] = [json.dumps(row) for row in run.history if row["_step"] in steps]
+        if "spec" in variables:
+            keys = json.loads(variables["spec"])["keys"]
+            described["sampledHistory"] = [[row for row in run.history if set(keys) <= set(row)]]
+        return described
+
+    def _resume_status(self, variables: Variables) -> dict[str, Any]:
+        run = self.runs.get(variables["name"])
+        entity = {"id": "1", "name": variables.get("entity") or ENTITY}
+        return {
+            "model": {
+                "id": "1", "name": variables["project"], "entity": entity, "bucket": run.describe() if run else None
+            }
+        }  # fmt: skip
+
+    def _upsert_run(self, variables: Variables) -> dict[str, Any]:
+        name = variables.get("name") or next(
+            (run.name for run in self.runs.values() if run.id == variables.get("id")), f"run{next(self._numbers)}"
+        )
+        inserted = name not in self.runs
+        if inserted:
+            self.runs[name] = StoredRun(
+                entity=variables.get("entity") or ENTITY, project=variables.get("project") or "uncategorized",
+                name=name, number=next(self._numbers), sweep=variables.get("sweep") or "",
+            )  # fmt: skip
+        run = self.runs[name]
+        for key, attribute in (("displayName", "display_name"), ("groupName", "group"), ("jobType", "job_type")):
+            if variables.get(key):
+                setattr(run, attribute, variables[key])
+        run.display_name = run.display_name or f"run-{run.number}"
+        run.tags = list(variables["tags"]) if variables.get("tags") is not None else run.tags
+        run.config.update(json.loads(variables.get("config") or "{}"))
+        if variables.get("program"):  # sent when a run is opened, not with later changes
+            run.resumed += run.state != "pending"
+            run.state = "running"
+        return {"upsertBucket": {"bucket": run.describe(), "inserted": inserted}}
+
+    def _create_files(self, variables: Variables) -> dict[str, Any]:
+        run = self.runs[variables["run"]]
+        files = [{"name": name, "uploadUrl": self._upload_url(run, name)} for name in variables["files"]]
+        return {"createRunFiles": {"runID": run.id, "uploadHeaders": [], "files": files}}
+
+    def _upsert_sweep(self, variables: Variables) -> dict[str, Any]:
+        known = next((sweep for sweep in self.sweeps.values() if sweep.name == variables.get("id")), None)
+        if known is None:
+            config = yaml.safe_load(variables["config"])
+            names = list(config["parameters"])
+            choices = [_choices(config["parameters"][name]) for name in names]
+            waiting = [dict(zip(names, values, strict=True)) for values in itertools.product(*choices)]
+            known = StoredSweep(
+                entity=variables.get("entityName") or ENTITY, project=variables.get("projectName") or "uncategorized",
+                name=f"sweep{next(self._numbers)}", config=config, waiting=waiting[: config.get("run_cap")],
+            )  # fmt: skip
+            self.sweeps[known.name] = known
+        known.state = variables.get("state") or known.state
+        project = {"id": "1", "name": known.project, "entity": {"id": "1", "name": known.entity}}
+        return {"upsertSweep": {"sweep": {"name": known.name, "project": project}, "configValidationWarnings": []}}
+
+    def _describe_sweep(self, variables: Variables) -> dict[str, Any] | None:
+        sweep = self.sweeps.get(variables.get("sweep") or variables.get("name") or "")
+        if sweep is None:
+            return None
+        runs = [run.describe() for run in self.runs.values() if run.sweep == sweep.name]
+        return {
+            "id": sweep.name, "name": sweep.name, "method": sweep.config["method"], "state": sweep.state,
+            "description": "", "config": yaml.safe_dump(sweep.config), "createdAt": "2026-01-01T00:00:00Z",
+            "heartbeatAt": None, "updatedAt": None, "earlyStopJobRunning": False, "bestLoss": None, "controller": None,
+            "scheduler": None, "runs": {"edges": [{"node": run} for run in runs]},
+        }  # fmt: skip
+
+    def _create_agent(self, variables: Variables) -> dict[str, Any]:
+        sweep = self.sweeps.get(variables["sweep"])
+        if sweep is None:
+            raise GraphQLError("sweep not found", status=404)
+        sweep.agents.append(f"{sweep.name}/agent{next(self._numbers)}")
+        return {"createAgent": {"agent": {"id": sweep.agents[-1]}}}
+
+    def _heartbeat(self, variables: Variables) -> dict[str, Any]:
+        sweep = self.sweeps[variables["id"].partition("/")[0]]
+        sweep.state = "RUNNING" if sweep.state == "PENDING" else sweep.state
+        busy = any(state == "running" for state in json.loads(variables.get("runState") or "{}").values())
+        commands: list[dict[str, Any]] = []
+        if sweep.state != "RUNNING" or (not sweep.waiting and not busy):
+            commands.append({"type": "exit"})
+        elif not busy:
+            commands.append(self._next_run(sweep))
+        return {"agentHeartbeat": {"agent": {"id": variables["id"]}, "commands": json.dumps(commands)}}
+
+    def _next_run(self, sweep: StoredSweep) -> dict[str, Any]:
+        values, number = sweep.waiting.pop(0), next(self._numbers)
+        run = StoredRun(
+            entity=sweep.entity, project=sweep.project, name=f"run{number}", number=number, sweep=sweep.name
+        )  # fmt: skip
+        self.runs[run.name] = run
+        sweep.handed_out[run.name] = values
+        arguments = {name: {"value": value} for name, value in values.items()}
+        return {"type": "run", "run_id": run.name, "run_uuid": run.id, "args": arguments,
+                "program": sweep.config.get("program")}  # fmt: skip
+
+
+def _viewer(variables: Variables) -> dict[str, Any]:
+    return {
+        "viewer": {
+            "id": "1", "entity": ENTITY, "username": ENTITY, "name": ENTITY, "email": "", "admin": False,
+            "flags": "{}", "teams": {"edges": []},
+        }
+    }  # fmt: skip
+
+
+def _server(variables: Variables) -> dict[str, Any]:
+    local = {"outOfDate": False, "latestVersionString": "1", "versionOnThisInstanceString": "1"}
+    return {
+        "serverInfo": {
+            "features": [], "cliVersionInfo": {"max_cli_version": "99.0.0", "min_cli_version": "0.0.0"},
+            "latestLocalVersionInfo": local,
+        }
+    }  # fmt: skip
+
+
+def _choices(parameter: Mapping[str, Any]) -> list[Any]:
+    return list(parameter["values"]) if "values" in parameter else [parameter["value"]]

@@ -1,0 +1,178 @@
+"""A small W&B server for tests, in this process: it speaks as much of the protocol as the real client needs.
+
+with WandbServer() as server:
+    environment = server.environment(home)     # for processes that use the client
+    server.fail_with(500); server.hang(); server.die(); server.heal()
+    server.run("0123456789abcdef").history
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from wandb_graphql import Backend, GraphQLError, StoredRun
+
+API_KEY = "local-" + "5ec7e7" * 7
+"""In the form that the client accepts: a prefix and at least forty characters."""
+
+
+class WandbServer:
+    """The server and its faults; a context manager."""
+
+    def __init__(self) -> None:
+        self.backend = Backend(self._upload_url)
+        self.keys_seen: set[str] = set()
+        self._status = 0
+        self._status_if: Callable[[str, str], bool] = lambda path, body: True
+        self._open = threading.Event()
+        self._open.set()
+        self._connections: set[socket.socket] = set()
+        self._http: ThreadingHTTPServer | None = None
+        self._port = 0
+        self._listen()
+
+    def __enter__(self) -> WandbServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.die()
+
+    @property
+    def url(self) -> str:
+        """Where clients reach it, in `WANDB_BASE_URL`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """Variables of a process that is logged in here and has its home and caches below `home`."""
+        return {
+            "HOME": str(home), "WANDB_BASE_URL": self.url, "WANDB_API_KEY": API_KEY, "WANDB_ERROR_REPORTING": "false",
+            "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "0.1", "WANDB_CONFIG_DIR": str(home / "config"),
+            "WANDB_CACHE_DIR": str(home / "cache"), "WANDB_DATA_DIR": str(home / "data"),
+        }  # fmt: skip
+
+    def run(self, name: str) -> StoredRun:
+        """The run with that id; a failure of the test if there is none."""
+        run = self.backend.run_named(name)
+        assert run is not None, f"the server has no run {name}: {sorted(self.backend.runs)}"
+        return run
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+        """Wait until something has arrived; fails the test if it does not."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, "what the test waits for did not arrive at the server"
+            time.sleep(0.02)
+
+    def fail_with(self, status: int, when: Callable[[str, str], bool] = lambda path, body: True) -> None:
+        """Answer every request for which `when(path, body)` holds with this status."""
+        self._status, self._status_if = status, when
+
+    def hang(self) -> None:
+        """Accept requests and never answer, until `heal` or `die`."""
+        self._open.clear()
+
+    def die(self) -> None:
+        """Close the listening socket and every connection, in the middle of whatever they do."""
+        if self._http is None:
+            return
+        self._http.shutdown()
+        self._http.server_close()
+        self._http = None
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._open.set()
+
+    def heal(self) -> None:
+        """Be well again, at the same address and with everything that was stored."""
+        self._status = 0
+        self._open.set()
+        if self._http is None:
+            self._listen()
+
+    def _listen(self) -> None:
+        self._http = _Http(("127.0.0.1", self._port), _handler_of(self))
+        self._port = self._http.server_port
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), name="wandb server", daemon=True).start()
+
+    def _upload_url(self, run: StoredRun, name: str) -> str:
+        return f"{self.url}/upload/{run.name}/{name}"
+
+    def _respond(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+        """Status and JSON of one request."""
+        self._open.wait()
+        if self._status and self._status_if(path, body.decode("utf-8", "replace")):
+            return self._status, {"error": "as the test asked for"}
+        parts = path.strip("/").split("/")
+        if path == "/graphql":
+            return self._graphql(json.loads(body))
+        if parts[-1] == "file_stream" and (run := self.backend.run_named(parts[-2])):
+            with self.backend.lock:
+                run.stream(json.loads(body))
+                return 200, {"stopped": True} if run.stopped else {}
+        if parts[0] == "upload" and method == "PUT" and (run := self.backend.run_named(parts[1])):
+            run.files["/".join(parts[2:])] = body
+            return 200, {}
+        return 404, {"error": f"{method} {path} is not known here"}
+
+    def _graphql(self, document: dict[str, Any]) -> tuple[int, Any]:
+        try:
+            return 200, {"data": self.backend.answer(document["query"], document.get("variables") or {})}
+        except GraphQLError as error:
+            return error.status, {"data": None, "errors": [{"message": str(error)}]}
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that `die` or the client closed is no news."""
+
+
+def _handler_of(server: WandbServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            server._connections.add(self.connection)
+
+        def finish(self) -> None:
+            server._connections.discard(self.connection)
+            super().finish()
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            scheme, _, credentials = (self.headers.get("Authorization") or "").partition(" ")
+            if scheme == "Basic":
+                server.keys_seen.add(base64.b64decode(credentials).decode().partition(":")[2])
+            status, document = server._respond(self.command, self.path, body)
+            answer = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_GET = do_PUT = do_POST
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing on the terminal."""
+
+    return Handler
