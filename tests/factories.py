@@ -14,6 +14,7 @@ from xla_sweeps.trial import Effort, ModelSpec, Precision, Timeouts, Trial
 EFFORT = Effort(
     name="quick", replicates=1, rounds_min=10, rounds_look=10, rounds_max=20, target_half_width=0.01, block_s=0.03,
     mode_cap_s=30, warmup_calls=5, warmup_s=0.5, warmup_cap_s=5, latency_calls=100, latency_cap_s=2,
+    settle_s=10, hopeless_ends=False,
 )  # fmt: skip
 TRIAL = Trial(
     model=ModelSpec(

@@ -30,6 +30,8 @@ EFFORT = Effort(
     warmup_cap_s=60,
     latency_calls=20,
     latency_cap_s=1e6,
+    settle_s=1e6,
+    hopeless_ends=False,
 )
 
 
@@ -204,6 +206,24 @@ def test_every_block_follows_an_untimed_call_of_its_own_mode() -> None:
     measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock)
     unit = ["prepare", "step", "synchronize", "step", "step", "synchronize"]
     assert device.log == unit * (len(device.log) // len(unit))
+
+
+def test_slow_calls_get_no_untimed_call_where_the_effort_says_so() -> None:
+    clock = Clock()
+    slow, fast = Device(clock, work_s=0.5), Device(clock, work_s=0.1)
+    measured({"graph": slow, "xla": fast}, clock, effort=replace(EFFORT, settle_s=0.2))
+    assert slow.log[:4] == ["prepare", "step", "step", "synchronize"]
+    assert fast.log[:6] == ["prepare", "step", "synchronize", "step", "step", "synchronize"]
+
+
+def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() -> None:
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    for hopeless_ends, rounds in ((True, 8), (False, 24)):
+        clock = Clock()
+        devices = {"graph": Device(clock, work_s=1.0, noise=noise), "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
+        result = measured(devices, clock, effort=replace(EFFORT, hopeless_ends=hopeless_ends))
+        assert not result.converged
+        assert len(result.rounds) == rounds
 
 
 def test_a_slow_mode_outside_the_headline_leaves_and_the_others_go_on() -> None:

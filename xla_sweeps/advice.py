@@ -8,7 +8,7 @@ from xla_sweeps.trial import ExecutionMode, is_aa_pair, mode_of
 
 NAMES = {
     ExecutionMode.EAGER: "eager execution",
-    ExecutionMode.DEFAULT: "tf.function's default",
+    ExecutionMode.DEFAULT: "the default (jit_compile=None)",
     ExecutionMode.GRAPH: "graph",
     ExecutionMode.XLA: "XLA",
     ExecutionMode.AUTOCLUSTER: "auto-clustering",

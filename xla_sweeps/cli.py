@@ -125,8 +125,9 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
 
 def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
     """Compose and check every trial of the request before any of them runs."""
-    from xla_sweeps import config
+    from xla_sweeps import config, runner
 
+    checked = []
     for choice in _expanded(overrides) if multirun else [list(overrides)]:
         composed = config.compose_config(choice, config_dir=config_dir)
         settings = config.to_settings(composed, explicit=_keys(choice))
@@ -134,6 +135,9 @@ def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool)
             from xla_sweeps.trackers.wandb import require_api_key
 
             require_api_key(os.environ)
+        checked.append(settings)
+    for settings in checked:
+        runner.check(settings)
 
 
 def _expanded(overrides: Sequence[str]) -> list[list[str]]:

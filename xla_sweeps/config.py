@@ -315,7 +315,9 @@ def _numbers(document: Mapping[str, Any], key: str, kind: type[Effort]) -> Effor
     for item in fields(kind):
         if item.name == "name":
             continue
-        if item.type == "int":
+        if item.type == "bool":
+            values[item.name] = _boolean(given, item.name, prefix=f"{key}.")
+        elif item.type == "int":
             least = {"rounds_min": 6, "rounds_max": 6}.get(item.name, 1)
             values[item.name] = _integer(given, item.name, at_least=least, prefix=f"{key}.")
         else:
@@ -357,12 +359,12 @@ def _number(document: Mapping[str, Any], key: str, *, prefix: str = "") -> float
     return float(value)
 
 
-def _boolean(document: Mapping[str, Any], key: str) -> bool:
+def _boolean(document: Mapping[str, Any], key: str, *, prefix: str = "") -> bool:
     value = document.get(key)
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, bool):
-        raise ConfigError(f"{key}={value}: allowed are true and false")
+        raise ConfigError(f"{prefix}{key}={value}: allowed are true and false")
     return value
 
 
@@ -392,7 +394,7 @@ def _translated(error: Exception, overrides: Sequence[str]) -> XlaSweepsError:
     """Hydra's and OmegaConf's errors as one line of ours."""
     text = str(error)
     if isinstance(error, MissingConfigException):
-        missing = re.search(r"Could not find '([^']+)/([^'/]+)'", text)
+        missing = re.search(r"Could not find '([^']+)/([^'/]*)'", text)
         if missing:
             return _unknown_choice(missing[1], missing[2])
         primary = re.search(r"Cannot find primary config '([^']+)'", text)
@@ -401,16 +403,9 @@ def _translated(error: Exception, overrides: Sequence[str]) -> XlaSweepsError:
     cause = error.__cause__ or error.__context__
     if isinstance(cause, yaml.YAMLError):
         return ConfigError(_yaml_message(cause, catalog.conf_dir()))
-    unknown = re.search(r"Key '([^']+)' is not in struct", text)
+    unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
-        full = re.search(r"full_key: (\S+)", text)
-        path = full[1] if full else unknown[1]
-        if "." in path:
-            return ConfigError(f"unknown option '{path}'")
-        return unknown_name("option", path, _TOP_KEYS, listed=len(_TOP_KEYS))
-    group = re.search(r"Could not override '([^']+)'.*No match in the defaults list", text, re.S)
-    if group:
-        return unknown_name("group", group[1].split("@")[0], ["model", "source", "scenario", "effort", "tracker"])
+        return _unknown_option(unknown[1].split("@")[0])
     ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", text)
     if ambiguous:
         return ConfigError(f"'{ambiguous[1]}' gives several values: add -m to run each of them")
@@ -418,11 +413,26 @@ def _translated(error: Exception, overrides: Sequence[str]) -> XlaSweepsError:
     return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
 
 
+def _unknown_option(path: str) -> ConfigError:
+    """Error for an override of something that is not there, with the nearest option of its group."""
+    group, _, _ = path.partition(".")
+    inner: dict[str, list[str]] = {
+        "effort": [item.name for item in fields(Effort)],
+        "timeouts": [item.name.removesuffix("_s") for item in fields(Timeouts)],
+        "tracker": [item.name for item in fields(TrackerSettings)],
+    }
+    if "." in path and group in inner:
+        return unknown_name("option", path, [f"{group}.{name}" for name in inner[group]], listed=len(_TOP_KEYS))
+    return unknown_name("option", path, _TOP_KEYS, listed=len(_TOP_KEYS))
+
+
 def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 0
 
 
 def _unknown_choice(group: str, choice: str) -> ConfigError:
+    if not choice:
+        return ConfigError(f"{group}: name one, as in {group}={group_choices(group)[0]}")
     if group == "model":
         return catalog.unknown_model(choice)
     return unknown_name(group, choice, group_choices(group))

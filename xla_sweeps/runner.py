@@ -93,6 +93,19 @@ class _Session:
     logs: list[Path] = field(default_factory=list)
 
 
+def check(settings: Settings) -> None:
+    """Find out before anything starts whether the results folder can be written and the trial is free.
+
+    Raises:
+        StoreError: the results folder cannot be used, or the same trial is being measured into it.
+    """
+    store = Store(settings.results_dir)
+    store.check_writable()
+    facts = environment.environment()
+    with store.claim(trial_id(settings.trial, environment.identity(settings.device, facts))):
+        pass
+
+
 def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialResult:
     """Measure one trial: all its replicates, tracked and saved.
 

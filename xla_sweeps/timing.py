@@ -247,7 +247,7 @@ def measure_rounds(
 ) -> RoundsResult:
     """Measure rounds of all modes until every headline log-ratio's interval is narrow enough, never on significance.
 
-    Whole squares only. A mode that is no part of the headline leaves when its time cap is spent; when a headline mode's
+    Whole squares only, and after each switch an untimed call (`effort.settle_s`). A mode that is no part of the headline leaves when its time cap is spent; when a headline mode's
     is, measuring ends, not converged.
 
     Args:
@@ -262,7 +262,10 @@ def measure_rounds(
     """
     labels = list(executables)
     rows = len(balanced_square(labels, random.Random(0)))
-    settle = {label: call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s for label in labels}
+    settle = {
+        label: call_s[label] <= effort.settle_s and call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s
+        for label in labels
+    }
     state = _Interleaving(
         executables=executables, calls=calls, effort=effort, rng=random.Random(seed), clock=clock, active=labels,
         settle=settle, next_look=effort.rounds_min,
@@ -279,7 +282,7 @@ def measure_rounds(
         exhausted = max(measured, len(state.rounds) // 2) >= effort.rounds_max
         ended = exhausted or any(label in pair for pair in headline for label in over)
         if measured >= state.next_look:
-            ended = ended or converged
+            ended = ended or converged or (effort.hopeless_ends and _hopeless(width, measured, effort))
             while state.next_look <= measured:
                 state.next_look += effort.rounds_look
         ended = ended or (not headline and (measured >= effort.rounds_min or bool(over)))
@@ -291,6 +294,11 @@ def measure_rounds(
             )  # fmt: skip
         state.retired += over
         state.active = [label for label in state.active if label not in over]
+
+
+def _hopeless(width: float | None, measured: int, effort: Effort) -> bool:
+    """Whether the last allowed round would still leave the interval too wide: widths shrink with the root of rounds."""
+    return width is not None and width * math.sqrt(measured / max(measured, effort.rounds_max)) > effort.target_half_width
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:

@@ -81,6 +81,8 @@ class Effort:
         warmup_cap_s: seconds after which warm-up ends, stationary or not.
         latency_calls: synced calls of the latency pass.
         latency_cap_s: the most time of one mode's latency pass, seconds.
+        settle_s: a mode gets an untimed call after each switch to it, unless one call takes longer than this.
+        hopeless_ends: whether measuring ends at a look from which even the last round would not reach the target.
     """
 
     name: str
@@ -96,6 +98,8 @@ class Effort:
     warmup_cap_s: float
     latency_calls: int
     latency_cap_s: float
+    settle_s: float
+    hopeless_ends: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

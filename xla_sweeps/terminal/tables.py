@@ -29,7 +29,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print(_modes_table(summary, wide=console.width >= WIDE))
     steps = decomposition(summary)
     if len(steps) > 1:
-        console.print(_decomposition(steps))
+        _paragraph(console, _decomposition(steps), indent=8)
     console.print()
     for row in summary.comparisons:
         if row.headline:
@@ -137,12 +137,12 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     return table
 
 
-def _decomposition(steps: Mapping[str, Estimate]) -> Text:
+def _decomposition(steps: Mapping[str, Estimate]) -> str:
     parts = []
     for step, estimate in steps.items():
         interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
         parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
-    return Text("steps   " + "   ".join(parts))
+    return "steps   " + "   ".join(parts)
 
 
 def _agreement(mode: ModeSummary) -> str:

@@ -1,0 +1,104 @@
+"""The correctness gate: what passes, what does not, and what refuses to be judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xla_sweeps.agreement import compare, deterministic
+from xla_sweeps.trial import Precision
+
+RNG = np.random.default_rng(0)
+REFERENCE = RNG.normal(size=(4, 1000))
+EAGER = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
+
+
+def gate(output: np.ndarray, *, eager: np.ndarray = EAGER, reference: np.ndarray | None = REFERENCE, **changes: object):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    arguments = {"precision": Precision.FLOAT32, "classes": True, **changes}
+    return compare([output], [eager], None if reference is None else [reference], **arguments)  # type: ignore[arg-type]
+
+
+def test_rounding_differences_agree() -> None:
+    result = gate(REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape))
+    assert result.ok
+    assert result.rmse_rel == pytest.approx(1.4e-6 / np.abs(EAGER).max(), rel=0.1)
+    assert result.top1_match == 1.0
+    assert result.reason == ""
+
+
+def test_a_difference_past_the_tolerance_does_not_agree_and_says_by_how_much() -> None:
+    result = gate(EAGER + 1e-2)
+    assert not result.ok
+    assert result.reason.startswith("outputs differ from eager's by ")
+    assert "error against float64" in result.reason
+
+
+def test_a_mode_as_close_to_float64_as_eager_is_agrees_however_far_from_eager() -> None:
+    poor_eager = REFERENCE + 1e-3 * RNG.normal(size=REFERENCE.shape)
+    assert gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager).ok
+    assert not gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager, reference=None).ok
+
+
+@pytest.mark.parametrize(("precision", "factor"), [(Precision.FLOAT32, 2.0), (Precision.MIXED_BFLOAT16, 3.0)])
+def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision, factor: float) -> None:
+    noise = RNG.normal(size=REFERENCE.shape)
+    eager = REFERENCE + 0.1 * noise
+    for times, expected in ((0.95 * factor, True), (1.1 * factor, False)):
+        assert gate(REFERENCE - 0.1 * times * noise, eager=eager, precision=precision, classes=False).ok is expected
+
+
+def test_another_shape_is_found_before_any_value_is_compared() -> None:
+    result = gate(EAGER[:, :10])
+    assert not result.ok
+    assert result.reason == "the outputs' shapes differ: [(4, 10)] instead of [(4, 1000)]"
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
+    output = EAGER.copy()
+    output[1, 2] = bad
+    result = gate(output)
+    assert not result.ok
+    assert result.reason == "1 of 4000 outputs are not finite"
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.001, 1e-40])
+def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(constant: float) -> None:
+    eager = np.full((4, 1000), constant)
+    result = gate(eager, eager=eager, reference=None)
+    assert not result.ok
+    assert result.reason.startswith("refused: ")
+
+
+def test_tiny_logits_are_judged_by_their_own_size() -> None:
+    scaled = 1e-10
+    assert gate(scaled * EAGER, eager=scaled * EAGER, reference=scaled * REFERENCE).ok
+    assert not gate(scaled * (EAGER + 0.01), eager=scaled * EAGER, reference=scaled * REFERENCE).ok
+
+
+def test_another_class_on_top_does_not_agree_unless_eager_cannot_tell_them_apart() -> None:
+    eager = np.zeros((2, 10))
+    eager[:, 3], eager[:, 7] = 1.0, 0.5
+    swapped = eager.copy()
+    swapped[0, 3], swapped[0, 7] = 0.5, 1.0
+    result = gate(swapped, eager=eager, reference=eager + 0.4, precision=Precision.FLOAT32)
+    assert not result.ok
+    tie = eager.copy()
+    tie[:, 7] = 1.0 - 1e-6
+    other = tie.copy()
+    other[0, 7] = 1.0 + 1e-6
+    result = gate(other, eager=tie, reference=None)
+    assert result.ok
+    assert result.top1_match == 0.5
+
+
+def test_of_several_heads_the_worst_counts() -> None:
+    result = compare([EAGER, EAGER + 1.0], [EAGER, EAGER], precision=Precision.FLOAT32, classes=False)
+    assert not result.ok
+    assert result.rmse_rel == pytest.approx(1.0 / np.abs(EAGER).max())
+
+
+def test_two_runs_are_deterministic_when_they_agree_to_rounding() -> None:
+    assert deterministic([EAGER], [EAGER * (1 + 1e-7)])
+    assert not deterministic([EAGER], [EAGER + 1e-3])
+    assert not deterministic([EAGER], [EAGER[:2]])

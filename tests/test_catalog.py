@@ -1,0 +1,126 @@
+"""The catalog: all of the published study's Keras Applications models, and what a wrong request is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from xla_sweeps import catalog
+from xla_sweeps.errors import ConfigError
+
+COUNTS = {
+    "ConvNeXt": 5, "DenseNet": 3, "EfficientNetV1": 8, "EfficientNetV2": 7, "Inception": 2, "MobileNetV1": 1,
+    "MobileNetV2": 1, "MobileNetV3": 2, "NASNet": 2, "RegNetX": 12, "RegNetY": 12, "ResNetRS": 7, "ResNetV1": 3,
+    "ResNetV2": 3, "VGG": 2, "Xception": 1,
+}  # fmt: skip
+ENTRIES = catalog.load_catalog()
+ENTRY: dict[str, Any] = {
+    "name": "mine", "family": "F", "variant": "V", "task": "classification", "resolution": 224, "min_resolution": 32,
+    "sources": {"applications": {"library": "keras", "constructor": "ResNet50"}},
+}  # fmt: skip
+
+
+def spec(document: dict[str, Any], **changes: Any) -> Any:
+    return catalog.model_spec(document, **{"source": None, "resolution": None, "weights": "random", **changes})
+
+
+def test_every_family_has_all_its_variants() -> None:
+    assert dict(Counter(entry.family for entry in ENTRIES.values())) == COUNTS
+    assert len(ENTRIES) == 71
+
+
+def test_a_file_is_named_as_its_model() -> None:
+    assert {path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")} == set(ENTRIES)
+
+
+def test_aliases_are_unique_and_no_models_name() -> None:
+    aliases = Counter(alias for entry in ENTRIES.values() for alias in entry.aliases)
+    assert [alias for alias, count in aliases.items() if count > 1 or alias in ENTRIES] == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: str(entry.name))
+def test_an_entry_says_what_was_published_and_where(entry: catalog.CatalogEntry) -> None:
+    assert entry.published is not None
+    assert entry.published.params_million > 1
+    assert entry.published.params_of in ("all", "trainable")
+    assert len(entry.published.params_source) > 10
+    assert (entry.published.gmacs is None) == (entry.published.gmacs_source is None)
+    assert entry.min_resolution <= entry.resolution
+
+
+@pytest.mark.parametrize("family", ["RegNetX", "RegNetY", "ResNetRS"])
+def test_families_that_keras_3_dropped_come_from_tf_keras(family: str) -> None:
+    entries = [entry for entry in ENTRIES.values() if entry.family == family]
+    assert {entry.sources["applications"].library for entry in entries} == {"tf_keras"}
+
+
+@pytest.mark.parametrize(("name", "million"), [("regnetx_016", 9.2), ("regnetx_002", 2.7), ("regnety_016", 11.2)])
+def test_regnet_names_mean_what_they_say(name: str, million: float) -> None:
+    entry = ENTRIES[name]
+    assert entry.sources["applications"].constructor == f"RegNet{name[6].upper()}{name[-3:]}"
+    assert entry.published is not None
+    assert entry.published.params_million == million
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("vgg", ["vgg16", "vgg19"]),
+        ("regnety_0[04]*", ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"]),
+        ("efficient_s_v2", ["efficientnetv2s"]),
+        ("XCEPTION", ["xception"]),
+        ("nothing", []),
+    ],
+)
+def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: list[str]) -> None:
+    assert [entry.name for entry in catalog.find(pattern)] == names
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"), [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s"), ("resnet5O", "resnet50")]
+)
+def test_an_unknown_model_is_told_the_nearest_aliases_considered(given: str, nearest: str) -> None:
+    text = str(catalog.unknown_model(given))
+    assert text.startswith(f"unknown model '{given}'. Did you mean '{nearest}")
+    assert text.endswith("`xla-sweeps models` lists all 71.")
+
+
+def test_a_resolution_below_the_models_least_is_refused_in_one_line() -> None:
+    document = {**ENTRY, "name": "inception_v3", "min_resolution": 75, "resolution": 299}
+    with pytest.raises(ConfigError) as caught:
+        spec(document, resolution=64)
+    assert str(caught.value) == "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
+    assert spec(document, resolution=75).resolution_px == 75
+
+
+def test_a_source_that_lacks_the_model_is_told_those_that_have_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        spec(ENTRY, source="keras_cv")
+    assert str(caught.value) == "source=keras_cv: mine is not available from it. Sources that have it: applications."
+
+
+def test_weights_must_be_there() -> None:
+    with pytest.raises(ConfigError, match=r"weights=/nowhere: no such file; allowed: random, imagenet, or the path"):
+        spec(ENTRY, weights="/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sources": {}}, "sources is empty"),
+        ({"sources": {"applications": {"library": "torch", "constructor": "X"}}}, "library=torch: allowed are keras, tf_keras"),
+        ({"sources": {"applications": {"library": "keras", "constructor": "os.system"}}}, "constructor=os.system: the name"),
+        ({"sources": {"applications": {"library": "keras", "constructor": "_x"}}}, "constructor=_x: the name"),
+        ({"resolution": "big"}, "model.resolution=big: a int is needed"),
+        ({"resolution": True}, "model.resolution=True: a int is needed"),
+        ({"resolution": -1}, "model.resolution=-1: it must be at least 1"),
+        ({"family": None}, "model.family=None: a str is needed"),
+    ],
+)
+def test_a_malformed_entry_is_told_where_and_why(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        spec({**ENTRY, **changes})
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)

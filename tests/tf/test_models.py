@@ -1,0 +1,186 @@
+"""Models as they are really built: parameters, multiply-accumulates, calibration, the float64 twin."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import keras
+import tensorflow as tf
+import yaml
+
+from xla_sweeps import catalog
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.tf import models
+from xla_sweeps.trial import ModelSpec, Precision
+
+pytestmark = pytest.mark.tf
+ENTRIES = catalog.load_catalog()
+
+EXACT = {
+    "efficientnetv2s": 21_612_360, "resnet50": 25_636_712, "mobilenet_v2": 3_538_984, "regnetx_002": 2_705_640,
+    "regnetx_016": 9_233_640, "regnety_016": 11_255_102, "resnetrs50": 35_745_288, "convnext_tiny": 28_589_128,
+    "nasnet_mobile": 5_326_716, "vgg16": 138_357_544, "densenet121": 8_062_504, "xception": 22_910_480,
+}  # fmt: skip
+"""Parameters of all variables, as counted by hand from the libraries' own summaries."""
+
+GMACS = {
+    "resnet50": 3.86, "mobilenet_v1": 0.57, "efficientnetb0": 0.39, "regnetx_002": 0.2, "convnext_tiny": 4.47,
+    "efficientnetv2s": 8.4, "densenet121": 2.87, "xception": 8.36,
+}  # fmt: skip
+
+
+def spec(name: str, resolution: int | None = None, weights: str = "random") -> ModelSpec:
+    document = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
+    return catalog.model_spec(document, source=None, resolution=resolution, weights=weights)
+
+
+def build(name: str, resolution: int | None = None, precision: Precision = Precision.FLOAT32) -> models.BuiltModel:
+    return models.build(spec(name, resolution), precision=precision, seed=0)
+
+
+def images(built: models.BuiltModel, count: int = 4) -> np.ndarray:
+    return np.random.default_rng(0).uniform(0, 255, (count, *built.input_shape)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _forget_models() -> None:
+    keras.backend.clear_session()
+    gc.collect()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_model_has_the_parameters_that_were_published(name: str) -> None:
+    published = ENTRIES[name].published
+    assert published is not None
+    built = build(name)
+    counted = built.params if published.params_of == "all" else built.trainable_params
+    digits = len(f"{published.params_million}".partition(".")[2]) if published.params_million % 1 else 0
+    last_place = 10.0**-digits if published.params_of == "all" else 0.51 * 10.0**-digits  # some tables truncate
+    tolerance = max(0.005 * published.params_million, last_place)
+    assert counted / 1e6 == pytest.approx(published.params_million, abs=tolerance)
+    assert built.params >= built.trainable_params
+    if name in EXACT:
+        assert built.params == EXACT[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GMACS)
+def test_multiply_accumulates_are_within_three_percent_of_the_published(name: str) -> None:
+    built = build(name)
+    count, note = models.macs(built, resolution=ENTRIES[name].resolution)
+    assert count / 1e9 == pytest.approx(GMACS[name], rel=0.03)
+    assert note == ""
+
+
+def test_multiply_accumulates_are_those_of_the_resolution_that_is_used() -> None:
+    counts = {size: models.macs(build("mobilenet_v2", size), resolution=size)[0] for size in (64, 128)}
+    assert 3.8 < counts[128] / counts[64] < 4.0
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_small", "efficientnetb0", "nasnet_mobile", "regnetx_002"])
+def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> None:
+    built = build(name, 96)
+    batch = images(built)
+    before = np.abs(np.asarray(built.call(tf.constant(batch)))).max()
+    models.calibrate(built, batch)
+    logits = np.asarray(built.call(tf.constant(batch)))
+    assert not 0.01 < before < 10, "this model would not need it"
+    assert np.isfinite(logits).all()
+    assert 0.05 < np.abs(logits).max() < 50
+    assert logits.std(axis=0).mean() > 0.01
+
+
+def test_calibration_leaves_the_layers_as_they_were() -> None:
+    built = build("mobilenet_v2", 32)
+    layers = [layer for layer in built.model.layers if type(layer).__name__ == "BatchNormalization"]
+    momenta = [layer.momentum for layer in layers]
+    models.calibrate(built, images(built))
+    assert [layer.momentum for layer in layers] == momenta
+    assert momenta[0] == 0.999
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "regnetx_002", "convnext_tiny"])
+def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> None:
+    built = build(name, 64)
+    batch = images(built)
+    models.calibrate(built, batch)
+    (reference,) = models.float64_reference(spec(name, 64), built, batch[:2])
+    assert reference.dtype == np.float64
+    logits = np.asarray(built.call(tf.constant(batch)))[:2]
+    error = np.abs(logits - reference).max() / np.abs(reference).max()
+    assert 0 < error < 1e-4
+    assert keras.config.floatx() == "float32"
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_mixed_precision_computes_in_half_and_gives_float32_logits() -> None:
+    built = build("mobilenet_v2", 32, Precision.MIXED_BFLOAT16)
+    assert built.model.layers[1].compute_dtype == "bfloat16"
+    assert built.call(tf.constant(images(built))).dtype == tf.float32
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_the_head_gives_logits_and_no_probabilities() -> None:
+    built = build("mobilenet_v2", 32)
+    models.calibrate(built, images(built))
+    logits = np.asarray(built.call(tf.constant(images(built))))
+    assert logits.shape == (4, 1000)
+    assert logits.min() < 0
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    first, second = (build("mobilenet_v2", 32).model.get_weights()[0] for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_weights_from_a_file_are_loaded(tmp_path: os.PathLike[str]) -> None:
+    first = models.build(spec("mobilenet_v2", 32), precision=Precision.FLOAT32, seed=1)
+    path = f"{tmp_path}/mine.weights.h5"
+    first.model.save_weights(path)
+    second = models.build(spec("mobilenet_v2", 32, weights=path), precision=Precision.FLOAT32, seed=2)
+    assert np.array_equal(first.model.get_weights()[0], second.model.get_weights()[0])
+
+
+def test_pretrained_weights_without_a_network_are_one_clear_line(
+    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras.src.utils.file_utils as file_utils
+
+    def refuse(*arguments: object) -> None:
+        from urllib.error import URLError
+
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(file_utils, "urlretrieve", refuse)
+    monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
+    with pytest.raises(XlaSweepsError) as caught:
+        models.build(spec("mobilenet_v2", 224, weights="imagenet"), precision=Precision.FLOAT32, seed=0)
+    assert str(caught.value).startswith("weights=imagenet: mobilenet_v2's weights could not be downloaded")
+
+
+def test_a_constructor_that_the_library_lacks_is_one_clear_line() -> None:
+    from dataclasses import replace
+
+    with pytest.raises(ConfigError, match="keras.applications has no 'RegNetX002' in the installed version"):
+        models.build(replace(spec("regnetx_002"), library="keras"), precision=Precision.FLOAT32, seed=0)
+
+
+def test_grouped_convolutions_of_keras_3_bring_xla_into_every_graph() -> None:
+    counts = {}
+    for name in ("convnext_tiny", "mobilenet_v2"):
+        built = build(name, 32)
+        traced = tf.function(built.call, jit_compile=False, autograph=False).get_concrete_function(
+            tf.TensorSpec((1, 32, 32, 3), tf.float32)
+        )
+        counts[name] = models.library_functions_with_xla(traced)
+    assert counts["convnext_tiny"] >= 18
+    assert counts["mobilenet_v2"] == 0

@@ -1,0 +1,113 @@
+"""Execution modes: each is proved to be in force, and a mode that is not is caught."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} --tf_xla_cpu_global_jit".strip()
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from xla_sweeps.tf import modes
+from xla_sweeps.trial import ExecutionMode
+
+pytestmark = pytest.mark.tf
+CPU = "/device:CPU:0"
+KERNEL = tf.random.stateless_normal((3, 3, 3, 8), seed=(1, 2))
+INPUTS = [tf.random.stateless_uniform((2, 16, 16, 3), seed=(index, 0)) for index in range(3)]
+
+
+def network(images: tf.Tensor) -> tf.Tensor:
+    for _ in range(3):
+        images = tf.tanh(tf.nn.conv2d(images, KERNEL, 1, "SAME")[..., :3])
+    return tf.reduce_mean(images, axis=(1, 2))
+
+
+def prepared(mode: ExecutionMode) -> modes.ModeExecutable:
+    executable = modes.make_executable(network, mode, INPUTS)
+    modes.first_call_s(executable)
+    return executable
+
+
+@pytest.mark.parametrize("mode", list(ExecutionMode))
+def test_every_mode_is_proved_to_be_in_force(mode: ExecutionMode) -> None:
+    evidence = modes.effective(prepared(mode), device=CPU)
+    assert evidence["in_force"], evidence["reason"]
+    assert evidence["device"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
+    if mode is not ExecutionMode.EAGER:
+        assert evidence["jit_compile"] == modes.JIT_COMPILE[mode]
+        assert (evidence["xla_clusters"] > 0) == (mode is ExecutionMode.AUTOCLUSTER)
+    assert ("hlo_bytes" in evidence) == (mode is ExecutionMode.XLA)
+
+
+@pytest.mark.parametrize("mode", list(ExecutionMode))
+def test_every_mode_computes_the_same(mode: ExecutionMode) -> None:
+    expected = np.asarray(network(INPUTS[1]))
+    (found,) = prepared(mode).outputs(1)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_auto_clustering_does_not_leak_into_the_modes_beside_it() -> None:
+    clustered = prepared(ExecutionMode.AUTOCLUSTER)
+    clustered.step()
+    plain = prepared(ExecutionMode.GRAPH)
+    assert clustered.clusters > 0
+    assert plain.clusters == 0
+    clustered.prepare()
+    assert tf.config.optimizer.get_jit() == "autoclustering"
+    plain.prepare()
+    assert not tf.config.optimizer.get_jit()
+
+
+def test_a_mode_that_is_not_in_force_is_caught() -> None:
+    executable = prepared(ExecutionMode.XLA)
+    downgraded = prepared(ExecutionMode.GRAPH)
+    executable.concrete = downgraded.concrete
+    evidence = modes.effective(executable, device=CPU)
+    assert not evidence["in_force"]
+    assert evidence["reason"] == "jit_compile is False, asked for True"
+    clustered = prepared(ExecutionMode.AUTOCLUSTER)
+    clustered.clusters = 0
+    assert modes.effective(clustered, device=CPU)["reason"] == "auto-clustering made no cluster"
+    plain = prepared(ExecutionMode.GRAPH)
+    plain.clusters = 2
+    assert "auto-clusters run in graph mode" in modes.effective(plain, device=CPU)["reason"]
+
+
+def test_a_mode_on_another_device_is_caught() -> None:
+    evidence = modes.effective(prepared(ExecutionMode.GRAPH), device="/device:GPU:0")
+    assert not evidence["in_force"]
+    assert "not on /device:GPU:0" in evidence["reason"]
+
+
+def test_functions_run_eagerly_are_caught() -> None:
+    executable = prepared(ExecutionMode.GRAPH)
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert "nothing runs as a graph" in modes.effective(executable, device=CPU)["reason"]
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+def test_inputs_rotate_and_are_traced_once() -> None:
+    executable = prepared(ExecutionMode.XLA)
+    seen = []
+    for _ in range(6):
+        executable.step()
+        seen.append(float(tf.reduce_sum(executable.last)))
+    assert seen[:3] == seen[3:]
+    assert len(set(seen)) == 3
+    assert modes.traces(executable) == 1
+
+
+def test_what_xla_cannot_compile_raises_with_the_operations_name() -> None:
+    def pooled(images: tf.Tensor) -> tf.Tensor:
+        return tf.nn.max_pool_with_argmax(images, 2, 2, "SAME")[0]
+
+    executable = modes.make_executable(pooled, ExecutionMode.XLA, INPUTS)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="MaxPoolWithArgmax"):
+        modes.first_call_s(executable)
