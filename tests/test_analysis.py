@@ -47,7 +47,10 @@ def test_eager_to_xla_is_never_the_headline_where_graph_is_measured() -> None:
 
 
 def test_compiling_pays_back_after_its_extra_seconds_over_the_seconds_gained_a_call() -> None:
-    modes = {"graph": make_outcome(0.2, compile_s=0.3, trace_s=0.5), "xla": make_outcome(0.1, compile_s=12.0, trace_s=0.7)}
+    modes = {
+        "graph": make_outcome(0.2, compile_s=0.3, trace_s=0.5),
+        "xla": make_outcome(0.1, compile_s=12.0, trace_s=0.7),
+    }
     row = headline([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
     extra = (0.7 + 12.1) - (0.5 + 0.5)
     assert row.compile_s_extra == pytest.approx(extra)
@@ -84,7 +87,9 @@ def test_the_order_of_records_does_not_matter() -> None:
 
 
 def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
-    records = [make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1, 0.9))]
+    records = [
+        make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1, 0.9))
+    ]
     row = headline(records)
     assert row.replicates == 3
     assert not row.preliminary
@@ -223,7 +228,9 @@ def test_host_bound_is_said_of_accelerators_only() -> None:
 
 def test_the_steps_from_eager_are_shown_with_their_intervals() -> None:
     steps = analysis.decomposition(summarize([make_record(TIMES)]))
-    assert {name: step.value for name, step in steps.items()} == pytest.approx({"eager -> graph": 2.0, "graph -> xla": 2.0})
+    assert {name: step.value for name, step in steps.items()} == pytest.approx(
+        {"eager -> graph": 2.0, "graph -> xla": 2.0}
+    )
 
 
 def test_a_row_has_stable_columns_of_plain_values() -> None:

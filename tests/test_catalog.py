@@ -79,7 +79,8 @@ def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: lis
 
 
 @pytest.mark.parametrize(
-    ("given", "nearest"), [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s"), ("resnet5O", "resnet50")]
+    ("given", "nearest"),
+    [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s"), ("resnet5O", "resnet50")],
 )
 def test_an_unknown_model_is_told_the_nearest_aliases_considered(given: str, nearest: str) -> None:
     text = str(catalog.unknown_model(given))
@@ -110,8 +111,14 @@ def test_weights_must_be_there() -> None:
     ("changes", "reason"),
     [
         ({"sources": {}}, "sources is empty"),
-        ({"sources": {"applications": {"library": "torch", "constructor": "X"}}}, "library=torch: allowed are keras, tf_keras"),
-        ({"sources": {"applications": {"library": "keras", "constructor": "os.system"}}}, "constructor=os.system: the name"),
+        (
+            {"sources": {"applications": {"library": "torch", "constructor": "X"}}},
+            "library=torch: allowed are keras, tf_keras",
+        ),
+        (
+            {"sources": {"applications": {"library": "keras", "constructor": "os.system"}}},
+            "constructor=os.system: the name",
+        ),
         ({"sources": {"applications": {"library": "keras", "constructor": "_x"}}}, "constructor=_x: the name"),
         ({"resolution": "big"}, "model.resolution=big: a int is needed"),
         ({"resolution": True}, "model.resolution=True: a int is needed"),

@@ -34,7 +34,14 @@ def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) ->
     done = command("--help", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
-    for part in ("What is measured:", "How it is executed:", "Commands:", "efficientnetv2s", "regnetx_016", "Sources: appli"):
+    for part in (
+        "What is measured:",
+        "How it is executed:",
+        "Commands:",
+        "efficientnetv2s",
+        "regnetx_016",
+        "Sources: appli",
+    ):
         assert part in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
@@ -68,18 +75,30 @@ def test_the_version_is_told(tmp_path: Path) -> None:
     ("arguments", "line"),
     [
         (["model=efficientnetv2x"], "xla-sweeps: unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2"),
-        (["jit=maybe"], "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and auto (autocluster)"),
+        (
+            ["jit=maybe"],
+            "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and auto (autocluster)",
+        ),
         (["resolution=0"], "xla-sweeps: resolution=0: it must be at least 1"),
         (["device=gpu:77"], "xla-sweeps: device=gpu:77: this machine has"),
         (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B online needs an API key"),
-        (["resuls"], "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, models, doctor, push."),
+        (
+            ["resuls"],
+            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, models, doctor, push.",
+        ),
         (["results", "--format", "xml"], "xla-sweeps: results: argument --format: invalid choice: 'xml'"),
-        (["results", "nowhere"], "xla-sweeps: nowhere holds no records; measure first: python -m xla_sweeps model=NAME"),
+        (
+            ["results", "nowhere"],
+            "xla-sweeps: nowhere holds no records; measure first: python -m xla_sweeps model=NAME",
+        ),
         (["models", "alexnet"], "xla-sweeps: unknown model 'alexnet'."),
         (["-m", "model=resnet50,vgg61"], "xla-sweeps: unknown model 'vgg61'. Did you mean 'vgg1"),
         (["-m", "batch_size=1,0"], "xla-sweeps: batch_size=0: it must be at least 1"),
         (["hydra.sweeper._target_=os.system"], "xla-sweeps: _target_ in override"),
-        (["results_dir=/proc/nope"], "xla-sweeps: results_dir=/proc/nope cannot be written: No such file or directory."),
+        (
+            ["results_dir=/proc/nope"],
+            "xla-sweeps: results_dir=/proc/nope cannot be written: No such file or directory.",
+        ),
         (['{"model": '], "xla-sweeps: the argument '{\"model\": ' begins like a JSON object but is none"),
         (["--config-dir", "nowhere", "model=x"], "xla-sweeps: --config-dir nowhere: no such folder"),
     ],
@@ -148,9 +167,7 @@ def test_a_damaged_record_is_said_and_the_others_are_shown(results: Path) -> Non
 def test_a_formula_in_a_name_is_no_formula_in_a_csv(tmp_path: Path) -> None:
     record = make_record()
     hostile = "=HYPERLINK(1)"
-    Store(tmp_path / "results").save(
-        make_record(config={**record.config, "precision": hostile}, trial_id="e" * 16)
-    )
+    Store(tmp_path / "results").save(make_record(config={**record.config, "precision": hostile}, trial_id="e" * 16))
     (line,) = csv.DictReader(io.StringIO(command("results", "--format", "csv", cwd=tmp_path).stdout))
     assert line["precision"] == f"'{hostile}"
 

@@ -81,7 +81,10 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["batch_size=0"], "batch_size=0: it must be at least 1 and at most 65536"),
         (["batch_size=many"], "batch_size=many: a whole number is needed"),
         (["jit=maybe"], "jit=maybe: allowed are true (xla)"),
-        (["modes=[grph]"], "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, xla, autocl"),
+        (
+            ["modes=[grph]"],
+            "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, xla, autocl",
+        ),
         (["modes=[]"], "modes=[]: give a list, as in modes=[eager,graph,xla]"),
         (["precision=float16"], "unknown precision 'float16'. Did you mean '"),
         (["precision=mixed_float16"], "precision=mixed_float16: "),
@@ -101,9 +104,15 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["effort.blok_s=1"], "unknown option 'effort.blok_s'. Did you mean 'effort.block_s'?"),
         (["+bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
         (["efort=quick"], "unknown option 'efort'. Did you mean 'effort'?"),
-        (["weights=/no/such/file"], "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a weights file"),
+        (
+            ["weights=/no/such/file"],
+            "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a weights file",
+        ),
         (["jit=true", "jit=false"], "conflicting overrides: 'jit=true' and 'jit=false'; give jit once"),
-        (["jit=true", "modes=[eager,graph]"], "conflicting overrides: jit=true asks for the mode xla, which modes=[eager,graph]"),
+        (
+            ["jit=true", "modes=[eager,graph]"],
+            "conflicting overrides: jit=true asks for the mode xla, which modes=[eager,graph]",
+        ),
         (["model=resnet50,vgg16"], "'model=resnet50,vgg16' gives several values: add -m to run each of them"),
         (["model="], "model: name one, as in model=convnext_base"),
         (["model=[1"], "cannot read the override 'model=[1'"),
@@ -162,7 +171,9 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_users_folder_adds_models(tmp_path: Path) -> None:
-    write(tmp_path, (catalog.conf_dir() / "model" / "resnet50.yaml").read_text().replace("name: resnet50", "name: mine"))
+    write(
+        tmp_path, (catalog.conf_dir() / "model" / "resnet50.yaml").read_text().replace("name: resnet50", "name: mine")
+    )
     composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
     assert to_settings(composed, environ={}).trial.model.name == "mine"
 

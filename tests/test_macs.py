@@ -23,7 +23,7 @@ TRANSPOSED = (
     "window={size=2x2 pad=1_1x1_1 lhs_dilate=2x2}, dim_labels=b01f_01oi->b01f"
 )
 DOT = (
-    '  ROOT %MatMul.2 = f32[4,1000]{1,0} dot(f32[4,368]{1,0} %Mean.21, f32[368,1000]{1,0} %arg), lhs_contracting_dims={1}, '
+    "  ROOT %MatMul.2 = f32[4,1000]{1,0} dot(f32[4,368]{1,0} %Mean.21, f32[368,1000]{1,0} %arg), lhs_contracting_dims={1}, "
     'rhs_contracting_dims={0}, frontend_attributes={grad_x="false"}'
 )
 BATCH_DOT = (

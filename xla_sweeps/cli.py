@@ -92,8 +92,8 @@ def _is_command(word: str) -> bool:
 def _trial(arguments: list[str]) -> int:
     """Check the whole request first, so that a mistake writes nothing; then hand it to Hydra."""
     arguments = expand_json(arguments)
-    overrides, config_dir = _split(arguments)
-    flags = set(arguments) - set(overrides)
+    options, overrides, config_dir = _split(arguments)
+    flags = set(options)
     multirun = bool({"-m", "--multirun"} & flags)
     if not {"--cfg", "-c", "--info", "-i", "--hydra-help", "--experimental-rerun", "--shell-completion", "-sc"} & flags:
         _check(overrides, config_dir, multirun=multirun)
@@ -101,26 +101,30 @@ def _trial(arguments: list[str]) -> int:
         from xla_sweeps import config
 
         config.compose_config(overrides, config_dir=config_dir)
-    return _run_hydra(arguments, multirun=multirun)
+    return _run_hydra([*options, *overrides], multirun=multirun)
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    """The overrides among Hydra's arguments, and the folder of `--config-dir`."""
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]:
+    """Hydra's options and the overrides among the arguments, and the folder of `--config-dir`."""
+    options: list[str] = []
     overrides: list[str] = []
     config_dir: Path | None = None
     position = 0
     while position < len(arguments):
         word = arguments[position]
-        if word in _HYDRA_VALUE_FLAGS:
+        if word.startswith("-"):
+            options.append(word)
+        if word in _HYDRA_VALUE_FLAGS and position + 1 < len(arguments):
             position += 1
-            if word in ("--config-dir", "-cd") and position < len(arguments):
+            options.append(arguments[position])
+            if word in ("--config-dir", "-cd"):
                 config_dir = Path(arguments[position])
         elif word.startswith("--config-dir="):
             config_dir = Path(word.partition("=")[2])
         elif not word.startswith("-"):
             overrides.append(word)
         position += 1
-    return overrides, config_dir
+    return options, overrides, config_dir
 
 
 def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:

@@ -298,7 +298,9 @@ def measure_rounds(
 
 def _hopeless(width: float | None, measured: int, effort: Effort) -> bool:
     """Whether the last allowed round would still leave the interval too wide: widths shrink with the root of rounds."""
-    return width is not None and width * math.sqrt(measured / max(measured, effort.rounds_max)) > effort.target_half_width
+    return (
+        width is not None and width * math.sqrt(measured / max(measured, effort.rounds_max)) > effort.target_half_width
+    )
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
