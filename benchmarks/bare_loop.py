@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps import catalog, stats, timing
-from xla_sweeps.config import compose_config, to_settings
+from xla_sweeps.composition import compose_config
+from xla_sweeps.config import to_settings
 from xla_sweeps.tf import devices, models, modes
 from xla_sweeps.trial import ExecutionMode
 

@@ -8,7 +8,8 @@ import pytest
 from factories import make_record
 
 from xla_sweeps.advice import answer, explain_flag
-from xla_sweeps.analysis import ComparisonRow, Verdict, summarize
+from xla_sweeps.analysis import summarize
+from xla_sweeps.comparison import ComparisonRow, Verdict
 from xla_sweeps.measurement import Flag, Status
 
 ROW = replace(

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_sweeps import analysis
-from xla_sweeps.analysis import Verdict, comparison_pairs, summarize, verdict_of
+from xla_sweeps.analysis import comparison_pairs, summarize, verdict_of
+from xla_sweeps.comparison import ComparisonRow, Verdict
 from xla_sweeps.measurement import Status
 from xla_sweeps.record import Record
 from xla_sweeps.stats import Interval
@@ -19,7 +20,7 @@ from xla_sweeps.stats import Interval
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
 
 
-def headline(records: list[Record], **arguments: float) -> analysis.ComparisonRow:
+def headline(records: list[Record], **arguments: float) -> ComparisonRow:
     return summarize(records, **arguments).comparisons[0]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from xla_sweeps import catalog, config
-from xla_sweeps.config import Settings, candidate_mode, compose_config, group_choices, to_settings
+from xla_sweeps import catalog
+from xla_sweeps.composition import compose_config, group_choices
+from xla_sweeps.config import Settings, candidate_mode, to_settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 
 
@@ -208,4 +209,4 @@ def test_a_syntax_error_in_our_own_configuration_is_told_with_file_and_line(
     (tmp_path / "conf" / "effort" / "quick.yaml").write_text("name: quick\nrounds_min: [1\n")
     monkeypatch.setattr(catalog, "conf_dir", lambda: tmp_path / "conf")
     with pytest.raises(ConfigError, match=r"quick\.yaml:\d+: not valid YAML"):
-        config.compose_config([])
+        compose_config([])

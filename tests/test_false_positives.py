@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from xla_sweeps import stats, timing
+from xla_sweeps import rounds, stats
 
 TRIALS = 2000
 NOISE = 0.004
@@ -58,11 +58,11 @@ def our_design(source: random.Random, disturbance: Disturbance) -> bool:
     """Balanced squares, looks at 12 and 20 rounds, stop on width; false if the interval misses zero."""
     orders: list[tuple[str, ...]] = []
     while len(orders) < 20:
-        orders += timing.balanced_square(["a", "b"], source)
+        orders += rounds.balanced_square(["a", "b"], source)
     state = source.getstate()
-    for rounds in (12, 20):
+    for count in (12, 20):
         source.setstate(state)
-        interval = stats.signed_rank_interval(log_ratios(source, disturbance, orders[:rounds]))
+        interval = stats.signed_rank_interval(log_ratios(source, disturbance, orders[:count]))
         if (interval.high - interval.low) / 2 <= 0.0025:
             break
     return not interval.low <= 0 <= interval.high

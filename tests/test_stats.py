@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -88,11 +89,12 @@ def test_a_higher_level_gives_a_wider_interval(values: list[float]) -> None:
 @pytest.mark.parametrize("count", [8, 20, 60])
 def test_the_interval_covers_the_truth_as_often_as_it_says(draw: str, count: int) -> None:
     source = random.Random(count)
-    noise = {
+    noises: dict[str, Callable[[], float]] = {
         "gauss": lambda: source.gauss(0, 1),
         "heavy": lambda: source.gauss(0, 1) / max(0.05, source.random()),
         "uniform": lambda: source.uniform(-1, 1),
-    }[draw]
+    }
+    noise = noises[draw]
     held = 0
     for _ in range(400):
         interval = stats.signed_rank_interval([0.3 + noise() for _ in range(count)])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from xla_sweeps import timing
+from xla_sweeps import rounds, timing
 from xla_sweeps.measurement import Round
 from xla_sweeps.trial import Effort
 
@@ -92,9 +92,9 @@ def measured(
     *,
     effort: Effort = EFFORT,
     calls: int = 2,
-    review: timing.Review = quiet,
-) -> timing.RoundsResult:
-    return timing.measure_rounds(
+    review: rounds.Review = quiet,
+) -> rounds.RoundsResult:
+    return rounds.measure_rounds(
         devices,
         dict.fromkeys(devices, calls),
         {label: device.work_s for label, device in devices.items()},
@@ -160,7 +160,7 @@ def test_calls_per_block_match_durations_not_counts(call_s: float, sync_s: float
 def test_two_modes_run_as_abba_baab() -> None:
     seen = set()
     for seed in range(40):
-        rows = timing.balanced_square(["a", "b"], random.Random(seed))
+        rows = rounds.balanced_square(["a", "b"], random.Random(seed))
         word = "".join("".join(row) for row in rows * 2)
         assert any(word[phase : phase + 8] in ("abbabaab", "baababba") for phase in (0, 2, 4, 6))
         seen.add(tuple(rows))
@@ -170,7 +170,7 @@ def test_two_modes_run_as_abba_baab() -> None:
 @pytest.mark.parametrize("count", [3, 4, 5, 6])
 def test_a_square_of_more_modes_balances_places_and_predecessors(count: int) -> None:
     labels = [f"m{index}" for index in range(count)]
-    rows = timing.balanced_square(labels, random.Random(3))
+    rows = rounds.balanced_square(labels, random.Random(3))
     assert len(rows) == (count if count % 2 == 0 else 2 * count)
     assert all(sorted(row) == labels for row in rows)
     places = Counter((place, label) for row in rows for place, label in enumerate(row))
@@ -186,7 +186,7 @@ def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough()
     result = measured({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock)
     assert result.converged
     assert len(result.rounds) == 8  # whole squares of four: the first look at or after six rounds
-    ratios = timing.log_ratios(result.rounds, "graph", "xla")
+    ratios = rounds.log_ratios(result.rounds, "graph", "xla")
     assert ratios == pytest.approx([math.log(0.401 / 0.201)] * 8)  # two calls and the first one's enqueue
 
 
@@ -197,7 +197,7 @@ def test_measuring_never_stops_on_significance() -> None:
     result = measured(devices, clock)
     assert not result.converged
     assert len(result.rounds) == 24
-    assert min(timing.log_ratios(result.rounds, "graph", "xla")) > 1.5
+    assert min(rounds.log_ratios(result.rounds, "graph", "xla")) > 1.5
 
 
 def test_every_block_follows_an_untimed_call_of_its_own_mode() -> None:
@@ -218,12 +218,12 @@ def test_slow_calls_get_no_untimed_call_where_the_effort_says_so() -> None:
 
 def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() -> None:
     noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    for hopeless_ends, rounds in ((True, 8), (False, 24)):
+    for hopeless_ends, expected in ((True, 8), (False, 24)):
         clock = Clock()
         devices = {"graph": Device(clock, work_s=1.0, noise=noise), "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
         result = measured(devices, clock, effort=replace(EFFORT, hopeless_ends=hopeless_ends))
         assert not result.converged
-        assert len(result.rounds) == rounds
+        assert len(result.rounds) == expected
 
 
 def test_a_slow_mode_outside_the_headline_leaves_and_the_others_go_on() -> None:
@@ -264,7 +264,7 @@ def test_disturbed_rounds_are_repeated_whole_and_left_out_of_the_ratios() -> Non
     assert result.repeated == 1
     assert not result.contaminated
     assert result.rounds[4].order == result.rounds[1].order
-    assert len(timing.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
+    assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
 
 
 def test_a_machine_that_is_never_quiet_ends_measuring_and_marks_it_contaminated() -> None:
@@ -276,14 +276,14 @@ def test_a_machine_that_is_never_quiet_ends_measuring_and_marks_it_contaminated(
     )
     assert result.contaminated
     assert len(result.rounds) <= 2 * EFFORT.rounds_max + 4
-    assert timing.log_ratios(result.rounds, "graph", "xla")
+    assert rounds.log_ratios(result.rounds, "graph", "xla")
 
 
 def test_an_aa_pair_is_measured_like_any_other_pair() -> None:
     clock = Clock()
     result = measured({"graph": Device(clock, work_s=0.1), "graph_2": Device(clock, work_s=0.1)}, clock)
     assert result.converged
-    assert timing.log_ratios(result.rounds, "graph", "graph_2") == pytest.approx([0.0] * len(result.rounds))
+    assert rounds.log_ratios(result.rounds, "graph", "graph_2") == pytest.approx([0.0] * len(result.rounds))
 
 
 def test_a_single_mode_is_measured_for_the_minimum_of_rounds() -> None:

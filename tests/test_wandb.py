@@ -308,6 +308,6 @@ def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
 
 def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
     with pytest.raises(
-        ConfigError, match="unknown tracker 'wanbd'. Did you mean 'wandb'\\? Allowed: none, wandb_offline"
+        ConfigError, match=r"unknown tracker 'wanbd'. Did you mean 'wandb'\? Allowed: none, wandb_offline"
     ):
         tracker_named("wanbd")

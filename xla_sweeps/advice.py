@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_sweeps.analysis import ComparisonRow, Verdict
+from xla_sweeps.comparison import ComparisonRow, Verdict
 from xla_sweeps.measurement import Flag, Status
 from xla_sweeps.trial import ExecutionMode, is_aa_pair, mode_of
 

@@ -98,9 +98,9 @@ def _trial(arguments: list[str]) -> int:
     if not {"--cfg", "-c", "--info", "-i", "--hydra-help", "--experimental-rerun", "--shell-completion", "-sc"} & flags:
         _check(overrides, config_dir, multirun=multirun)
     elif not {"--hydra-help", "--shell-completion", "-sc"} & flags:
-        from xla_sweeps import config
+        from xla_sweeps import composition
 
-        config.compose_config(overrides, config_dir=config_dir)
+        composition.compose_config(overrides, config_dir=config_dir)
     return _run_hydra([*options, *overrides], multirun=multirun)
 
 
@@ -129,11 +129,11 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]
 
 def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
     """Compose and check every trial of the request before any of them runs."""
-    from xla_sweeps import config, runner
+    from xla_sweeps import composition, config, runner
 
     checked = []
     for choice in _expanded(overrides) if multirun else [list(overrides)]:
-        composed = config.compose_config(choice, config_dir=config_dir)
+        composed = composition.compose_config(choice, config_dir=config_dir)
         settings = config.to_settings(composed, explicit=_keys(choice))
         if settings.tracker.name == "wandb":
             from xla_sweeps.trackers.wandb import require_api_key

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps import analysis
-from xla_sweeps.analysis import ComparisonRow, TrialSummary
+from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.record import Record
 from xla_sweeps.store import Store

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xla_sweeps import analysis, environment, events, isolation
+from xla_sweeps.comparison import TrialSummary
 from xla_sweeps.config import Settings
 from xla_sweeps.diagnosis import diagnose_exception
 from xla_sweeps.measurement import Failure, Flag, ModeOutcome, Phase, Status
@@ -69,7 +70,7 @@ class TrialResult:
 
     trial_id: str
     exit_code: int
-    summary: analysis.TrialSummary | None
+    summary: TrialSummary | None
     records: tuple[Record, ...] = ()
     paths: tuple[Path, ...] = ()
     logs: tuple[Path, ...] = ()

@@ -170,7 +170,7 @@ def test_pretrained_weights_without_a_network_are_one_clear_line(
 def test_a_constructor_that_the_library_lacks_is_one_clear_line() -> None:
     from dataclasses import replace
 
-    with pytest.raises(ConfigError, match="keras.applications has no 'RegNetX002' in the installed version"):
+    with pytest.raises(ConfigError, match=r"keras.applications has no 'RegNetX002' in the installed version"):
         models.build(replace(spec("regnetx_002"), library="keras"), precision=Precision.FLOAT32, seed=0)
 
 

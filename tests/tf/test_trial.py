@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +76,10 @@ def gone(pids: list[int], seconds: float = 10) -> bool:
 
 
 @pytest.fixture(scope="module")
-def all_modes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int, str, str]]:
+def all_modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str, str]:
     cwd = tmp_path_factory.mktemp("all_modes")
     code, out, err = finished(*SMALL, "modes=[eager,default,graph,xla,autocluster]", cwd=cwd)
-    yield cwd, code, out, err
+    return cwd, code, out, err
 
 
 def test_a_trial_measures_every_mode_with_its_proof_and_agreement(all_modes: tuple[Path, int, str, str]) -> None:

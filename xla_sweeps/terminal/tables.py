@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps import advice
-from xla_sweeps.analysis import ComparisonRow, Estimate, ModeSummary, TrialSummary, decomposition
+from xla_sweeps.analysis import decomposition
 from xla_sweeps.catalog import CatalogEntry
+from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.measurement import Status
 from xla_sweeps.terminal.screen import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
 

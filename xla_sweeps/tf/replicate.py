@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps import agreement, events, macs, timing
+from xla_sweeps import agreement, events, macs, rounds, timing
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Round, Status
 from xla_sweeps.record import ModelFacts
@@ -292,7 +292,7 @@ def _measure_modes(
     def review(rounds: Sequence[Round]) -> Mapping[int, str]:
         return channel.review(events.Square(rounds=tuple(rounds))).dirty
 
-    def report(progress: timing.Progress) -> None:
+    def report(progress: rounds.Progress) -> None:
         channel.send(
             events.Progressed(
                 rounds=progress.rounds, rounds_max=progress.rounds_max, half_width=progress.half_width,
@@ -300,7 +300,7 @@ def _measure_modes(
             )
         )  # fmt: skip
 
-    result = timing.measure_rounds(
+    result = rounds.measure_rounds(
         executables, calls, call_s, effort=effort, seed=job.order_seed, clock=clock, review=review, on_square=report
     )
     if not result.converged:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.analysis import TrialSummary
+from xla_sweeps.comparison import TrialSummary
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.measurement import Round
 from xla_sweeps.record import Record

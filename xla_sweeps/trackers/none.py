@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xla_sweeps.analysis import TrialSummary
+from xla_sweeps.comparison import TrialSummary
 from xla_sweeps.measurement import Round
 from xla_sweeps.record import Record
 from xla_sweeps.trackers import RunHeader, TrackerReport

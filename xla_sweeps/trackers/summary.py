@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.analysis import STATISTICS_VERSION, ComparisonRow, TrialSummary
+from xla_sweeps.analysis import STATISTICS_VERSION
+from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.measurement import Round
 from xla_sweeps.record import Record
 from xla_sweeps.trial import baseline_of, headline_candidates

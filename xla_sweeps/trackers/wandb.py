@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from xla_sweeps.analysis import TrialSummary
+from xla_sweeps.comparison import TrialSummary
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measurement import Round
 from xla_sweeps.record import Record

@@ -1,0 +1,145 @@
+"""What a person sees: fit for any width, escaped, on the right stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from factories import failed_outcome, make_outcome, make_record
+
+from xla_sweeps import catalog
+from xla_sweeps.analysis import summarize
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measurement import Status
+from xla_sweeps.terminal.help import help_text
+from xla_sweeps.terminal.progress import Progress
+from xla_sweeps.terminal.screen import complain, displayable, duration, size, ui_mode
+from xla_sweeps.terminal.tables import show_rows, show_trial
+
+SUMMARY = summarize([make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)])
+
+
+@pytest.fixture(params=[80, 100, 140])
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    return int(request.param)
+
+
+def test_the_end_of_a_trial_fits_the_terminal(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    show_trial(SUMMARY, places={"record": "results/records/0.json"})
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert max(map(len, out.splitlines())) <= width
+    text = " ".join(out.split())
+    for part in ("ResNet50 224 px · batch 4 · 25.6 M params · 3.86 GMACs · Some CPU", "eager", "graph", "xla",
+                 "▲ XLA is 2.0", "record results/records/0.json", "eager → graph 2.0", "yes 1e-06"):  # fmt: skip
+        assert part in text, part
+
+
+def test_a_failed_mode_is_shown_with_its_reason_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo", "use Bar")}
+    show_trial(summarize([make_record({"graph": 0.2}, modes=modes)]), places={})
+    text = " ".join(capsys.readouterr().out.split())
+    assert "✕ xla: unsupported_op: no kernel for Foo (use Bar)" in text
+    assert "✕ XLA cannot run this model: no kernel for Foo." in text
+
+
+def test_rows_never_rely_on_colour(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    show_rows(SUMMARY.comparisons)
+    out = capsys.readouterr().out
+    assert "▲ faster" in out
+    assert "\x1b" not in out
+    assert "1*" in out
+    assert "preliminary" in out
+
+
+HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
+
+
+def test_control_escape_and_direction_characters_are_taken_out() -> None:
+    assert displayable(HOSTILE) == "a[31mb]0;titlecdef"
+    assert displayable("line\nbreak\ttab") == "line break tab"
+    assert displayable("größer × 日本") == "größer × 日本"
+
+
+def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    record = make_record(
+        modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.CRASHED, HOSTILE + "[bold]x[/bold]")}
+    )
+    summary = summarize([replace(record, model=replace(record.model, variant=HOSTILE, name=HOSTILE))])
+    show_trial(summary, places={"record": HOSTILE})
+    show_rows(summary.comparisons)
+    with Progress(ui="plain") as screen:
+        screen.trial_started(HOSTILE, replicates=1, log=Path("log"))
+        screen.stage(0, "build", None, HOSTILE)
+        screen.warn(HOSTILE)
+        screen.replicate_done(0, "crashed", HOSTILE)
+    complain(ConfigError(HOSTILE))
+    out, err = capsys.readouterr()
+    for character in "\x1b\x07\u202e\x9b\x00":
+        assert character not in out + err
+    assert "[bold]x[/bold]" in out
+
+
+def test_plain_progress_is_one_line_an_event_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(ui="plain") as screen:
+        screen.trial_started("resnet50 224 px", replicates=3, log=Path("results/logs/x.log"))
+        screen.stage(0, "compile", "xla")
+        screen.round_done(replicate=0, round=12, rounds_max=24, half_width=0.0123, target=0.01, remaining_s=(4.0, 75.0))
+        screen.replicate_done(0, "ok")
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line[9:] for line in err.splitlines()]
+    assert lines == [
+        "start    resnet50 224 px  processes=3  log=results/logs/x.log",
+        "compile  xla",
+        "rounds   12/24  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
+        "saved    process 1  ok",
+    ]
+
+
+def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(ui="quiet") as screen:
+        screen.trial_started("t", replicates=1, log=Path("log"))
+        screen.stage(0, "build", None)
+        screen.warn("mind this")
+        screen.replicate_done(0, "ok")
+    assert capsys.readouterr() == ("", "warning: mind this\n")
+
+
+@pytest.mark.parametrize(
+    ("asked", "environ", "mode"),
+    [
+        ("auto", {"TERM": "xterm"}, "plain"),
+        ("live", {}, "live"),
+        ("plain", {"TERM": "xterm"}, "plain"),
+        ("quiet", {}, "quiet"),
+    ],
+)
+def test_auto_is_plain_where_there_is_no_terminal(asked: str, environ: dict[str, str], mode: str) -> None:
+    assert ui_mode(asked, environ) == mode
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.42, "0.4 s"), (12.3, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+)
+def test_durations_are_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_sizes_are_for_people() -> None:
+    assert (size(None), size(3 * 2**20), size(1.5 * 2**30)) == ("—", "3 MiB", "1.50 GiB")
+
+
+def test_complaints_are_one_line_with_the_errors_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert complain(ConfigError("x=1: no\nsecond line")) == 2
+    assert capsys.readouterr() == ("", "xla-sweeps: x=1: no second line\n")
+
+
+def test_help_names_every_model_within_its_width() -> None:
+    text = help_text(catalog.load_catalog())
+    words = set(text.split())
+    assert set(catalog.load_catalog()) <= words
+    assert max(map(len, text.splitlines())) <= 100

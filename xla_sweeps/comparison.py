@@ -1,0 +1,143 @@
+"""The words of a comparison: what one mode came to, one candidate against one baseline, a whole trial.
+
+The row is what `results`, W&B and the dashboards share; its field names are its column names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xla_sweeps.measurement import Failure, Status
+from xla_sweeps.record import ModelFacts
+
+
+class Verdict(StrEnum):
+    """What a comparison came to."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EQUIVALENT = "equivalent"
+    AMBIGUOUS = "ambiguous"
+    FAILED = "failed"
+    """The candidate or the baseline gave no number, or its numbers are withheld."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A positive figure with its 95 % confidence interval; low and high are None where none can be given."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeSummary:
+    """One execution mode of one trial, over all its replicates.
+
+    Attributes:
+        throughput_samples_per_s: images per second over blocks of back-to-back calls, one synchronization each.
+        latency_ms: one call, from the same blocks (batch_size / throughput).
+        latency_p50_ms: median of the latency pass (a synchronization after every call); p90 likewise.
+        latency_p99_ms: only from at least 1000 calls, else None.
+        host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls do not queue.
+        rmse_rel, top1_match: the worst over replicates.
+    """
+
+    label: str
+    status: Status
+    throughput_samples_per_s: Estimate | None
+    latency_ms: Estimate | None
+    latency_p50_ms: float | None
+    latency_p90_ms: float | None
+    latency_p99_ms: float | None
+    trace_s: float | None
+    first_call_s: float | None
+    compile_s: float | None
+    peak_memory_bytes: int | None
+    rmse_rel: float | None
+    top1_match: float | None
+    agreement_ok: bool | None
+    host_bound_index: float | None
+    rounds: int
+    replicates: int
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One candidate against one baseline within a trial: the row that `results`, W&B and the page share.
+
+    Attributes:
+        speedup: baseline latency / candidate latency; above 1 the candidate is faster.
+        preliminary: fewer than three replicates.
+        floor: the smallest relative difference that is called one (0.01: 1 %).
+        compile_s_extra: what preparing the candidate (trace and first call) costs more than the baseline, seconds.
+        break_even_calls: calls after which that is paid back; None where it never is.
+        peak_memory_ratio: candidate / baseline.
+        speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
+        status: of the candidate, or of the baseline where that is what failed.
+    """
+
+    trial_id: str
+    family: str
+    variant: str
+    model: str
+    source: str
+    task: str
+    resolution_px: int
+    batch_size: int
+    precision: str
+    scenario: str
+    effort: str
+    device: str
+    candidate: str
+    baseline: str
+    headline: bool
+    throughput_samples_per_s: float | None
+    throughput_low: float | None
+    throughput_high: float | None
+    baseline_throughput_samples_per_s: float | None
+    baseline_throughput_low: float | None
+    baseline_throughput_high: float | None
+    latency_ms: float | None
+    latency_low_ms: float | None
+    latency_high_ms: float | None
+    baseline_latency_ms: float | None
+    baseline_latency_low_ms: float | None
+    baseline_latency_high_ms: float | None
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    speedup_percent: float | None
+    absolute_speedup_samples_per_s: float | None
+    verdict: Verdict
+    preliminary: bool
+    floor: float
+    replicates: int
+    rounds: int
+    compile_s_extra: float | None
+    break_even_calls: float | None
+    peak_memory_ratio: float | None
+    host_bound: bool
+    status: Status
+    flags: tuple[str, ...]
+    params: int | None
+    macs: int | None
+    speedup_raw: float | None
+    failure_message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary:
+    """All that is known of one trial: its modes and their comparisons, headline first."""
+
+    trial_id: str
+    model: ModelFacts
+    device: str
+    batch_size: int
+    replicates: int
+    flags: tuple[str, ...]
+    modes: tuple[ModeSummary, ...]
+    comparisons: tuple[ComparisonRow, ...]
