@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-
 import pytest
 
 from xla_sweeps import environment
@@ -19,9 +17,8 @@ P100 = Device(kind="gpu", index=0, name="P100", uuid="GPU-c", capability=(6, 0))
 
 
 @pytest.fixture
-def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "devices", lambda: (V100, A100, CPU))
-    yield
 
 
 @pytest.mark.usefixtures("two_gpus")

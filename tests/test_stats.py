@@ -114,6 +114,11 @@ def test_one_estimate_has_no_interval() -> None:
     assert (interval.estimate, interval.low, interval.high) == (2.0, -math.inf, math.inf)
 
 
+@given(st.lists(finite, min_size=2, max_size=30))
+def test_the_trend_is_scipys_theil_sen_slope(values: list[float]) -> None:
+    assert stats.theil_slope(values) == pytest.approx(scipy.stats.theilslopes(values)[0], abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [

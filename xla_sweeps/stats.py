@@ -1,4 +1,7 @@
-"""Estimates and intervals: numbers in, numbers out."""
+"""Estimates and intervals: numbers in, numbers out.
+
+Quantiles come from `scipy.special`: `scipy.stats` takes longer to import than many a trial to prepare.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
+from scipy import special
 
 MIN_PAIRS = 6
 """The fewest differences that have a 95 % signed-rank interval: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
@@ -67,7 +70,7 @@ def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
     if len(estimates) < 2:
         return Interval(estimate=mean, low=-math.inf, high=math.inf, level=level)
     error = statistics.stdev(estimates) / math.sqrt(len(estimates))
-    reach = float(scipy.stats.t.ppf((1 + level) / 2, len(estimates) - 1)) * error
+    reach = float(special.stdtrit(len(estimates) - 1, (1 + level) / 2)) * error
     return Interval(estimate=mean, low=mean - reach, high=mean + reach, level=level)
 
 
@@ -80,9 +83,18 @@ def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: fl
     middle = statistics.median([*first, *second])
     if middle <= 0 or abs(late - early) > tolerance * middle:
         return False
-    together = [*first, *second]
-    slope = float(scipy.stats.theilslopes(together)[0])
-    return abs(slope) * len(together) <= tolerance * middle
+    return abs(theil_slope([*first, *second])) * (len(first) + len(second)) <= tolerance * middle
+
+
+def theil_slope(values: Sequence[float]) -> float:
+    """The Theil-Sen slope of evenly spaced values: the median of the slopes of all pairs.
+
+    References:
+        Sen (1968), Estimates of the regression coefficient based on Kendall's tau.
+    """
+    numbers = np.asarray(values, dtype=float)
+    first, second = np.triu_indices(numbers.size, k=1)
+    return float(np.median((numbers[second] - numbers[first]) / (second - first)))
 
 
 @functools.cache
@@ -90,7 +102,7 @@ def _signed_rank_quantile(count: int, tail: float) -> int:
     """The largest k with P(W < k) <= tail for the signed-rank statistic W of `count` differences."""
     if count > _EXACT_UP_TO:
         mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
-        return max(0, math.floor(mean + float(scipy.stats.norm.ppf(tail)) * math.sqrt(variance) + 0.5))
+        return max(0, math.floor(mean + float(special.ndtri(tail)) * math.sqrt(variance) + 0.5))
     ways = [1] + [0] * (count * (count + 1) // 2)
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
