@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xla_sweeps import __version__
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+from xla_sweeps.sweep import overrides
 
 if TYPE_CHECKING:  # the runner loads much that most commands do not need
     from xla_sweeps.runner import TrialResult
@@ -64,25 +65,8 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
             raise ConfigError(
                 f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}"
             ) from error
-        for key, value in document.items():
-            if key != "_wandb":
-                expanded.append(f"{key}={_hydra_value(value)}")
+        expanded += overrides({key: value for key, value in document.items() if key != "_wandb"})
     return expanded
-
-
-def _hydra_value(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{','.join(_hydra_value(item) for item in value)}]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_hydra_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, str) and not value.replace("_", "").replace("-", "").replace(".", "").isalnum():
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
-    return str(value)
 
 
 def _is_command(word: str) -> bool:
@@ -92,22 +76,22 @@ def _is_command(word: str) -> bool:
 def _trial(arguments: list[str]) -> int:
     """Check the whole request first, so that a mistake writes nothing; then hand it to Hydra."""
     arguments = expand_json(arguments)
-    options, overrides, config_dir = _split(arguments)
+    options, chosen, config_dir = _split(arguments)
     flags = set(options)
     multirun = bool({"-m", "--multirun"} & flags)
     if not {"--cfg", "-c", "--info", "-i", "--hydra-help", "--experimental-rerun", "--shell-completion", "-sc"} & flags:
-        _check(overrides, config_dir, multirun=multirun)
+        _check(chosen, config_dir, multirun=multirun)
     elif not {"--hydra-help", "--shell-completion", "-sc"} & flags:
         from xla_sweeps import composition
 
-        composition.compose_config(overrides, config_dir=config_dir)
-    return _run_hydra([*options, *overrides], multirun=multirun)
+        composition.compose_config(chosen, config_dir=config_dir)
+    return _run_hydra([*options, *chosen], multirun=multirun)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]:
     """Hydra's options and the overrides among the arguments, and the folder of `--config-dir`."""
     options: list[str] = []
-    overrides: list[str] = []
+    chosen: list[str] = []
     config_dir: Path | None = None
     position = 0
     while position < len(arguments):
@@ -122,17 +106,17 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]
         elif word.startswith("--config-dir="):
             config_dir = Path(word.partition("=")[2])
         elif not word.startswith("-"):
-            overrides.append(word)
+            chosen.append(word)
         position += 1
-    return options, overrides, config_dir
+    return options, chosen, config_dir
 
 
-def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
+def _check(requested: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
     """Compose and check every trial of the request before any of them runs."""
     from xla_sweeps import composition, config, runner
 
     checked = []
-    for choice in _expanded(overrides) if multirun else [list(overrides)]:
+    for choice in _expanded(requested) if multirun else [list(requested)]:
         composed = composition.compose_config(choice, config_dir=config_dir)
         settings = config.to_settings(composed, explicit=_keys(choice))
         if settings.tracker.name == "wandb":
@@ -144,22 +128,22 @@ def _check(overrides: Sequence[str], config_dir: Path | None, *, multirun: bool)
         runner.check(settings)
 
 
-def _expanded(overrides: Sequence[str]) -> list[list[str]]:
+def _expanded(requested: Sequence[str]) -> list[list[str]]:
     """Every combination that Hydra's `-m` will run."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
+        parsed = OverridesParser.create().parse_overrides(list(requested))
         batches = BasicSweeper.split_arguments(parsed, None)
     except HydraException as error:
         raise ConfigError(str(error).splitlines()[0]) from error
     return [list(job) for batch in batches for job in batch]
 
 
-def _keys(overrides: Sequence[str]) -> set[str]:
-    return {text.lstrip("+~").partition("=")[0] for text in overrides}
+def _keys(requested: Sequence[str]) -> set[str]:
+    return {text.lstrip("+~").partition("=")[0] for text in requested}
 
 
 def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
@@ -247,6 +231,22 @@ def _results(arguments: Sequence[str]) -> int:
     return results.show(options.dir, form=options.format, output=options.output, every=options.all)
 
 
+def _sweep(arguments: Sequence[str]) -> int:
+    """The trials of a sweep definition, one after the other on this machine."""
+    parser = _parser("sweep", "Run a sweep definition in W&B's format, one trial after the other on this machine.")
+    parser.add_argument("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
+    parser.add_argument("overrides", nargs="*", help="key=value for every trial; they win over the file")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands and their number, run nothing")
+    parser.add_argument("--max-trials", type=int, default=10_000, help="refuse more than this (default: 10000)")
+    parser.add_argument("--seed", type=int, default=0, help="of a random search (default: 0)")
+    options = parser.parse_intermixed_args(arguments)
+    from xla_sweeps import sweeping
+
+    return sweeping.run(
+        options.file, options.overrides, dry_run=options.dry_run, max_trials=options.max_trials, seed=options.seed
+    )
+
+
 def _models(arguments: Sequence[str]) -> int:
     """The catalog."""
     parser = _parser("models", "The model catalog.")
@@ -298,6 +298,7 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "sweep": _sweep,
     "results": _results,
     "models": _models,
     "doctor": _doctor,

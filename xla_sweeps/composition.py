@@ -103,19 +103,30 @@ def check_config_dir(folder: Path) -> None:
     if not folder.is_dir():
         raise ConfigError(f"--config-dir {folder}: no such folder")
     for path in sorted(folder.rglob("*.yaml")):
-        if path.stat().st_size > MAX_YAML_BYTES:
-            raise ConfigError(f"{path}: larger than {MAX_YAML_BYTES // 2**20} MiB, the most that is read")
-        depth = 0
-        try:
-            for event in yaml.parse(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
-                if isinstance(event, yaml.AliasEvent):
-                    raise ConfigError(f"{path}:{_line(event)}: YAML aliases are not allowed")
-                depth += isinstance(event, yaml.CollectionStartEvent)
-                depth -= isinstance(event, yaml.CollectionEndEvent)
-                if depth > MAX_YAML_DEPTH:
-                    raise ConfigError(f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels")
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(_yaml_message(error, path)) from error
+        check_file(path)
+
+
+def check_file(path: Path) -> None:
+    """Bound one YAML file before it is parsed.
+
+    Raises:
+        ConfigError: it is absent, too large, too deep, has aliases, or is no YAML; with its line.
+    """
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    if path.stat().st_size > MAX_YAML_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_YAML_BYTES // 2**20} MiB, the most that is read")
+    depth = 0
+    try:
+        for event in yaml.parse(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError(f"{path}:{_line(event)}: YAML aliases are not allowed")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_YAML_DEPTH:
+                raise ConfigError(f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(_yaml_message(error, path)) from error
 
 
 def group_choices(group: str) -> list[str]:

@@ -59,6 +59,7 @@ _OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 )  # fmt: skip
 _COMMANDS = (
     ("results [DIR]", "comparison rows of a results folder, as table, csv, json or parquet"),
+    ("sweep FILE", "run a sweep definition in W&B's format, one trial after the other on this machine"),
     ("models [PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"),
     ("doctor", "devices, versions, flags, and whether this machine is quiet enough to measure on"),
     ("push [DIR]", "send records to Weights & Biases that it does not have"),

@@ -101,11 +101,11 @@ class Progress:
         """A whole square of rounds is measured."""
         self._replicate, self._rounds = replicate, (round, rounds_max)
         width = "—" if half_width is None else f"±{half_width:.2%}"
-        self._detail = f"half-width {width} (target ±{target:.2%})"
+        self._detail = f"{width} (target ±{target:.2%})"
         if remaining_s and remaining_s[1] > 0:
             low, high = (duration(seconds) for seconds in remaining_s)
             self._detail += f"  eta {low}" + (f" to {high}" if high != low else "")
-        self._line("rounds", f"{round}/{rounds_max}  {self._detail}")
+        self._line("rounds", f"{round}/{rounds_max}  half-width {self._detail}")
         self._draw()
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
@@ -160,8 +160,8 @@ class Progress:
         if self._rounds:
             bar = Table.grid(padding=(0, 1))
             bar.add_row(
-                ProgressBar(total=self._rounds[1], completed=self._rounds[0], width=24),
-                Text(f"round {self._rounds[0]} of at most {self._rounds[1]}  {self._detail}"),
+                ProgressBar(total=self._rounds[1], completed=self._rounds[0], width=16),
+                Text(f"round {self._rounds[0]}/{self._rounds[1]}  {self._detail}"),
             )
             rows.append(bar)
         rows.append(Text(f"log {self._log}", style="dim", overflow="fold"))

@@ -197,7 +197,7 @@ def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | 
 
 
 def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None:
-    if executable.concrete is None or executable.mode is ExecutionMode.XLA:
+    if executable.concrete is None:
         return
     inside = models.library_functions_with_xla(executable.concrete)
     if inside:
