@@ -23,14 +23,12 @@ def outcome() -> ModeOutcome:
     return ModeOutcome(status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.4, latencies_s=(0.01,) * 10)
 
 
-def square(job: ReplicateJob, first: int) -> events.Square:
+def square(modes: tuple[str, ...], first: int) -> events.Square:
     rounds = []
     for number in range(first, first + 4):
         now = time.perf_counter_ns()
-        blocks = tuple(
-            Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000) for mode in job.modes
-        )
-        rounds.append(Round(round=number, order=job.modes, blocks=blocks, started_ns=now, finished_ns=now + 1))
+        blocks = tuple(Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000) for mode in modes)
+        rounds.append(Round(round=number, order=modes, blocks=blocks, started_ns=now, finished_ns=now + 1))
     return events.Square(rounds=tuple(rounds))
 
 
@@ -68,11 +66,12 @@ def main() -> None:
             os._exit(4)
         else:
             say(events.ModeReady(mode=mode, outcome=outcome()))
+    alive = tuple(mode for mode in job.modes if f"raise:{mode}" not in script)
     say(events.Stage(phase=Phase.MEASURE))
     if "garbage" in script:
         out.write(b"\x00 not an event {\n")
     for first in (0, 4):
-        say(square(job, first))
+        say(square(alive, first))
         review = msgspec.json.decode(sys.stdin.buffer.readline(), type=events.Review)
         if f"die-at:{first}" in script:
             os.kill(os.getpid(), signal.SIGKILL)

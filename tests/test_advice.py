@@ -46,6 +46,12 @@ ROW = replace(
             "not count. Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
         ),
         (
+            {"verdict": Verdict.AMBIGUOUS, "speedup": 1.02, "speedup_low": 0.98, "speedup_high": 1.06, "replicates": 3,
+             "preliminary": False, "within_percent": 0.3, "between_percent": 1.4},
+            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 3 processes), and differences up to 1.0% do not count. "
+            "Processes differ by 1.4%, rounds within one by 0.3%: more processes narrow it (effort.replicates=8).",
+        ),
+        (
             {"candidate": "autocluster", "baseline": "default", "break_even_calls": None, "compile_s_extra": None},
             "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, 1 process: preliminary); use "
             'tf.config.optimizer.set_jit("autoclustering").',

@@ -101,6 +101,19 @@ def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
     assert row.speedup_high == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-6)
 
 
+def test_the_variance_budget_tells_rounds_from_processes() -> None:
+    same = headline([make_record(noise=0.01, seed=seed, replicate=seed) for seed in range(5)])
+    apart = headline(
+        [make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1))]
+    )
+    assert same.within_percent is not None
+    assert same.between_percent is not None
+    assert 0.2 < same.within_percent < 1.0
+    assert same.between_percent < 3 * same.within_percent
+    assert apart.within_percent == pytest.approx(0.0, abs=1e-6)
+    assert apart.between_percent == pytest.approx(100 * math.log(1.1) / math.sqrt(2), rel=1e-6)
+
+
 def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_preliminary() -> None:
     row = headline([make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=int(factor)) for factor in (1.0, 1.2)])
     assert row.preliminary

@@ -57,8 +57,7 @@ def answer(row: ComparisonRow) -> str:
         case _:
             text = (
                 f"{candidate} against {baseline} is undecided: {row.speedup:.2f}× ({_sure(row)}), and differences up "
-                f"to {row.floor:.1%} do not count. Measure longer: effort=standard, on a quiet machine "
-                "(`xla-sweeps doctor`)."
+                f"to {row.floor:.1%} do not count. {_buy_more(row)}"
             )
     return _capitalized(text) + _caveats(row)
 
@@ -96,6 +95,16 @@ def _pays_back(row: ComparisonRow) -> str:
     if row.break_even_calls <= 1:
         return "getting ready costs no more time."
     return f"its {row.compile_s_extra:.1f} s of compiling pay back after {_count(row.break_even_calls)} calls."
+
+
+def _buy_more(row: ComparisonRow) -> str:
+    """What would narrow the interval: more processes where they differ more than rounds within one do."""
+    if row.within_percent and row.between_percent and row.between_percent > 2 * row.within_percent:
+        return (
+            f"Processes differ by {row.between_percent:.1f}%, rounds within one by {row.within_percent:.1f}%: more "
+            "processes narrow it (effort.replicates=8)."
+        )
+    return "Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`)."
 
 
 def _aa(row: ComparisonRow) -> str:

@@ -27,6 +27,7 @@ MIN_AA_PAIRS = 5
 MIN_REPLICATES = 3
 MIN_P99_CALLS = 1000
 HOST_BOUND_INDEX = 0.9
+NORMAL_95 = 1.96
 WITHHELD = (Status.WRONG_RESULT, Status.NONDETERMINISTIC, Status.RETRACED, Status.MODE_NOT_EFFECTIVE)
 """Statuses of a mode whose timings are kept and whose speedup is not given."""
 
@@ -128,6 +129,23 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
                 value=row.speedup, low=row.speedup_low, high=row.speedup_high
             )
     return dict(sorted(steps.items()))
+
+
+def variance_budget(replicates: Sequence[Sequence[float]]) -> dict[str, float | None]:
+    """Where the uncertainty comes from, in percent: rounds within a process, or differences between processes.
+
+    The larger says what to buy more of: time in each process, or processes.
+
+    Args:
+        replicates: log-ratios of each process.
+    """
+    within = [stats.signed_rank_interval(values) for values in replicates]
+    errors = [(interval.high - interval.low) / 2 / NORMAL_95 for interval in within]
+    estimates = [interval.estimate for interval in within]
+    return {
+        "within_percent": 100 * statistics.fmean(errors) if errors else None,
+        "between_percent": 100 * statistics.stdev(estimates) if len(estimates) > 1 else None,
+    }
 
 
 def clean_rounds(rounds: Sequence[Round], labels: Sequence[str]) -> list[Round]:
@@ -280,6 +298,7 @@ def _compare(
         floor=floor,
         replicates=len(replicates),
         rounds=sum(len(values) for values in replicates),
+        **variance_budget(replicates),
         compile_s_extra=extra,
         break_even_calls=_break_even(extra, latencies) if speedup else None,
         peak_memory_ratio=second.peak_memory_bytes / first.peak_memory_bytes

@@ -73,6 +73,8 @@ class ComparisonRow:
         speedup: baseline latency / candidate latency; above 1 the candidate is faster.
         preliminary: fewer than three replicates.
         floor: the smallest relative difference that is called one (0.01: 1 %).
+        within_percent: standard error of one process's estimate from its own rounds, percent of the speedup.
+        between_percent: standard deviation of the estimates of different processes, percent; None for one process.
         compile_s_extra: what preparing the candidate (trace and first call) costs more than the baseline, seconds.
         break_even_calls: calls after which that is paid back; None where it never is.
         peak_memory_ratio: candidate / baseline.
@@ -117,6 +119,8 @@ class ComparisonRow:
     floor: float
     replicates: int
     rounds: int
+    within_percent: float | None
+    between_percent: float | None
     compile_s_extra: float | None
     break_even_calls: float | None
     peak_memory_ratio: float | None
