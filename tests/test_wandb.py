@@ -73,10 +73,16 @@ def rows(server: WandbServer, run: str = TRIAL_ID) -> list[dict[str, Any]]:
 def offline_records(results_dir: Path) -> list[dict[str, Any]]:
     """What `wandb leet inspect --json` reads from the one offline run."""
     (path,) = results_dir.glob("wandb/offline-run-*/*.wandb")
-    wandb = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    assert wandb is not None
-    done = subprocess.run([wandb, "leet", "inspect", "--json", str(path)], capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in client("leet", "inspect", "--json", str(path)).splitlines()]
+
+
+def client(*arguments: str) -> str:
+    """Run the real `wandb` command."""
+    program = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert program is not None
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def descendants() -> set[str]:
@@ -130,6 +136,14 @@ def test_the_api_key_reaches_no_file(server: WandbServer, tmp_path: Path) -> Non
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert API_KEY.encode() not in path.read_bytes(), path
+
+
+def test_an_offline_run_can_be_synced_by_the_client_itself(server: WandbServer, tmp_path: Path) -> None:
+    report = tracked(offline_tracker(), header(tmp_path))
+    assert server.backend.runs == {}
+    client("sync", report.place)
+    assert rows(server) == expected_rows()
+    assert server.run(TRIAL_ID).summary["speedup"] == SUMMARY.comparisons[0].speedup
 
 
 def test_the_summary_has_the_published_studys_keys_too() -> None:

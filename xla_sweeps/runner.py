@@ -316,6 +316,8 @@ def _stoppable() -> Iterator[isolation.Stop]:
 
     def handle(number: int, frame: types.FrameType | None) -> None:
         if stop.reason:
+            if os.isatty(2):
+                os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
             os._exit(_SIGNALS[signal.Signals(number)])  # the child dies with its parent
         stop.request("interrupt", number)
 

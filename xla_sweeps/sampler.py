@@ -182,7 +182,8 @@ class Sampler:
                 "sm_mhz": float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
                 "reasons": float(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
                 "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-                "foreign": float(len(processes - {self._pid})),
+                # In a container the driver shows other process ids than ours, so one of them is taken for ours.
+                "foreign": float(max(0, len(processes) - 1)),
             }
         return self._gpu
 

@@ -126,7 +126,7 @@ def override_value(value: Any) -> str:
 def _combination(parameters: Mapping[str, Sequence[Any]], index: int) -> dict[str, Any]:
     """The combination of that number, without expanding those before it."""
     chosen = {}
-    for key in reversed(parameters):
+    for key in reversed(list(parameters)):
         index, position = divmod(index, len(parameters[key]))
         chosen[key] = parameters[key][position]
     return {key: chosen[key] for key in parameters}

@@ -40,6 +40,8 @@ class ModeExecutable:
     concrete: Any = None
     trace_s: float | None = None
     clusters: int = 0
+    hlo: str = ""
+    """What XLA compiles, once the mode is proved."""
     steady_call_s: float = 0.0
     sync_by_reading: bool = False
     """Wait by reading a result: for a device on which `sync_devices` does not wait."""
@@ -157,7 +159,8 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
     if mode is ExecutionMode.AUTOCLUSTER and not clusters:
         problems.append("auto-clustering made no cluster")
     if mode is ExecutionMode.XLA:
-        evidence["hlo_bytes"] = len(hlo_text(executable))
+        executable.hlo = hlo_text(executable)
+        evidence["hlo_bytes"] = len(executable.hlo)
     return _verdict(evidence, problems)
 
 

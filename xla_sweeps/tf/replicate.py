@@ -76,6 +76,8 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
         sync = _sync_test(bench, prepared)
         prepared_at = time.perf_counter()
         contaminated = _measure_modes(job, bench, prepared, sync, channel) if prepared else False
+        if bench.facts.macs is None:
+            _count_macs(bench, "", channel)
     finished = time.perf_counter()
     channel.send(
         events.Finished(
@@ -136,7 +138,7 @@ def _eager_outputs(built: models.BuiltModel, images: Any) -> list[np.ndarray]:
 def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[str, _Prepared]:
     """Trace, compile, prove and verify each mode; failures are told and left out."""
     prepared: dict[str, _Prepared] = {}
-    hlo: str | None = None
+    hlo = ""
     for label in job.modes:
         stage = events.Stage(phase=Phase.TRACE, mode=label)
         try:
@@ -151,15 +153,15 @@ def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[s
             outcome = _prove_and_verify(bench, executable, outcome)
             if outcome.status is not Status.MODE_NOT_EFFECTIVE:
                 prepared[label] = _Prepared(executable=executable, outcome=outcome)
-            if executable.mode is ExecutionMode.XLA and hlo is None:
-                hlo = modes.hlo_text(executable)
+            hlo = hlo or executable.hlo
             _flag_xla_inside(executable, channel)
         except Exception as error:
             traceback.print_exc()
             channel.send(events.Failed(phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)))
         else:
             channel.send(events.ModeReady(mode=label, outcome=outcome))
-    channel.send(events.Built(model=_with_macs(bench, hlo, channel)))
+    if hlo:
+        _count_macs(bench, hlo, channel)
     return prepared
 
 
@@ -204,21 +206,21 @@ def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None
         channel.send(events.Flagged(flag=str(Flag.CONTAINS_XLA)))
 
 
-def _with_macs(bench: _Bench, hlo: str | None, channel: Channel) -> ModelFacts:
-    """Count multiply-accumulates from the XLA mode's own HLO, else from one lowering for the purpose."""
+def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
+    """Count multiply-accumulates from the XLA mode's own HLO; else, when all is measured, from a lowering of its own."""
     channel.send(events.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
     begun = time.perf_counter()
     try:
-        if hlo is None:
-            count, note = models.macs(bench.built, resolution=bench.facts.resolution_px)
-        else:
+        if hlo:
             count, note = macs.count_macs(hlo).total // bench.trial.batch_size, ""
+        else:
+            count, note = models.macs(bench.built, resolution=bench.facts.resolution_px)
     except Exception as error:
         traceback.print_exc()
         count, note = None, _one_line(error)
     bench.seconds["macs"] = time.perf_counter() - begun
     bench.facts = replace(bench.facts, macs=count, macs_note=note)
-    return bench.facts
+    channel.send(events.Built(model=bench.facts))
 
 
 def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) -> None:
