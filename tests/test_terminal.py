@@ -55,6 +55,21 @@ def test_rows_never_rely_on_colour(capsys: pytest.CaptureFixture[str], monkeypat
     assert "preliminary" in out
 
 
+def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("not_converged", "warmup_not_stationary:eager", "warmup_not_stationary:xla")
+    show_trial(summarize([make_record(flags=flags)]), places={})
+    out = capsys.readouterr().out
+    assert out.count("warmup_not_stationary") == 1
+    assert "(eager, xla)" in out
+
+
+def test_a_device_that_all_rows_share_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows(SUMMARY.comparisons)
+    assert capsys.readouterr().out.count("Some CPU") == 1
+    show_rows([*SUMMARY.comparisons, replace(SUMMARY.comparisons[0], device="A GPU")])
+    assert capsys.readouterr().out.count("Some CPU") == 3
+
+
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 
 

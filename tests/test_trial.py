@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from factories import EFFORT, TRIAL
 
 from xla_sweeps.trial import (
-    Effort,
     ExecutionMode,
-    ModelSpec,
     Precision,
-    Timeouts,
     Trial,
     baseline_of,
     headline_candidates,
@@ -21,20 +19,6 @@ from xla_sweeps.trial import (
     trial_id,
 )
 
-EFFORT = Effort(
-    name="quick", replicates=1, rounds_min=10, rounds_look=10, rounds_max=20, target_half_width=0.01, block_s=0.03,
-    mode_cap_s=30, warmup_calls=5, warmup_s=0.5, warmup_cap_s=5, latency_calls=100, latency_cap_s=2,
-    settle_s=10, hopeless_ends=False,
-)  # fmt: skip
-TRIAL = Trial(
-    model=ModelSpec(
-        name="resnet50", family="ResNetV1", variant="ResNet50", task="classification", source="applications",
-        library="keras", constructor="ResNet50", resolution_px=224, native_resolution_px=224,
-    ),
-    modes=("eager", "graph", "xla"), batch_size=4, precision=Precision.FLOAT32, tf32=False, seed=0, device="cpu",
-    scenario="call", effort=EFFORT, memory_limit_bytes=2**33,
-    timeouts=Timeouts(build_s=1, trace_s=1, compile_s=1, warmup_s=1, measure_s=1),
-)  # fmt: skip
 IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
 
 
@@ -77,7 +61,7 @@ def test_trials_that_may_be_pooled_share_an_identity() -> None:
     "other",
     [
         replace(TRIAL, batch_size=8),
-        replace(TRIAL, modes=("graph", "xla")),
+        replace(TRIAL, modes=("eager", "graph", "xla")),
         replace(TRIAL, effort=replace(EFFORT, block_s=0.05)),
         replace(TRIAL, model=replace(TRIAL.model, resolution_px=192)),
         replace(TRIAL, precision=Precision.MIXED_BFLOAT16),

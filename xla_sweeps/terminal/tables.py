@@ -14,7 +14,7 @@ from rich.text import Text
 from xla_sweeps import advice
 from xla_sweeps.analysis import decomposition
 from xla_sweeps.catalog import CatalogEntry
-from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, TrialSummary
+from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
 from xla_sweeps.measurement import Status
 from xla_sweeps.terminal.screen import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
 
@@ -40,33 +40,40 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
         if mode.failure and mode.status is not Status.OK:
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
             _paragraph(console, f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", style="magenta")
-    for flag in summary.flags:
-        _paragraph(console, f"! {flag.partition(':')[0]}: {advice.explain_flag(flag)}", style="yellow")
+    for word, rest in _grouped(summary.flags).items():
+        explained = advice.explain_flag(f"{word}:{rest}" if rest else word)
+        _paragraph(console, f"! {word}: {explained}", style="yellow")
     console.print()
     for name, place in places.items():
         console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
 
 
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
-    """Comparison rows, one line each."""
+    """Comparison rows, one line each; the device stands below where all share one."""
     console = results_console()
+    devices = sorted({row.device for row in rows})
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name, justify in (
-        ("model", "left"), ("px", "right"), ("batch", "right"), ("device", "left"), ("candidate / baseline", "left"),
-        ("img/s", "right"), ("speedup", "right"), ("95 %", "left"), ("verdict", "left"), ("K", "right"),
-    ):  # fmt: skip
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name != "device")
+    table.add_column("model", no_wrap=True)
+    for name in ("px", "batch"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if len(devices) > 1:
+        table.add_column("device")
+    table.add_column("candidate / baseline", no_wrap=True)
+    for name in ("img/s", "speedup"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("95 %", "verdict", "K"):
+        table.add_column(name, no_wrap=True)
     for row in rows:
-        verdict = str(row.verdict)
-        said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict != 'failed' else row.status}"
-        interval = f"{row.speedup_low:.2f}–{row.speedup_high:.2f}" if row.speedup_low and row.speedup_high else "—"
+        device = [displayable(row.device)] if len(devices) > 1 else []
         table.add_row(
-            displayable(row.model), str(row.resolution_px), str(row.batch_size), displayable(row.device),
+            displayable(row.model), str(row.resolution_px), str(row.batch_size), *device,
             f"{row.candidate} / {row.baseline}", _number(row.throughput_samples_per_s),
-            f"{row.speedup:.2f}×" if row.speedup else "—", interval, Text(said, style=COLOURS[verdict]),
+            f"{row.speedup:.2f}×" if row.speedup else "—", _speedup_interval(row), _verdict(row),
             f"{row.replicates}{'*' if row.preliminary else ''}",
         )  # fmt: skip
     console.print(table)
+    if len(devices) == 1:
+        console.print(Text(f"on {displayable(devices[0])}", style="dim"))
     if any(row.preliminary for row in rows):
         console.print(Text("* fewer than 3 processes: preliminary", style="dim"))
 
@@ -144,6 +151,27 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
         interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
         parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
     return "steps   " + "   ".join(parts)
+
+
+def _verdict(row: ComparisonRow) -> Text:
+    verdict = str(row.verdict)
+    said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict is not Verdict.FAILED else row.status}"
+    return Text(said, style=COLOURS[verdict])
+
+
+def _speedup_interval(row: ComparisonRow) -> str:
+    if row.speedup_low is None or row.speedup_high is None:
+        return "—"
+    return f"{row.speedup_low:.2f}–{row.speedup_high:.2f}"
+
+
+def _grouped(flags: Sequence[str]) -> dict[str, str]:
+    """Flags by their word, with the modes or reasons behind their colons together."""
+    grouped: dict[str, list[str]] = {}
+    for flag in flags:
+        word, _, rest = flag.partition(":")
+        grouped.setdefault(word, []).extend([rest.strip()] if rest else [])
+    return {word: ", ".join(rests) for word, rests in grouped.items()}
 
 
 def _agreement(mode: ModeSummary) -> str:

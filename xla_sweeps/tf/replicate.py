@@ -207,7 +207,7 @@ def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None
 
 
 def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
-    """Count multiply-accumulates from the XLA mode's own HLO; else, when all is measured, from a lowering of its own."""
+    """Count multiply-accumulates from the XLA mode's HLO; else, when all is measured, from a lowering of its own."""
     channel.send(events.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
     begun = time.perf_counter()
     try:
