@@ -98,7 +98,10 @@ def test_output_of_the_libraries_goes_to_the_log_alone(tmp_path: Path, capfd: py
 
 
 def test_the_child_is_told_which_rounds_were_disturbed(tmp_path: Path) -> None:
-    result = attempt(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}))
+    seen: list[events.Event] = []
+    result = attempt(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}), on_event=seen.append)
+    squares = [event for event in seen if isinstance(event, events.Square)]
+    assert {item.round: item.dirty for square in squares for item in square.rounds if item.dirty} == {5: "steal 30 %"}
     assert {item.round: item.dirty for item in result.rounds if item.dirty} == {5: "steal 30 %"}
     assert "review {5: 'steal 30 %'}" in (tmp_path / "child.log").read_text()
 

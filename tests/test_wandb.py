@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import CONFIG, TRIAL_ID, failed_outcome, make_record
-from wandb_server import API_KEY, WandbServer
+from factories import CONFIG, TRIAL_ID, failed_outcome, make_outcome, make_record
+from wandb_server import API_KEY, WandbServer, wait_until, wandb_server
 
 from xla_sweeps.analysis import summarize
 from xla_sweeps.errors import ConfigError
@@ -25,7 +26,6 @@ from xla_sweeps.trackers import RunHeader, TrackerReport, run_header, tracker_na
 from xla_sweeps.trackers.none import NoTracker
 from xla_sweeps.trackers.summary import history_rows, run_summary
 from xla_sweeps.trackers.wandb import (
-    Helper,
     WandbTracker,
     api_key,
     offline_tracker,
@@ -34,6 +34,7 @@ from xla_sweeps.trackers.wandb import (
     push,
     require_api_key,
 )
+from xla_sweeps.trackers.wandb_helper import MARK, Helper
 
 RECORD = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
 SUMMARY = summarize([RECORD])
@@ -41,10 +42,10 @@ SUMMARY = summarize([RECORD])
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with WandbServer() as running:
+    with wandb_server() as running:
         for name in [name for name in os.environ if name.startswith("WANDB_")]:
             monkeypatch.delenv(name)
-        for name, value in running.environment(tmp_path).items():
+        for name, value in running.environment(HOME=str(tmp_path)).items():
             monkeypatch.setenv(name, value)
         yield running
 
@@ -65,37 +66,25 @@ def expected_rows() -> list[dict[str, Any]]:
     return history_rows(0, RECORD.rounds, batch_size=4)
 
 
-def rows(server: WandbServer, run: str = TRIAL_ID) -> list[dict[str, Any]]:
-    """History rows that arrived, without the client's own keys."""
-    return [{key: value for key, value in row.items() if key[0] != "_"} for row in server.run(run).history]
-
-
 def offline_records(results_dir: Path) -> list[dict[str, Any]]:
     """What `wandb leet inspect --json` reads from the one offline run."""
     (path,) = results_dir.glob("wandb/offline-run-*/*.wandb")
-    return [json.loads(line) for line in client("leet", "inspect", "--json", str(path)).splitlines()]
-
-
-def client(*arguments: str) -> str:
-    """Run the real `wandb` command."""
-    program = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    assert program is not None
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    wandb = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert wandb is not None
+    command = [wandb, "leet", "inspect", "--json", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=results_dir)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def descendants() -> set[str]:
-    """Processes that belong to W&B helpers of this test process."""
+    """Processes that belong to W&B helpers of this test process, W&B's own service included."""
     found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            text = path.read_bytes().replace(b"\0", b" ").decode()
-            state = path.with_name("stat").read_text().rpartition(")")[2].split()[0]
+            if f"{MARK}={os.getpid()}-".encode() in path.read_bytes():
+                found.add(f"{path.parent.name} {path.with_name('cmdline').read_text()}")
         except OSError:
             continue
-        if state != "Z" and (f"wandb_process {os.getpid()} " in text or "wandb-core" in text):
-            found.add(f"{path.parent.name} {text}")
     return found
 
 
@@ -114,11 +103,13 @@ def test_an_offline_run_holds_config_history_and_summary(tmp_path: Path, monkeyp
         if item["type"] == "config":
             config.update(item["config"]["update"])
     assert config["cfg"] == dict(CONFIG)
-    scalars = {"family": "ResNetV1", "variant": "ResNet50", "source_name": "applications", "resolution": 224, "xla": True,
-               "accelerator": "Some CPU", "batch": 4, "precision_name": "float32", "effort_name": "quick"}  # fmt: skip
+    scalars = {
+        "family": "ResNetV1", "variant": "ResNet50", "source_name": "applications", "resolution": 224, "xla": True,
+        "accelerator": "Some CPU", "batch": 4, "precision_name": "float32", "effort_name": "quick",
+    }  # fmt: skip
     assert {key: config[key] for key in scalars} == scalars
-    kept = [item["history"]["item"] for item in read if item["type"] == "history"]
-    assert [{key: value for key, value in row.items() if key[0] != "_"} for row in kept] == expected_rows()
+    rows = [item["history"]["item"] for item in read if item["type"] == "history"]
+    assert [{key: value for key, value in row.items() if key[0] != "_"} for row in rows] == expected_rows()
     summary: dict[str, Any] = {}
     for item in read:
         if item["type"] == "summary":
@@ -132,18 +123,10 @@ def test_an_offline_run_holds_config_history_and_summary(tmp_path: Path, monkeyp
 
 def test_the_api_key_reaches_no_file(server: WandbServer, tmp_path: Path) -> None:
     tracked(online_tracker(), header(tmp_path))
-    assert server.keys_seen == {API_KEY}
+    assert server.keys == {API_KEY}
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert API_KEY.encode() not in path.read_bytes(), path
-
-
-def test_an_offline_run_can_be_synced_by_the_client_itself(server: WandbServer, tmp_path: Path) -> None:
-    report = tracked(offline_tracker(), header(tmp_path))
-    assert server.backend.runs == {}
-    client("sync", report.place)
-    assert rows(server) == expected_rows()
-    assert server.run(TRIAL_ID).summary["speedup"] == SUMMARY.comparisons[0].speedup
 
 
 def test_the_summary_has_the_published_studys_keys_too() -> None:
@@ -154,14 +137,8 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
     assert keys["speedup_percent"] == pytest.approx(100 * (keys["speedup"] - 1))
     assert keys["speedup_vs_eager"] == pytest.approx(4.0, rel=0.02)
     assert keys["verdict"] == "faster"
-    for name in (
-        "speedup_low",
-        "speedup_high",
-        "absolute_speedup",
-        "compile_s",
-        "throughput_eager",
-        "throughput_graph",
-    ):
+    numbers = ("speedup_low", "speedup_high", "absolute_speedup", "compile_s", "throughput_eager", "throughput_graph")
+    for name in numbers:
         assert isinstance(keys[name], float), name
 
 
@@ -178,17 +155,18 @@ def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
 def test_an_online_run_arrives_whole(server: WandbServer, tmp_path: Path) -> None:
     report = tracked(online_tracker(), header(tmp_path))
     assert report == TrackerReport(place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True)
-    run = server.run(TRIAL_ID)
-    assert rows(server) == expected_rows()
+    run = server.runs[TRIAL_ID]
+    assert run.rows == expected_rows()
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup
     assert (run.exit_code, run.job_type, run.project) == (0, "trial", "xla-sweeps")
-    assert run.values["cfg"] == dict(CONFIG)
+    assert run.config["cfg"] == dict(CONFIG)
     assert published_replicates(header(tmp_path)) == 1
+    assert server.unknown == []
 
 
 def test_a_failed_trial_is_a_run_with_its_exit_code(server: WandbServer, tmp_path: Path) -> None:
     tracked(online_tracker(), header(tmp_path), exit_code=1)
-    assert server.run(TRIAL_ID).exit_code == 1
+    assert server.runs[TRIAL_ID].exit_code == 1
 
 
 def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path: Path) -> None:
@@ -197,10 +175,10 @@ def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path:
     tracker.log_rounds(0, RECORD.rounds[:6], batch_size=4)
     tracker.preempt()
     tracker.finish([RECORD], SUMMARY, exit_code=143)
-    run = server.run(TRIAL_ID)
+    run = server.runs[TRIAL_ID]
     assert run.preempting
     assert run.exit_code == 143
-    assert len(run.history) == 6
+    assert len(run.rows) == 6
 
 
 def test_under_an_agent_the_agents_run_id_stays(
@@ -209,22 +187,21 @@ def test_under_an_agent_the_agents_run_id_stays(
     monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
     monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
     tracked(online_tracker(), header(tmp_path))
-    assert [run.name for run in server.backend.runs.values()] == ["agentrun"]
-    assert rows(server, "agentrun") == expected_rows()
+    assert set(server.runs) == {"agentrun"}
+    assert server.runs["agentrun"].rows == expected_rows()
 
 
 def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
     """`push` makes the server whole, and doing it again changes nothing."""
     server.heal()
-    report = push([(head, [RECORD], SUMMARY)], log=log)
+    patient = replace(head, connect_timeout_s=20.0, finish_timeout_s=60.0)
+    report = push([(patient, [RECORD], SUMMARY)], log=log)
     assert (report.sent, report.failed) == (1, ())
-    assert rows(server) == expected_rows()
-    assert server.run(TRIAL_ID).summary["speedup"] == SUMMARY.comparisons[0].speedup
-    updates = server.run(TRIAL_ID).resumed
-    assert push([(head, [RECORD], SUMMARY)], log=log).already == 1
-    assert server.run(TRIAL_ID).resumed == updates
-    assert push([(head, [RECORD], SUMMARY)], log=log, force=True).sent == 1
-    assert rows(server) == expected_rows()
+    assert server.runs[TRIAL_ID].rows == expected_rows()
+    assert server.runs[TRIAL_ID].summary["speedup"] == SUMMARY.comparisons[0].speedup
+    updates = server.runs[TRIAL_ID].updates
+    assert push([(patient, [RECORD], SUMMARY)], log=log).already == 1
+    assert server.runs[TRIAL_ID].updates == updates
 
 
 @pytest.mark.parametrize("fault", ["fail", "hang", "die"])
@@ -237,8 +214,8 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
     assert not report.complete
     assert len(report.warnings) == 1
     assert "xla-sweeps push" in report.warnings[0]
-    kept = [item for item in offline_records(tmp_path) if item["type"] == "history"]
-    assert len(kept) == len(RECORD.rounds)
+    rows = [item for item in offline_records(tmp_path) if item["type"] == "history"]
+    assert len(rows) == len(RECORD.rounds)
     assert published_replicates(head) is None
     assert_repaired(server, head, tmp_path / "push.log")
 
@@ -251,28 +228,26 @@ def test_a_server_that_fails_in_the_middle_holds_nothing_up_and_push_repairs_it(
     tracker = online_tracker()
     tracker.open(head)
     tracker.log_rounds(0, RECORD.rounds[:6], batch_size=4)
-    server.wait_for(lambda: server.backend.run_named(TRIAL_ID) is not None)
+    assert wait_until(lambda: TRIAL_ID in server.runs)
     {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
     tracker.log_rounds(0, RECORD.rounds[6:], batch_size=4)
     report = tracker.finish([RECORD], SUMMARY, exit_code=0)
     assert not report.complete
     assert "xla-sweeps push" in report.warnings[0]
-    server.wait_for(lambda: not descendants())
+    assert wait_until(lambda: not descendants()), descendants()
     assert_repaired(server, head, tmp_path / "push.log")
 
 
-def test_rounds_that_arrived_before_the_server_died_are_not_doubled_by_push(
-    server: WandbServer, tmp_path: Path
-) -> None:
+def test_rounds_that_arrived_before_are_not_doubled_by_push(server: WandbServer, tmp_path: Path) -> None:
     head = header(tmp_path)
-    helper = Helper(tmp_path / "log")
     tracker = online_tracker()
-    helper.end()
     tracker.open(head)
     tracker.log_rounds(0, RECORD.rounds[:5], batch_size=4)
     tracker.finish([RECORD], None, exit_code=143)
-    assert len(server.run(TRIAL_ID).history) == 5
+    assert len(server.runs[TRIAL_ID].rows) == 5
     assert_repaired(server, head, tmp_path / "push.log")
+    assert push([(head, [RECORD], SUMMARY)], log=tmp_path / "push.log", force=True).sent == 1
+    assert server.runs[TRIAL_ID].rows == expected_rows()
 
 
 def test_push_to_a_refusing_server_says_which_run_failed(server: WandbServer, tmp_path: Path) -> None:
@@ -300,7 +275,8 @@ def test_online_tracking_without_a_key_is_refused_with_the_ways_to_mend_it(tmp_p
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path)})
     assert str(caught.value) == (
-        "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
+        "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
+        "tracker=wandb_offline"
     )
 
 
@@ -321,7 +297,57 @@ def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
-    with pytest.raises(
-        ConfigError, match=r"unknown tracker 'wanbd'. Did you mean 'wandb'\? Allowed: none, wandb_offline"
-    ):
+    with pytest.raises(ConfigError) as caught:
         tracker_named("wanbd")
+    assert str(caught.value) == "unknown tracker 'wanbd'. Did you mean 'wandb'? Allowed: none, wandb_offline, wandb."
+
+
+@pytest.mark.parametrize("key", ["short", "local-" + "x" * 39, "x" * 39 + "!" * 5])
+def test_a_key_that_is_none_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        require_api_key({"HOME": str(tmp_path), "WANDB_API_KEY": key})
+    assert "is not one: at least 40 letters" in str(caught.value)
+    assert key not in str(caught.value)
+
+
+def test_the_key_of_another_port_of_the_same_host_does_not_count(tmp_path: Path) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text(f"machine 127.0.0.1:8080 login user password {API_KEY}\n")
+    environ = {"HOME": str(tmp_path), "NETRC": str(netrc)}
+    assert api_key({**environ, "WANDB_BASE_URL": "http://127.0.0.1:8080"}) == API_KEY
+    assert api_key({**environ, "WANDB_BASE_URL": "http://127.0.0.1:8081"}) is None
+
+
+def test_the_server_in_wandbs_settings_file_decides_whose_key_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / ".config/wandb").mkdir(parents=True)
+    (tmp_path / ".config/wandb/settings").write_text("[default]\nbase_url = https://wandb.example.org\n")
+    (tmp_path / ".netrc").write_text(f"machine api.wandb.ai login user password {API_KEY}\n")
+    assert api_key({"HOME": str(tmp_path)}) is None
+    assert api_key({"HOME": str(tmp_path), "WANDB_BASE_URL": "https://api.wandb.ai"}) == API_KEY
+
+
+def test_a_round_without_the_candidate_has_no_speedup_of_its_own() -> None:
+    record = make_record({"eager": 0.4, "graph": 0.2})
+    rows = history_rows(0, record.rounds, batch_size=4, modes=("eager", "graph", "xla"))
+    assert all("speedup_round" not in row for row in rows)
+    assert rows[0]["graph/latency_ms"] == pytest.approx(200)
+    assert rows[0]["eager/throughput"] == pytest.approx(10)
+
+
+def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:
+    stopped = replace(RECORD, replicate=1, status=Status.INTERRUPTED)
+    assert run_summary([RECORD], summarize([RECORD]))["status"] == "ok"
+    assert run_summary([RECORD, stopped], summarize([RECORD, stopped]))["status"] == "interrupted"
+    wrong = replace(RECORD, modes={**RECORD.modes, "xla": make_outcome(status=Status.WRONG_RESULT)})
+    assert run_summary([wrong], summarize([wrong]))["status"] == "wrong_result"
+
+
+def test_only_finite_numbers_are_told() -> None:
+    summary = summarize([RECORD])
+    endless = replace(
+        summary, comparisons=(replace(summary.comparisons[0], break_even_calls=math.inf, speedup=math.nan),)
+    )
+    keys = run_summary([RECORD], endless)
+    assert "break_even_calls" not in keys
+    assert "speedup" not in keys
+    assert all(math.isfinite(value) for value in keys.values() if isinstance(value, float))

@@ -34,8 +34,9 @@ class StoredRun:
     """One run as the server has it.
 
     Attributes:
-        config: as sent: `{key: {"value": ...}}`; see `values`.
-        history: rows of wandb-history.jsonl, at the offsets that the client gave.
+        raw_config: as sent: `{key: {"value": ...}}`; see `config`.
+        history: rows of wandb-history.jsonl, at the offsets that the client gave; see `rows`.
+        updates: how many requests changed it.
         preempting: whether the client ever said that the run is being preempted.
         resumed: how often the run was opened again after its creation.
     """
@@ -49,7 +50,7 @@ class StoredRun:
     job_type: str = ""
     sweep: str = ""
     tags: list[str] = field(default_factory=list)
-    config: dict[str, Any] = field(default_factory=dict)
+    raw_config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -60,6 +61,7 @@ class StoredRun:
     stopped: bool = False
     state: str = "pending"
     resumed: int = 0
+    updates: int = 0
 
     @property
     def id(self) -> str:
@@ -67,17 +69,18 @@ class StoredRun:
         return base64.b64encode(f"Run:v1:{self.name}:{self.project}:{self.entity}".encode()).decode()
 
     @property
-    def values(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         """The config as a person set it."""
-        return {key: item["value"] for key, item in self.config.items() if key != "_wandb"}
+        return {key: item["value"] for key, item in self.raw_config.items() if key != "_wandb"}
 
     @property
-    def rows(self) -> list[tuple[int, int]]:
-        """(replicate, round) of each history row, in the order of their steps."""
-        return [(row["replicate"], row["round"]) for row in self.history]
+    def rows(self) -> list[dict[str, Any]]:
+        """The history as it was logged, without the client's own columns."""
+        return [{key: value for key, value in row.items() if not key.startswith("_")} for row in self.history]
 
     def stream(self, document: Mapping[str, Any]) -> None:
         """Take in one file_stream request; lines sent twice land on their offset twice."""
+        self.updates += bool(document)
         targets: dict[str, list[Any]] = {"wandb-history.jsonl": self.history, "wandb-events.jsonl": self.events}
         for name, part in document.get("files", {}).items():
             lines = [json.loads(line) for line in part["content"]] if name != "output.log" else part["content"]
@@ -95,10 +98,10 @@ class StoredRun:
     def describe(self) -> dict[str, Any]:
         """Every field that the client asks of a run."""
         tail = self.history[-1:]
-        telemetry = self.config.get("_wandb", {}).get("value", {}).get("t")
+        telemetry = self.raw_config.get("_wandb", {}).get("value", {}).get("t")
         return {
             "id": self.id, "name": self.name, "displayName": self.display_name, "description": "", "notes": "",
-            "config": json.dumps(self.config), "summaryMetrics": json.dumps(self.summary), "tags": self.tags,
+            "config": json.dumps(self.raw_config), "summaryMetrics": json.dumps(self.summary), "tags": self.tags,
             "systemMetrics": "{}", "group": self.group, "jobType": self.job_type, "sweepName": self.sweep or None,
             "state": self.state, "commit": None, "readOnly": False, "createdAt": "2026-01-01T00:00:00Z",
             "heartbeatAt": "2026-01-01T00:00:00Z", "user": {"name": ENTITY, "username": ENTITY},
@@ -142,6 +145,7 @@ class Backend:
         self.runs: dict[str, StoredRun] = {}
         self.sweeps: dict[str, StoredSweep] = {}
         self.operations: list[str] = []
+        self.unknown: list[str] = []
         self.lock = threading.RLock()
         self._upload_url = upload_url
         self._numbers = itertools.count(1)
@@ -172,6 +176,7 @@ class Backend:
                 return {"project": {"sweep": self._describe_sweep(variables)}}
             if "run(" in query:
                 return {"project": {"run": self._describe_run(variables)}}
+        self.unknown.append(name or query[:80])
         raise GraphQLError(f"this test server does not know the operation {name or query[:80]!r}")
 
     def run_named(self, name: str) -> StoredRun | None:
@@ -217,7 +222,8 @@ class Backend:
                 setattr(run, attribute, variables[key])
         run.display_name = run.display_name or f"run-{run.number}"
         run.tags = list(variables["tags"]) if variables.get("tags") is not None else run.tags
-        run.config.update(json.loads(variables.get("config") or "{}"))
+        run.updates += 1
+        run.raw_config.update(json.loads(variables.get("config") or "{}"))
         if variables.get("program"):  # sent when a run is opened, not with later changes
             run.resumed += run.state != "pending"
             run.state = "running"
@@ -266,7 +272,7 @@ class Backend:
     def _heartbeat(self, variables: Variables) -> dict[str, Any]:
         sweep = self.sweeps[variables["id"].partition("/")[0]]
         sweep.state = "RUNNING" if sweep.state == "PENDING" else sweep.state
-        busy = any(json.loads(variables.get("runState") or "{}").values())
+        busy = any(state == "running" for state in json.loads(variables.get("runState") or "{}").values())
         commands: list[dict[str, Any]] = []
         if sweep.state != "RUNNING" or (not sweep.waiting and not busy):
             commands.append({"type": "exit"})

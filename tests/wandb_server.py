@@ -1,9 +1,9 @@
 """A small W&B server for tests, in this process: it speaks as much of the protocol as the real client needs.
 
-with WandbServer() as server:
-    environment = server.environment(home)     # for processes that use the client
+with wandb_server() as server:
+    environment = server.environment(HOME=...)     # for processes that use the client
     server.fail_with(500); server.hang(); server.die(); server.heal()
-    server.run("0123456789abcdef").history
+    server.runs["0123456789abcdef"].rows
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from wandb_graphql import Backend, GraphQLError, StoredRun
@@ -27,12 +25,36 @@ API_KEY = "local-" + "5ec7e7" * 7
 """In the form that the client accepts: a prefix and at least forty characters."""
 
 
+@contextlib.contextmanager
+def wandb_server() -> Iterator[WandbServer]:
+    """A server that listens until the block is left."""
+    server = WandbServer()
+    try:
+        yield server
+    finally:
+        server.die()
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
+    """Wait for something to become true; whether it did in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 class WandbServer:
-    """The server and its faults; a context manager."""
+    """The server and its faults.
+
+    Attributes:
+        keys: API keys that requests came with.
+    """
 
     def __init__(self) -> None:
         self.backend = Backend(self._upload_url)
-        self.keys_seen: set[str] = set()
+        self.keys: set[str] = set()
         self._status = 0
         self._status_if: Callable[[str, str], bool] = lambda path, body: True
         self._open = threading.Event()
@@ -42,39 +64,35 @@ class WandbServer:
         self._port = 0
         self._listen()
 
-    def __enter__(self) -> WandbServer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.die()
-
     @property
     def url(self) -> str:
         """Where clients reach it, in `WANDB_BASE_URL`."""
         return f"http://127.0.0.1:{self._port}"
 
-    def environment(self, home: Path) -> dict[str, str]:
-        """Variables of a process that is logged in here and has its home and caches below `home`."""
+    @property
+    def runs(self) -> dict[str, StoredRun]:
+        """What has arrived, by run id."""
+        return self.backend.runs
+
+    @property
+    def unknown(self) -> list[str]:
+        """GraphQL operations that the client asked for and this server does not know."""
+        return self.backend.unknown
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        """Variables of a process that is logged in here, and `extra`.
+
+        The client sends and repeats every second, not every 15 s or more; it takes whole seconds only.
+        """
+        quick = {
+            f"WANDB__{name}": "1"
+            for part in ("FILE_STREAM", "GRAPHQL", "FILE_TRANSFER")
+            for name in (f"{part}_RETRY_WAIT_MIN_SECONDS", f"{part}_RETRY_WAIT_MAX_SECONDS")
+        }
         return {
-            "HOME": str(home), "WANDB_BASE_URL": self.url, "WANDB_API_KEY": API_KEY, "WANDB_ERROR_REPORTING": "false",
-            "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "0.1", "WANDB_CONFIG_DIR": str(home / "config"),
-            "WANDB_CACHE_DIR": str(home / "cache"), "WANDB_DATA_DIR": str(home / "data"),
+            "WANDB_BASE_URL": self.url, "WANDB_API_KEY": API_KEY, "WANDB_ERROR_REPORTING": "false",
+            "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "1", **quick, **extra,
         }  # fmt: skip
-
-    def run(self, name: str) -> StoredRun:
-        """The run with that id; a failure of the test if there is none."""
-        run = self.backend.run_named(name)
-        assert run is not None, f"the server has no run {name}: {sorted(self.backend.runs)}"
-        return run
-
-    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-        """Wait until something has arrived; fails the test if it does not."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, "what the test waits for did not arrive at the server"
-            time.sleep(0.02)
 
     def fail_with(self, status: int, when: Callable[[str, str], bool] = lambda path, body: True) -> None:
         """Answer every request for which `when(path, body)` holds with this status."""
@@ -161,7 +179,7 @@ def _handler_of(server: WandbServer) -> type[BaseHTTPRequestHandler]:
                 body = gzip.decompress(body)
             scheme, _, credentials = (self.headers.get("Authorization") or "").partition(" ")
             if scheme == "Basic":
-                server.keys_seen.add(base64.b64decode(credentials).decode().partition(":")[2])
+                server.keys.add(base64.b64decode(credentials).decode().partition(":")[2])
             status, document = server._respond(self.command, self.path, body)
             answer = json.dumps(document).encode()
             self.send_response(status)

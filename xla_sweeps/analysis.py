@@ -20,7 +20,6 @@ from xla_sweeps.record import ModelFacts, Record
 from xla_sweeps.stats import Interval
 from xla_sweeps.trial import baseline_of, headline_candidates, is_aa_pair
 
-STATISTICS_VERSION = 1
 LEVEL = 0.95
 MIN_FLOOR = 0.01
 MIN_AA_PAIRS = 5

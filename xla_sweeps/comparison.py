@@ -11,6 +11,9 @@ from enum import StrEnum
 from xla_sweeps.measurement import Failure, Status
 from xla_sweeps.record import ModelFacts
 
+STATISTICS_VERSION = 1
+"""Of the estimates and verdicts that are derived from records."""
+
 
 class Verdict(StrEnum):
     """What a comparison came to."""

@@ -233,8 +233,10 @@ def _supervise(
                     continue
                 attempt.note(event)
                 if isinstance(event, events.Square):
-                    on_event(event)
-                    _tell(process, events.encode(attempt.review(event, watcher)))
+                    review = attempt.review(event, watcher)
+                    numbers = {item.round for item in event.rounds}
+                    on_event(events.Square(rounds=tuple(item for item in attempt.rounds if item.round in numbers)))
+                    _tell(process, events.encode(review))
                     continue
                 if isinstance(event, events.Stage):
                     deadline = time.monotonic() + _limit_s(event.phase, job.trial.timeouts)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from wandb_server import WandbServer
+from wandb_server import wandb_server
 
 from xla_sweeps.store import Store
 
@@ -36,9 +36,9 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_holds_the_result(tmp_path:
     program = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert program is not None
     (tmp_path / "sweep.yaml").write_text(SWEEP)
-    with WandbServer() as server:
+    with wandb_server() as server:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "TF_", "XLA_"))}
-        environ = {**kept, **server.environment(tmp_path), "PYTHONPATH": str(ROOT), "WANDB_PROJECT": "agents",
+        environ = {**kept, **server.environment(HOME=str(tmp_path)), "PYTHONPATH": str(ROOT), "WANDB_PROJECT": "agents",
                    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # fmt: skip
         made = subprocess.run(
             [program, "sweep", "--project", "agents", "sweep.yaml"], cwd=tmp_path, env=environ, capture_output=True,
@@ -60,7 +60,7 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_holds_the_result(tmp_path:
     (records,) = Store(tmp_path / "results").load().records.values()
     assert run.sweep
     assert run.exit_code == 0, ran.stdout + ran.stderr
-    assert run.values["cfg"]["model"]["name"] == "mobilenet_v2"
-    assert run.values["xla"] is True
+    assert run.config["cfg"]["model"]["name"] == "mobilenet_v2"
+    assert run.config["xla"] is True
     assert run.summary["speedup"] > 0
     assert len(run.history) == len(records[0].rounds)

@@ -6,18 +6,33 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.analysis import STATISTICS_VERSION
-from xla_sweeps.comparison import ComparisonRow, TrialSummary
-from xla_sweeps.measurement import Round
+from xla_sweeps.comparison import STATISTICS_VERSION, ComparisonRow, TrialSummary
+from xla_sweeps.measurement import Round, Status
 from xla_sweeps.record import Record
 from xla_sweeps.trial import baseline_of, headline_candidates
 
 REPLICATES_KEY = "xla_sweeps_replicates"
 """Summary key with the number of replicates a run mirrors: what `push` asks the server for."""
+SUMMARY_KEYS = (
+    "status", "failure", REPLICATES_KEY, "statistics_version", "throughput", "speedup", "speedup_low", "speedup_high",
+    "speedup_vs_eager", "speedup_percent", "absolute_speedup", "verdict", "preliminary", "baseline", "candidate",
+    "compile_s", "break_even_calls", "params_million", "gmacs", "Throughput (samples/sec)", "Num parameters (million)",
+    "FLOPs (giga)",
+)  # fmt: skip
+"""Every summary key but `throughput_<mode>` and the histograms; one that no longer holds is taken away."""
 
 
-def history_rows(replicate: int, rounds: Sequence[Round], *, batch_size: int) -> list[dict[str, Any]]:
-    """One row a round: latency and throughput of each mode, and the headline speedup of that round alone."""
+def history_rows(
+    replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """One row a round: latency and throughput of each mode, and the headline speedup of that round alone.
+
+    Args:
+        replicate: number of the replicate.
+        rounds: in the order they were measured.
+        batch_size: images of one call.
+        modes: labels of the trial, which decide what is compared; those of each round where they are not known.
+    """
     rows = []
     for item in rounds:
         times = {block.mode: block.call_s for block in item.blocks}
@@ -25,9 +40,11 @@ def history_rows(replicate: int, rounds: Sequence[Round], *, batch_size: int) ->
         for mode, call_s in times.items():
             row[f"{mode}/latency_ms"] = 1e3 * call_s
             row[f"{mode}/throughput"] = batch_size / call_s
-        if len(times) > 1:
-            baseline = baseline_of(list(times))
-            row["speedup_round"] = times[baseline] / times[headline_candidates(list(times))[0]]
+        labels = list(modes or times)
+        if len(labels) > 1:
+            baseline, candidate = baseline_of(labels), headline_candidates(labels)[0]
+            if {baseline, candidate} <= set(times):
+                row["speedup_round"] = times[baseline] / times[candidate]
         rows.append(row)
     return rows
 
@@ -43,23 +60,25 @@ def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
 
 def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict[str, Any]:
     """The summary keys of a run, the published study's own included."""
-    statuses = [str(record.status) for record in records]
+    headline = next((row for row in summary.comparisons if row.headline), None) if summary else None
     keys: dict[str, Any] = {
-        "status": "ok" if "ok" in statuses else (statuses[-1] if statuses else "interrupted"),
+        "status": _status(records, headline),
         REPLICATES_KEY: summary.replicates if summary else 0,
         "statistics_version": STATISTICS_VERSION,
     }
     failures = [record.failure.message for record in records if record.failure]
+    if headline and headline.failure_message:
+        failures.append(headline.failure_message)
     if failures:
         keys["failure"] = failures[-1]
     if summary is None:
         return keys
-    for mode in summary.modes:
-        if mode.throughput_samples_per_s:
-            keys[f"throughput_{mode.label}"] = mode.throughput_samples_per_s.value
-    headline = next((row for row in summary.comparisons if row.headline), None)
+    rates = {mode.label: mode.throughput_samples_per_s.value for mode in summary.modes if mode.throughput_samples_per_s}
+    keys.update({f"throughput_{label}": value for label, value in rates.items()})
     if headline is not None:
         keys.update(_headline(headline, summary))
+    elif len(summary.modes) == 1:
+        keys["throughput"] = rates.get(summary.modes[0].label)
     if summary.model.params is not None:
         keys["params_million"] = keys["Num parameters (million)"] = summary.model.params / 1e6
     if summary.model.macs is not None:
@@ -88,6 +107,16 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
         "compile_s": candidate.compile_s,
         "break_even_calls": row.break_even_calls,
     }
+
+
+def _status(records: Sequence[Record], headline: ComparisonRow | None) -> str:
+    """The trial's status: of its end where it was stopped, of the headline where there are numbers, else of its end."""
+    statuses = [record.status for record in records]
+    if not statuses or statuses[-1] is Status.INTERRUPTED:
+        return str(Status.INTERRUPTED)
+    if headline is not None and (Status.OK in statuses or Status.CONTAMINATED in statuses):
+        return str(headline.status)
+    return str(Status.OK if Status.OK in statuses else statuses[-1])
 
 
 def _tellable(value: Any) -> bool:

@@ -6,181 +6,309 @@ goes to a log. It ends with its parent, however that ends.
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import ctypes
 import json
 import os
+import queue
+import re
 import signal
 import sys
+import threading
 import time
 import traceback
-import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import wandb
-
-from xla_sweeps.trackers.summary import REPLICATES_KEY
-from xla_sweeps.trackers.wandb import api_key
+from xla_sweeps.trackers.summary import REPLICATES_KEY, SUMMARY_KEYS
+from xla_sweeps.trackers.wandb_helper import MARK, kill_marked
 
 PR_SET_PDEATHSIG = 1
-CONFIRM_TRIES = 5
-CONFIRM_PAUSE_S = 0.5
-RUN_QUERY = """query Run($entity: String, $project: String!, $run: String!) {
-  project(name: $project, entityName: $entity) { run(name: $run) { summaryMetrics historyLineCount } } }"""
+NICENESS = 5
+ORPHAN_GRACE_S = 3.0
+ORPHAN_EXIT_CODE = 137
+MARGIN_S = 0.5
+"""Kept back of what the parent allows, so that the answer arrives before its patience ends."""
+UPLOAD_SHARE = 0.7
+"""Of what the parent allows for finishing: the client's own deadline. The rest is for asking the server."""
+CONFIRM_PAUSE_S = 0.3
+Rows = list[dict[str, Any]]
+Place = tuple[int, int]
+"""(replicate, round): what makes a history row unique."""
+
+
+class NotSettledError(Exception):
+    """The server has counted more history rows than it shows; adding to them now could double some."""
 
 
 class Session:
-    """The run, once it is open, and what went wrong on the way."""
+    """One run, from its opening to its end, and what went wrong on the way."""
 
     def __init__(self) -> None:
         self.run: Any = None
         self.online = False
+        self.logged: set[Place] = set()
         self.warnings: list[str] = []
-        self.failed = False
 
-    def open(self, *, online: bool, header: dict[str, Any], fallback: bool = True) -> None:
-        """Open the run; offline, with a warning, where the server cannot be had in time and `fallback` allows."""
+    def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
+        """Open the run; offline, with a warning, where the server cannot be had in time."""
         if online:
             try:
-                self.run = self._init("online", header)
+                self._init("online", header)
                 self.online = True
-                return
+                return {"run_id": self.run.id}
             except Exception as error:  # whatever the client raises: the trial must go on
                 traceback.print_exc()
-                wandb.teardown()
-                reason = _one_line(error)
-                if not fallback:
-                    self.failed = True
-                    self.warnings.append(reason)
-                    return
-                self.warnings.append(f"W&B is out of reach ({reason}); this run is offline, `xla-sweeps push` sends it")
-        self.run = self._init("offline", header)
+                wandb.teardown()  # or the client says that the run id is in use
+                self.warnings.append(
+                    f"W&B is out of reach ({one_line(error)}); this run is offline, `xla-sweeps push` sends it"
+                )
+        self._init("offline", header)
+        return {"run_id": self.run.id}
 
-    def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> Any:
-        """`wandb.init` without console capture, system metrics, code or machine data."""
-        swept = "WANDB_SWEEP_ID" in os.environ
-        settings = wandb.Settings(
-            mode=mode,
-            silent=True,
-            console="off",
-            init_timeout=header["connect_timeout_s"],
-            finish_timeout=header["finish_timeout_s"],
-            disable_git=True,
-            disable_code=True,
-            save_code=False,
-            x_disable_stats=True,
-            x_disable_meta=True,
-            x_disable_machine_info=True,
-            program="xla_sweeps",
-        )
-        folder = Path(header["results_dir"])
-        folder.mkdir(parents=True, exist_ok=True)
-        run = wandb.init(
-            id=None if swept else header["trial_id"],
-            resume=None if swept else "allow",
-            project=header["project"],
-            entity=header["entity"],
-            group=header["group"],
-            name=header["name"],
-            job_type="trial",
-            tags=[tag[:64] for tag in header["tags"]],
-            dir=folder,
-            settings=settings,
-        )
-        locked = set(dict(run.config))
-        scalars = {key: value for key, value in header["scalars"].items() if not swept or key not in locked}
-        run.config.update({"cfg": header["config"], **scalars}, allow_val_change=True)  # type: ignore[no-untyped-call]
-        return run
-
-    def log(self, rows: list[dict[str, Any]]) -> None:
-        """Append history rows."""
+    def log(self, *, rows: Rows) -> dict[str, Any]:
+        """Append history rows that are not there yet."""
         for row in rows:
-            self.run.log(row)
+            place = (row["replicate"], row["round"])
+            if place not in self.logged:
+                self.run.log(row)
+                self.logged.add(place)
+        return {}
 
-    def log_missing(self, rows: list[dict[str, Any]]) -> None:
-        """Append the rows that a resumed run does not have: row i is step i, and rows arrive in order."""
-        for step, row in enumerate(rows):
-            if step >= self.run.step:
-                self.run.log(row, step=step)
-
-    def preempt(self) -> None:
+    def preempt(self) -> dict[str, Any]:
         """Mark the run as preempting."""
         self.run.mark_preempting()
+        return {}
 
-    def finish(self, *, summary: dict[str, Any], histograms: dict[str, list[float]], exit_code: int) -> dict[str, Any]:
-        """Write the summary, close the run, and ask the server whether it has it."""
-        if self.run is None:
-            return {"complete": False, "place": ""}
+    def finish(
+        self,
+        *,
+        rows: Rows,
+        summary: dict[str, Any],
+        histograms: dict[str, list[float]],
+        exit_code: int,
+        deadline: float,
+    ) -> dict[str, Any]:
+        """Write the summary, close the run, and ask the server whether it has these rows and the summary."""
         for name, values in histograms.items():
             self.run.summary[name] = wandb.Histogram(values)
+        for name in SUMMARY_KEYS:
+            if name not in summary and name in self.run.summary.keys():  # noqa: SIM118  (it is no mapping)
+                del self.run.summary[name]
         self.run.summary.update(summary)
-        place = self.run.url if self.online else str(Path(self.run.dir).parent)
-        identity = (self.run.entity, self.run.project, self.run.id)
-        url, key = str(self.run.settings.base_url), api_key(os.environ) if self.online else None
+        path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
+        place = shown(self.run.url) if self.online else str(Path(self.run.dir).parent)
+        found = {"place": place, "run_id": self.run.id}
         try:
             self.run.finish(exit_code=exit_code)
         except Exception as error:
             traceback.print_exc()
-            self.warnings.append(f"W&B: {_one_line(error)}; `xla-sweeps push` sends what is missing")
-            return {"complete": False, "place": place}
+            self.warnings.append(f"W&B: {one_line(error)}; `xla-sweeps push` sends what is missing")
+            return {**found, "complete": False}
         if not self.online:
-            return {"complete": not self.warnings, "place": place}
-        if confirmed(url, key, identity, summary.get(REPLICATES_KEY)):
-            return {"complete": True, "place": place}
+            return {**found, "complete": not self.warnings}
+        wanted = {(row["replicate"], row["round"]) for row in rows}
+        if wanted <= self.logged and in_time(
+            lambda: confirmed(path, wanted, summary.get(REPLICATES_KEY), deadline), deadline
+        ):
+            return {**found, "complete": True}
         self.warnings.append("W&B: the server did not confirm the run; `xla-sweeps push` sends what is missing")
-        return {"complete": False, "place": place}
+        return {**found, "complete": False}
+
+    def push(self, *, header: dict[str, Any], deadline: float, **content: Any) -> dict[str, Any]:
+        """Make the server's run whole: the rows that it lacks are appended, everything else is written anew.
+
+        A deleted run's id cannot be used again, and a resumed run cannot take rows before its last step. So rows are
+        told apart by what they say, their replicate and round, and never sent twice.
+        """
+        self.logged, self.online = rows_on_server(header, deadline), True
+        self._init("online", header)
+        self.log(rows=content["rows"])
+        return self.finish(deadline=deadline, **content)
+
+    def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> None:
+        """`wandb.init` without console capture, system metrics, code or machine data."""
+        under_agent = bool(os.environ.get("WANDB_SWEEP_ID")) and not header.get("run_id")
+        folder = Path(header["results_dir"])
+        folder.mkdir(parents=True, exist_ok=True)
+        place = {} if under_agent else {"project": header["project"], "entity": header["entity"]}
+        self.run = wandb.init(
+            id=None if under_agent else header.get("run_id") or header["trial_id"],
+            resume="allow",
+            group=header["group"],
+            name=header["name"],
+            job_type="trial",
+            tags=[tag[:64] for tag in dict.fromkeys(header["tags"]) if tag],
+            dir=folder,
+            settings=client_settings(mode, header),
+            **place,
+        )
+        # A swept key is locked and keeps the sweep's value; the client says so in the log.
+        self.run.config.update({**header["scalars"], "cfg": header["config"]}, allow_val_change=True)
 
 
-def confirmed(url: str, key: str | None, identity: tuple[str, str, str], replicates: int | None) -> bool:
-    """Whether the server has the run with its summary: what was sent last has arrived."""
-    entity, project, run = identity
-    body = json.dumps({"query": RUN_QUERY, "variables": {"entity": entity, "project": project, "run": run}}).encode()
-    token = base64.b64encode(f"api:{key}".encode()).decode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Basic {token}"}
-    for _ in range(CONFIRM_TRIES):
+def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:
+    """The client's settings; those that the installed version does not have are left out."""
+    wanted = {
+        "mode": mode, "silent": True, "console": "off", "disable_git": True, "disable_code": True, "save_code": False,
+        "program": "xla_sweeps", "x_disable_stats": True, "x_disable_meta": True, "x_disable_machine_info": True,
+        "x_save_requirements": False, "init_timeout": header["connect_timeout_s"],
+        "finish_timeout": max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]), "finish_timeout_raises": True,
+    }  # fmt: skip
+    return wandb.Settings(**{name: value for name, value in wanted.items() if name in wandb.Settings.model_fields})
+
+
+def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
+    """The history rows that the server's run already has; none where there is no such run.
+
+    Raises:
+        NotSettledError: it shows fewer rows than it counted, until the deadline.
+    """
+    api = wandb.Api(timeout=max(1, int(header["connect_timeout_s"])))
+    entity = header["entity"] or api.default_entity
+    path = f"{entity}/{header['project']}/{header.get('run_id') or header['trial_id']}"
+    while True:
         try:
-            request = urllib.request.Request(f"{url.rstrip('/')}/graphql", data=body, headers=headers)
-            with urllib.request.urlopen(request, timeout=10) as response:
-                found = json.load(response)["data"]["project"]["run"]
-            if json.loads(found["summaryMetrics"] or "{}").get(REPLICATES_KEY) == replicates:
+            return history_of(api.run(path))
+        except NotSettledError:
+            if time.monotonic() > deadline - MARGIN_S:
+                raise
+            time.sleep(CONFIRM_PAUSE_S)
+        except (wandb.errors.CommError, ValueError) as error:
+            if "could not find" in str(error).lower():
+                return set()
+            raise
+
+
+def history_of(run: Any) -> set[Place]:
+    """(replicate, round) of each history row of a run on the server.
+
+    Raises:
+        NotSettledError: it shows fewer rows than it counted.
+    """
+    rows = [(row.get("replicate"), row.get("round")) for row in run.scan_history()]
+    counted = getattr(run, "historyLineCount", None)
+    if counted is not None and counted > len(rows):
+        raise NotSettledError(f"the server shows {len(rows)} of {counted} history rows: try again in a minute")
+    return set(rows)
+
+
+def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
+    """Whether the server has the run with these rows and this summary; asked until it says so or time is over."""
+    api = None
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Exception):  # whatever the client raises: no confirmation yet
+            api = api or wandb.Api(timeout=5)
+            run: Any = api.run(path)
+            if run.summary.get(REPLICATES_KEY) == replicates and wanted <= history_of(run):
                 return True
-        except (OSError, ValueError, KeyError, TypeError):
-            traceback.print_exc()
         time.sleep(CONFIRM_PAUSE_S)
     return False
+
+
+def in_time(ask: Callable[[], bool], deadline: float) -> bool:
+    """The answer to a question that may hang; no where it does."""
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(ask()), name="confirm", daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return any(answers)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, short and fit to be shown."""
+    return shown(" ".join(str(error).split()) or type(error).__name__)[:240]
+
+
+def shown(text: str) -> str:
+    """A text of the client without the API key or credentials in a URL."""
+    key = os.environ.get("WANDB_API_KEY")
+    text = text.replace(key, "***") if key else text
+    return re.sub(r"//[^/@\s]+@", "//***@", text)
+
+
+def is_reachable(error: BaseException) -> bool:
+    """Whether the server answers and takes the key, so that another run may fare better."""
+    late = re.search(r"deadline exceeded|timed out|in time|refused|no such host", str(error))
+    return not late and not isinstance(error, TimeoutError | wandb.errors.AuthenticationError)
+
+
+class Conversation:
+    """Reads orders on a thread of its own, so that rounds are taken in while the client connects."""
+
+    def __init__(self, answers: int) -> None:
+        self._channel = answers
+        self._lock = threading.Lock()
+        self.orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self.connecting = True
+        threading.Thread(target=self._read, name="orders", daemon=True).start()
+
+    def tell(self, number: int, **answer: Any) -> None:
+        """Answer an order."""
+        line = json.dumps({"number": number, **answer}).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):
+            os.write(self._channel, line)
+
+    def _read(self) -> None:
+        with contextlib.suppress(ValueError, KeyError):
+            for line in sys.stdin.buffer:
+                order = json.loads(line)
+                if "within_s" in order:
+                    order["deadline"] = time.monotonic() + order.pop("within_s") - MARGIN_S
+                self.orders.put(order)
+                if self.connecting and order["order"] == "log":
+                    self.tell(order["number"], queued=True)
+        self.orders.put(None)
+        self._orphaned()
+
+    def _orphaned(self) -> None:
+        """The parent is gone or done: what is open may be closed, but not for long."""
+        time.sleep(ORPHAN_GRACE_S)
+        kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
+        os._exit(1)
+
+
+def follow(conversation: Conversation, session: Session) -> Session:
+    """Follow orders until the parent closes the conversation; returns the session that was last."""
+    finished = False
+    while (order := conversation.orders.get()) is not None:
+        name, number = order.pop("order"), order.pop("number")
+        if name == "push":
+            session = Session()
+        try:
+            answer: dict[str, Any] = {"complete": False}
+            if session.run is not None or name in ("open", "push"):
+                answer = getattr(session, name)(**order)
+        except Exception as error:
+            traceback.print_exc()
+            session.warnings.append(f"W&B: {one_line(error)}")
+            answer["reachable"] = is_reachable(error)
+        conversation.connecting = conversation.connecting and name != "open"
+        finished = finished or name in ("finish", "push")
+        conversation.tell(number, **answer, warnings=session.warnings)
+    if session.run is not None and not finished:
+        with contextlib.suppress(Exception):
+            session.run.finish(exit_code=ORPHAN_EXIT_CODE)
+    return session
 
 
 def main() -> None:
     """Follow orders until the end of standard input."""
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.set_inheritable(descriptor, False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # the end of standard input says the same, and waits
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         return
-    session = Session()
-    with os.fdopen(descriptor, "wb", buffering=0) as answers:
-        for line in sys.stdin.buffer:
-            order = json.loads(line)
-            name = order.pop("order")
-            answer: dict[str, Any] = {}
-            try:
-                if session.run is not None or name in ("open", "finish"):
-                    answer = getattr(session, name)(**order) or {}
-            except Exception as error:
-                traceback.print_exc()
-                session.warnings.append(f"W&B: {_one_line(error)}")
-                answer = {"complete": False, "place": ""}
-            answers.write(json.dumps({"answer": name, **answer, "warnings": session.warnings}).encode() + b"\n")
-            if name == "finish":
-                break
+    os.nice(NICENESS)
+    follow(Conversation(descriptor), Session())
+    with contextlib.suppress(Exception):
+        wandb.teardown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _one_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]
 
 
 if __name__ == "__main__":
