@@ -48,7 +48,7 @@ def main() -> None:
             row = measure_pair(model, resolution, replicates=replicates, results_dir=Path(folder))
         rows[replicates].append(row)
         print(f"{index + 1}/{options.pairs} {model} K={replicates} {row['speedup']:.4f} "
-              f"[{row['speedup_low']:.4f}, {row['speedup_high']:.4f}] {row['verdict']} {','.join(row['flags'])}",
+              f"[{row['speedup_low']:.4f}, {row['speedup_high']:.4f}] {row['verdict']} {row['flags']}",
               file=sys.stderr, flush=True)  # fmt: skip
     print("| pairs | measured | faster or slower | interval holds 1 | median half-width | verdicts |")
     print("|---|---|---|---|---|---|")
