@@ -272,7 +272,7 @@ class Backend:
     def _heartbeat(self, variables: Variables) -> dict[str, Any]:
         sweep = self.sweeps[variables["id"].partition("/")[0]]
         sweep.state = "RUNNING" if sweep.state == "PENDING" else sweep.state
-        busy = any(state == "running" for state in json.loads(variables.get("runState") or "{}").values())
+        busy = any(json.loads(variables.get("runState") or "{}").values())
         commands: list[dict[str, Any]] = []
         if sweep.state != "RUNNING" or (not sweep.waiting and not busy):
             commands.append({"type": "exit"})
