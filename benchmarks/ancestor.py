@@ -81,7 +81,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for model in options.models:
         entry = load_catalog()[model]
-        constructor = entry.sources["applications"].constructor
+        constructor = entry.sources["applications"].recipe["constructor"]
         walls: dict[str, list[float]] = {"ancestor": [], "ours": []}
         logs: dict[str, list[float]] = {"ancestor": [], "ours": [], "ours, XLA over graph": []}
         for _ in range(options.repetitions):

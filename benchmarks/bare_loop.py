@@ -10,7 +10,6 @@ import sys
 import time
 
 import numpy as np
-import tensorflow as tf
 
 from xla_sweeps import catalog, stats, timing
 from xla_sweeps.composition import compose_config
@@ -27,8 +26,7 @@ def main() -> None:
     trial = to_settings(compose_config([f"model={model}", f"resolution={resolution}"])).trial
     built = models.build(trial.model, precision=trial.precision, seed=0)
     rng = np.random.default_rng(0)
-    shape = (trial.batch_size, *built.input_shape)
-    inputs = [tf.constant(rng.uniform(0, 255, shape).astype(np.float32)) for _ in range(3)]
+    inputs = [models.draw(built.inputs, trial.batch_size, rng) for _ in range(3)]
     built.call(inputs[0])
     print("| mode | harness images/s | bare loop images/s | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|")

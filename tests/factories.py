@@ -9,7 +9,7 @@ from typing import Any
 
 from xla_sweeps.measurement import Agreement, Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.record import ModelFacts, Record
-from xla_sweeps.trial import Effort, ModelSpec, Precision, Timeouts, Trial
+from xla_sweeps.trial import Effort, InputSpec, ModelSpec, Precision, Scenario, Timeouts, Trial
 
 EFFORT = Effort(
     name="quick", replicates=1, rounds_min=10, rounds_look=10, rounds_max=20, target_half_width=0.01, block_s=0.03,
@@ -19,10 +19,10 @@ EFFORT = Effort(
 TRIAL = Trial(
     model=ModelSpec(
         name="resnet50", family="ResNetV1", variant="ResNet50", task="classification", source="applications",
-        library="keras", constructor="ResNet50", resolution_px=224, native_resolution_px=224,
+        library="keras", recipe={"constructor": "ResNet50"}, inputs=(InputSpec(shape=(224, 224, 3)),), resolution_px=224, native_resolution_px=224,
     ),
     modes=("graph", "xla"), batch_size=4, precision=Precision.FLOAT32, tf32=False, seed=0, device="cpu",
-    scenario="call", effort=EFFORT, memory_limit_bytes=8 * 2**30,
+    scenario=Scenario.CALL, effort=EFFORT, memory_limit_bytes=8 * 2**30,
     timeouts=Timeouts(build_s=60, trace_s=60, compile_s=60, warmup_s=60, measure_s=60),
 )  # fmt: skip
 CONFIG: Mapping[str, Any] = {

@@ -11,6 +11,7 @@ from xla_sweeps import catalog
 from xla_sweeps.composition import compose_config, group_choices
 from xla_sweeps.config import Settings, candidate_mode, to_settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.trial import Scenario
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
@@ -26,17 +27,27 @@ def complaint(*overrides: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")))
-def test_every_model_composes_into_a_trial(name: str) -> None:
-    model = settings(f"model={name}").trial.model
-    assert model.name == name
-    assert model.resolution_px == catalog.load_catalog()[name].resolution
+@pytest.mark.parametrize("name", catalog.load_catalog())
+def test_every_model_composes_into_a_trial_from_every_source(name: str) -> None:
+    entry = catalog.load_catalog()[name]
+    for source in entry.sources:
+        model = settings(f"model={name}", f"source={source}").trial.model
+        assert (model.name, model.source) == (name, source)
+        assert model.resolution_px == entry.resolution
+    assert settings(f"model={name}").trial.model.source == next(iter(entry.sources))
 
 
-@pytest.mark.parametrize("group", ["source", "effort", "tracker", "scenario"])
+@pytest.mark.parametrize("group", ["effort", "tracker"])
 def test_every_choice_of_every_group_composes(group: str) -> None:
     for choice in group_choices(group):
         assert settings(f"{group}={choice}")
+
+
+def test_every_source_and_scenario_is_a_choice() -> None:
+    assert group_choices("source") == sorted(["auto", *catalog.SOURCES])
+    assert group_choices("scenario") == sorted(Scenario)
+    for scenario in Scenario:
+        assert settings("model=yolo_v8_xs", f"scenario={scenario}").trial.scenario is scenario
 
 
 def test_the_default_is_a_quick_trial_of_eager_graph_and_xla() -> None:
@@ -72,7 +83,10 @@ def test_any_other_jit_is_refused(value: Any) -> None:
     [
         (["model=efficientnetv2x"], "unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2"),
         (["model=efficient_s_v2"], "unknown model 'efficient_s_v2'. Did you mean 'efficientnetv2s'?"),
-        (["source=keras_cv"], "unknown source 'keras_cv'. Allowed: applications, auto."),
+        (
+            ["source=keras_cv"],
+            "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: applications.",
+        ),
         (["resolution=0"], "resolution=0: it must be at least 1"),
         (["resolution=-5"], "resolution=-5: it must be at least 1"),
         (["resolution=big"], "resolution=big: a whole number is needed"),
@@ -115,12 +129,12 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             "conflicting overrides: jit=true asks for the mode xla, which modes=[eager,graph]",
         ),
         (["model=resnet50,vgg16"], "'model=resnet50,vgg16' gives several values: add -m to run each of them"),
-        (["model="], "model: name one, as in model=convnext_base"),
+        (["model="], "model: name one, as in model="),
         (["model=[1"], "cannot read the override 'model=[1'"),
         (["+model._target_=os.system"], "_target_ in override"),
         (["results_dir=${oc.env:HOME}"], "resolver ${oc.env:…} in override"),
         (["tracker.project=sweeps"], "tracker.project=sweeps: W&B's client cannot read a project of that name"),
-        (["scenario=fit"], "unknown scenario 'fit'. Allowed: call."),
+        (["scenario=fit"], "unknown scenario 'fit'. Allowed: call, detect."),
     ],
 )
 def test_a_wrong_request_is_one_clear_line(overrides: list[str], line: str) -> None:

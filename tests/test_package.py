@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from xla_sweeps.catalog import load_catalog
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -41,7 +43,7 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
     names = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     assert "xla_sweeps/py.typed" in names
     assert "xla_sweeps/conf/config.yaml" in names
-    assert len([name for name in names if name.startswith("xla_sweeps/conf/model/")]) == 71
+    assert len([name for name in names if name.startswith("xla_sweeps/conf/model/")]) == len(load_catalog()) + 1
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any("test" in name for name in names)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xla_sweeps.agreement import REFUSED
 from xla_sweeps.comparison import ComparisonRow, Verdict
 from xla_sweeps.measurement import Flag, Status
 from xla_sweeps.trial import ExecutionMode, is_aa_pair, mode_of
@@ -28,6 +29,8 @@ FLAG_TEXTS: dict[str, str] = {
     "so the other modes contain XLA too",
     Flag.NO_REFERENCE: "no float64 reference could be computed; the modes were compared with eager alone",
     Flag.RECOMPILES: "new input values make the mode compile again",
+    Flag.EAGER_IS_GRAPH: "the model is a saved graph: its eager calls run that graph, so they compare with no other "
+    "model's eager execution",
     Flag.CUT_SHORT: "the measuring process ended early; the rounds it had finished are kept",
     Status.CONTAMINATED: "the machine was busy with other things in more than a fifth of the rounds",
 }
@@ -123,6 +126,8 @@ def _failed(row: ComparisonRow) -> str:
     match row.status:
         case Status.WRONG_RESULT:
             text = f"{candidate} computes something else than eager execution, so its speed means nothing: {reason}."
+            if reason.startswith(REFUSED):
+                text = f"no mode can be checked, so no speedup is given: {reason.removeprefix(REFUSED).strip()}."
         case Status.NONDETERMINISTIC:
             text = f"no mode can be checked, because the model itself is not repeatable: {reason}."
         case Status.MODE_NOT_EFFECTIVE:
@@ -155,6 +160,8 @@ def _caveats(row: ComparisonRow) -> str:
         text += f" The machine was not quiet, so measure again before you rely on it{raw}."
     if row.host_bound:
         text += " The device waits for the host here: a larger batch_size would tell more about the device."
+    if row.eager_is_graph and ExecutionMode.EAGER in (mode_of(row.baseline), mode_of(row.candidate)):
+        text += " Eager calls of a saved model run its graph."
     if Flag.CONTAINS_XLA in row.flags and mode_of(row.baseline) is not ExecutionMode.XLA:
         text += f" Mind that {name_of(row.baseline)} contains XLA already: the model compiles parts of itself."
     return text

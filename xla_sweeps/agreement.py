@@ -16,6 +16,15 @@ REFERENCE_FACTOR = {Precision.FLOAT32: 2.0, Precision.MIXED_FLOAT16: 3.0, Precis
 """How many times eager's own error against float64 a mode may have (as TorchDynamo's accuracy check does)."""
 
 SMALLEST_OUTPUT = 1e-30
+REFUSED = "refused:"
+"""How a reason begins where the check itself cannot be made."""
+
+BOX_TOLERANCE = {Precision.FLOAT32: 1e-3, Precision.MIXED_FLOAT16: 2e-2, Precision.MIXED_BFLOAT16: 5e-2}
+"""How far a box's corners may move, relative to the largest coordinate, and a confidence, to count as the same."""
+
+BOXES_FOUND = 0.95
+"""Share of eager's boxes that a mode must find. Not all: where two boxes' confidences or overlaps are equal to within
+rounding, suppression keeps the one or the other."""
 
 Outputs = Sequence[np.ndarray]
 
@@ -46,6 +55,34 @@ def compare(
     return min(heads, key=lambda head: (head.ok, -(head.rmse_rel or 0.0)))
 
 
+def compare_detections(outputs: Outputs, eager: Outputs, *, precision: Precision) -> Agreement:
+    """Compare what a detector finds, box by box, in whatever order.
+
+    Args:
+        outputs: of the mode: boxes (batch, n, 4), confidences (batch, n), classes (batch, n), how many count (batch).
+        eager: of eager execution, likewise.
+        precision: of the model; sets the tolerance.
+    """
+    if [item.shape for item in outputs] != [item.shape for item in eager]:
+        shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
+        return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}")
+    counts = [(int(wanted), int(found)) for wanted, found in zip(eager[3], outputs[3], strict=True)]
+    total = sum(max(pair) for pair in counts)
+    if not sum(wanted for wanted, _ in counts):
+        return _refused("eager finds no box, so any mode that finds none would agree with it")
+    scale = _scale(eager[0])
+    nearest = np.concatenate(
+        [_same_boxes(outputs, eager, image, pair, BOX_TOLERANCE[precision], scale) for image, pair in enumerate(counts)]
+    )
+    found = nearest[np.isfinite(nearest)]
+    share = len(found) / total
+    reason = (
+        "" if share >= BOXES_FOUND else f"it finds {share:.0%} of eager's boxes (at least {BOXES_FOUND:.0%} wanted)"
+    )
+    moved = float(np.sqrt(np.mean(np.square(found)))) if len(found) else None
+    return Agreement(rmse_rel=moved, top1_match=None, ok=not reason, reason=reason)
+
+
 def deterministic(first: Outputs, second: Outputs) -> bool:
     """Whether two runs on the same input agree to within rounding."""
     return all(
@@ -59,9 +96,9 @@ def _compare_head(
 ) -> Agreement:
     scale = _scale(eager)
     if not np.isfinite(eager).all():
-        return _refused("refused: eager's own output is not finite")
+        return _refused("eager's own output is not finite")
     if scale < SMALLEST_OUTPUT or float(np.ptp(eager)) <= 1e-6 * scale:
-        return _refused("refused: eager's output is constant or vanishes, so any output would agree with it")
+        return _refused("eager's output is constant or vanishes, so any output would agree with it")
     if not np.isfinite(output).all():
         count = int((~np.isfinite(output)).sum())
         return Agreement(
@@ -99,7 +136,24 @@ def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, 
 
 
 def _refused(reason: str) -> Agreement:
-    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
+    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=f"{REFUSED} {reason}")
+
+
+def _same_boxes(
+    output: Outputs, eager: Outputs, image: int, sizes: tuple[int, int], tolerance: float, scale: float
+) -> np.ndarray:
+    """For each of eager's boxes in an image, the distance to the nearest that counts as the same; inf where none."""
+    (boxes, confidences, classes), (others, other_confidences, other_classes) = (
+        [np.asarray(item[image][:size]) for item in found[:3]]
+        for found, size in ((eager, sizes[0]), (output, sizes[1]))
+    )
+    if not sizes[1]:
+        return np.full(sizes[0], np.inf)
+    distance = np.abs(boxes[:, None] - others[None]).max(axis=-1) / scale
+    unlike = classes[:, None] != other_classes[None]
+    unlike |= np.abs(confidences[:, None] - other_confidences[None]) > tolerance
+    distance = np.where(unlike | (distance > tolerance), np.inf, distance)
+    return np.asarray(distance.min(axis=1))
 
 
 def _rmse(one: np.ndarray, other: np.ndarray) -> float:

@@ -307,6 +307,8 @@ def _compare(
         status=failed.status if failed else Status.CONTAMINATED if contaminated else Status.OK,
         flags=_flags(records),
         params=model.params,
+        eager_is_graph=model.eager_is_graph,
+        replica_of=model.replica_of,
         macs=model.macs,
         speedup_raw=math.exp(raw.estimate) if raw else None,
         failure_message=failed.failure.message if failed and failed.failure else "",

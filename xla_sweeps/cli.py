@@ -253,13 +253,32 @@ def _models(arguments: Sequence[str]) -> int:
     parser.add_argument("pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'")
     options = parser.parse_args(arguments)
     from xla_sweeps import catalog
-    from xla_sweeps.terminal.tables import show_models
+    from xla_sweeps.terminal.tables import show_model, show_models
 
+    exact = catalog.load_catalog().get(options.pattern)
     entries = catalog.find(options.pattern)
     if not entries:
         raise catalog.unknown_model(options.pattern)
-    show_models(entries)
+    if exact is not None:
+        show_model(exact)
+    else:
+        show_models(entries)
     return 0
+
+
+def _hub_replicas(arguments: Sequence[str]) -> int:
+    """Replicas of TensorFlow Hub's models, made ahead of the trials that need them."""
+    parser = _parser(
+        "hub-replicas",
+        "Make the SavedModels that source=hub runs with weights=random: the published architectures with random "
+        "weights, once, into a cache ($XLA_SWEEPS_CACHE, else ~/.cache/xla-sweeps). A trial makes its own if need be.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)")
+    parser.add_argument("--list", action="store_true", help="show which there are and where, make none")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import hub_replicas
+
+    return hub_replicas.show(options.names) if options.list else hub_replicas.make(options.names)
 
 
 def _doctor(arguments: Sequence[str]) -> int:
@@ -301,6 +320,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sweep": _sweep,
     "results": _results,
     "models": _models,
+    "hub-replicas": _hub_replicas,
     "doctor": _doctor,
     "push": _push,
 }

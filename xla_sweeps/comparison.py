@@ -81,6 +81,8 @@ class ComparisonRow:
         compile_s_extra: what preparing the candidate (trace and first call) costs more than the baseline, seconds.
         break_even_calls: calls after which that is paid back; None where it never is.
         peak_memory_ratio: candidate / baseline.
+        eager_is_graph: whether eager calls run a restored graph, so that they compare with no Keras model's eager.
+        replica_of: the published model's handle, where this is a copy of its architecture with random weights.
         speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
         status: of the candidate, or of the baseline where that is what failed.
     """
@@ -132,6 +134,8 @@ class ComparisonRow:
     flags: tuple[str, ...]
     params: int | None
     macs: int | None
+    eager_is_graph: bool = False
+    replica_of: str = ""
     speedup_raw: float | None
     failure_message: str
 

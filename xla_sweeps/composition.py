@@ -28,7 +28,8 @@ MAX_YAML_BYTES = 2**20
 MAX_YAML_DEPTH = 32
 OPTIONS = (
     "model", "source", "scenario", "effort", "tracker", "resolution", "batch_size", "precision", "weights", "seed",
-    "jit", "modes", "tf32", "device", "results_dir", "memory_limit_gib", "ui", "timeouts",
+    "jit", "modes", "tf32", "device", "results_dir", "memory_limit_gib", "ui", "timeouts", "path", "trust_code",
+    "input_spec",
 )  # fmt: skip
 """The top-level keys of the configuration."""
 

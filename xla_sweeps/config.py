@@ -15,13 +15,12 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from xla_sweeps import catalog, composition, environment
+from xla_sweeps import catalog, composition, environment, user_model
 from xla_sweeps.composition import OPTIONS, group_choices
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.trial import Effort, ExecutionMode, Precision, Timeouts, Trial, label_modes
+from xla_sweeps.trial import Effort, ExecutionMode, ModelSpec, Precision, Scenario, Timeouts, Trial, label_modes
 
 UI_MODES = ("auto", "live", "plain", "quiet")
-SCENARIOS = ("call",)
 JIT_CANDIDATES = {
     "true": ExecutionMode.XLA,
     "false": ExecutionMode.GRAPH,
@@ -86,7 +85,7 @@ def to_settings(
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
     document.update(
         source=trial.model.source, resolution=trial.model.resolution_px, modes=list(trial.modes), device=trial.device,
-        scenario=trial.scenario,
+        scenario=str(trial.scenario),
     )  # fmt: skip
     return Settings(
         trial=trial, device=device, tracker=tracker, document=document, ui=_choice(document, "ui", UI_MODES),
@@ -107,37 +106,86 @@ def candidate_mode(jit: Any) -> ExecutionMode:
 
 
 def _to_trial(document: Mapping[str, Any], explicit: Collection[str], device: environment.Device) -> Trial:
-    entry = document["model"]
-    if not isinstance(entry, Mapping):
-        raise ConfigError("model: name a model, as in model=resnet50; `xla-sweeps models` lists them")
-    source = document["source"]
-    source_name = source.get("name") if isinstance(source, Mapping) else source
-    resolution = document["resolution"]
-    spec = catalog.model_spec(
-        entry, source=None if source_name in (None, "auto") else str(source_name),
-        resolution=None if resolution is None else _integer(document, "resolution", at_least=1),
-        weights=_text(document, "weights"),
-    )  # fmt: skip
-    scenario = document["scenario"]
-    scenario_name = scenario.get("name") if isinstance(scenario, Mapping) else scenario
-    if scenario_name not in SCENARIOS:
-        raise unknown_name("scenario", str(scenario_name), SCENARIOS)
+    spec = _model(document)
+    _require_source(spec)
+    precision = Precision(_choice(document, "precision", [str(item) for item in Precision]))
+    if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
+        raise ConfigError(
+            f"precision={precision}: {spec.name} from source={spec.source} is a saved model, whose dtypes are built "
+            "in; use precision=float32, or a source that builds the model"
+        )
     limit_gib = document["memory_limit_gib"]
     return Trial(
         model=spec,
         modes=_modes(document, explicit),
         batch_size=_integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
-        precision=Precision(_choice(document, "precision", [str(item) for item in Precision])),
+        precision=precision,
         tf32=_boolean(document, "tf32"),
         seed=_integer(document, "seed", at_least=0, at_most=2**31 - 1),
         device=device.label,
-        scenario=str(scenario_name),
+        scenario=_scenario(document, spec),
         effort=_numbers(document, "effort", Effort),
         timeouts=_timeouts(document),
         memory_limit_bytes=environment.memory_limit_default()
         if limit_gib is None
         else round(_number(document, "memory_limit_gib") * 2**30),
     )
+
+
+def _model(document: Mapping[str, Any]) -> ModelSpec:
+    """The catalog's model, or the user's own."""
+    entry = document["model"]
+    if not isinstance(entry, Mapping):
+        raise ConfigError("model: name a model, as in model=resnet50; `xla-sweeps models` lists them")
+    source = _name_of(document["source"])
+    resolution = None if document["resolution"] is None else _integer(document, "resolution", at_least=1)
+    if entry.get("name") == user_model.NAME:
+        if source not in (None, "auto", user_model.NAME):
+            raise ConfigError(f"source={source}: model=local is your own model; leave source out")
+        path = None if document["path"] is None else _text(document, "path")
+        return user_model.user_model_spec(
+            entry, path=path, trust_code=_boolean(document, "trust_code"), resolution=resolution,
+            input_spec=document["input_spec"],
+        )  # fmt: skip
+    for key in ("path", "input_spec"):
+        if document[key] is not None:
+            raise ConfigError(f"{key}={document[key]}: only a model of your own takes it; add model=local")
+    return catalog.model_spec(
+        entry, source=None if source in (None, "auto") else source, resolution=resolution,
+        weights=_text(document, "weights"),
+    )  # fmt: skip
+
+
+def _require_source(spec: ModelSpec) -> None:
+    """Refuse a source whose library is not installed, before anything starts."""
+    source = catalog.SOURCES[spec.source]
+    for module in source.modules:
+        if not environment.is_installed(module):
+            raise ConfigError(
+                f"source={spec.source}: {module} is not installed; install it: pip install 'xla-sweeps[{source.extra}]'"
+                f", or scripts/setup {source.extra} in a checkout"
+            )
+
+
+def _dtype_fixed(spec: ModelSpec) -> bool:
+    return catalog.SOURCES[spec.source].dtype_fixed or spec.recipe.get("kind") in ("saved_model", "keras")
+
+
+def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
+    scenario = _name_of(document["scenario"])
+    names = [str(item) for item in Scenario]
+    if scenario not in names:
+        raise unknown_name("scenario", str(scenario), names)
+    if scenario == Scenario.DETECT and spec.task != "detection":
+        detectors = [entry.name for entry in catalog.load_catalog().values() if entry.task == "detection"]
+        raise ConfigError(f"scenario=detect: {spec.name} is no detector; detectors: {', '.join(detectors)}")
+    return Scenario(scenario)
+
+
+def _name_of(group: Any) -> str | None:
+    """The name of a group's choice, given as the composed group or as the name alone."""
+    name = group.get("name") if isinstance(group, Mapping) else group
+    return None if name is None else str(name)
 
 
 def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,13 +26,18 @@ FLAGS = (
 )  # fmt: skip
 """Variables that change what TensorFlow does; recorded with every trial."""
 
-PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "wandb", "hydra-core")
+PACKAGES = (
+    "tensorflow", "keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub", "numpy", "wandb", "hydra-core",
+)  # fmt: skip
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly")
 _KEPT = re.compile(
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME|VIRTUAL_ENV|CUDA_\w+|XLA_\w+|TF_\w+"
     r"|NVIDIA_\w+|KERAS_HOME|TFHUB_CACHE_DIR|OMP_\w+|MKL_\w+|KMP_\w+|XDG_CACHE_HOME"
 )
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I)
+REPLICA_VERSION = 1
+"""Of the architectures that replicas have; another version does not use this one's files."""
+
 _FLOAT16_CAPABILITY, _BFLOAT16_CAPABILITY = (7, 0), (8, 0)
 _MEMORY_SHARE = 0.9
 
@@ -125,15 +131,21 @@ def environment() -> dict[str, Any]:
     }
 
 
-def identity(device: Device, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the machine and its software makes numbers comparable; part of a trial's identity."""
+def identity(device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = ()) -> dict[str, Any]:
+    """What of the machine and its software makes numbers comparable; part of a trial's identity.
+
+    Args:
+        device: what is measured on.
+        facts: `environment()`.
+        also: further packages whose versions count.
+    """
     packages = facts["packages"]
     return {
         "device": device.name,
         "memory_gib": round(device.memory_bytes / 2**30),
         "cores": facts["cpu"]["cores"],
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
-        **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras")},
+        **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras", *also)},
         **facts["flags"],
     }
 
@@ -181,6 +193,22 @@ def versions() -> dict[str, str]:
                 found[package] = importlib.metadata.version(name)
                 break
     return found
+
+
+def is_installed(module: str) -> bool:
+    """Whether a top-level module can be imported, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
+def cache_dir() -> Path:
+    """Where what can be made again is kept: $XLA_SWEEPS_CACHE, else below the user's cache folder."""
+    own = os.environ.get("XLA_SWEEPS_CACHE")
+    return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")).expanduser()
+
+
+def replica_folder(name: str) -> Path:
+    """Where the replica of a TensorFlow Hub model is, or will be."""
+    return cache_dir() / "replicas" / f"v{REPLICA_VERSION}" / name
 
 
 @cache

@@ -19,6 +19,8 @@ _DILATION = re.compile(r"\blhs_dilate=(?P<dilation>[\dx]+)")
 _GROUPS = re.compile(r"\bbatch_group_count=(?P<count>\d+)")
 _CONTRACTING = re.compile(r"lhs_contracting_dims=\{(?P<dimensions>[\d,]*)\}")
 
+LOOP_NOTE = "loop bodies are counted once"
+
 Shape = tuple[int, ...]
 
 

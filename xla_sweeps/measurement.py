@@ -59,6 +59,8 @@ class Flag(StrEnum):
     NO_REFERENCE = "no_float64_reference"
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
+    EAGER_IS_GRAPH = "eager_is_graph"
+    """The model is a restored graph: calling it eagerly runs that graph."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; the rounds it had finished are kept."""
 

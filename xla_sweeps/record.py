@@ -31,8 +31,13 @@ class ModelFacts:
     Attributes:
         params: all variables' elements, moving statistics included.
         trainable_params: of these, the trainable ones.
-        macs: multiply-accumulates of one image at `resolution_px`, or None where they could not be counted.
+        resolution_px: side of the square image; 0 where the model takes something else.
+        macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be counted.
         macs_note: why not, or what to know about them.
+        eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's always do), so
+            that they compare with no Keras model's eager.
+        replica_of: the handle of the published model whose architecture this is, with random weights; or "".
+        inputs: shape and dtype of each, without the batch.
     """
 
     name: str
@@ -45,6 +50,9 @@ class ModelFacts:
     trainable_params: int | None = None
     macs: int | None = None
     macs_note: str = ""
+    eager_is_graph: bool = False
+    replica_of: str = ""
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

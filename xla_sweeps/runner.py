@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps import analysis, environment, events, isolation
+from xla_sweeps import analysis, catalog, environment, events, isolation
 from xla_sweeps.comparison import TrialSummary
 from xla_sweeps.config import Settings
 from xla_sweeps.diagnosis import diagnose_exception
@@ -102,8 +102,7 @@ def check(settings: Settings) -> None:
     """
     store = Store(settings.results_dir)
     store.check_writable()
-    facts = environment.environment()
-    with store.claim(trial_id(settings.trial, environment.identity(settings.device, facts))):
+    with store.claim(_identifier(settings, environment.environment())):
         pass
 
 
@@ -116,7 +115,7 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
     store = Store(settings.results_dir)
     store.check_writable()
     facts = environment.environment()
-    identifier = trial_id(settings.trial, environment.identity(settings.device, facts))
+    identifier = _identifier(settings, facts)
     with store.claim(identifier), _stoppable() as stop:
         header = run_header(
             settings.document, trial_id=identifier, device_kind=settings.device.kind, device_name=settings.device.name,
@@ -132,6 +131,11 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
             if stop.reason or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
                 break
         return _conclude(session)
+
+
+def _identifier(settings: Settings, facts: Mapping[str, Any]) -> str:
+    also = catalog.SOURCES[settings.trial.model.source].packages
+    return trial_id(settings.trial, environment.identity(settings.device, facts, also=also))
 
 
 def _run_replicate(session: _Session) -> None:
@@ -205,7 +209,7 @@ def make_record(
     spec, device = trial.model, settings.device
     model = attempt.model or ModelFacts(
         name=spec.name, family=spec.family, variant=spec.variant, source=spec.source, task=spec.task,
-        resolution_px=spec.resolution_px,
+        resolution_px=spec.resolution_px or 0,
     )  # fmt: skip
     return Record(
         trial_id=identifier,

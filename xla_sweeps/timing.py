@@ -123,9 +123,9 @@ def measure_latencies(
     """
     single = {label for label in executables if calls[label] == 1}
     latencies: dict[str, list[float]] = {label: [] for label in executables}
-    for item in rounds:
+    for item in [item for item in rounds if not item.dirty] or rounds:
         for block in item.blocks:
-            if block.mode in single and not item.dirty:
+            if block.mode in single:
                 latencies[block.mode].append(block.call_s)
     todo = [label for label in executables if label not in single]
     for order in (todo, todo[::-1]):

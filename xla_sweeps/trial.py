@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -35,16 +35,44 @@ class Precision(StrEnum):
     MIXED_BFLOAT16 = "mixed_bfloat16"
 
 
+class Scenario(StrEnum):
+    """What one timed call does."""
+
+    CALL = "call"
+    """The forward pass: `model(x, training=False)`."""
+    DETECT = "detect"
+    """The forward pass of a detector, its boxes decoded, and non-max suppression."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
-    """Which model is built, from which source, at which resolution.
+class InputSpec:
+    """One input of a model.
 
     Attributes:
-        library: the package whose constructor is called: `keras` or `tf_keras`.
-        constructor: name of the constructor in `<library>.applications`.
-        arguments: keyword arguments of the constructor.
-        resolution_px: side of the square input, pixels.
-        weights: `random`, `imagenet`, or the path of a weights file.
+        shape: of one sample, without the batch.
+        dtype: as TensorFlow writes it.
+        low: smallest value drawn.
+        high: values are drawn uniformly from [low, high); whole numbers for whole-number dtypes.
+        name: of the input, where a model takes several by name; else "".
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    low: float = 0.0
+    high: float = 255.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Which model is built, from which source, on which inputs.
+
+    Attributes:
+        library: what builds it: `keras`, `tf_keras`, `keras_cv`, `keras_hub`, `tensorflow_hub` or `local`.
+        recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
+        resolution_px: side of the square input, pixels; None where the model itself says it.
+        inputs: of the model; empty where the model itself says them.
+        weights: `random`, `imagenet`, the name of a preset, or a path.
         published_params: parameters as published, or None.
         published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
     """
@@ -55,11 +83,11 @@ class ModelSpec:
     task: str
     source: str
     library: str
-    constructor: str
-    resolution_px: int
-    native_resolution_px: int
+    recipe: Mapping[str, Any]
+    resolution_px: int | None
+    native_resolution_px: int | None
+    inputs: tuple[InputSpec, ...] = ()
     weights: str = "random"
-    arguments: Mapping[str, Any] = field(default_factory=dict)
     published_params: float | None = None
     published_gmacs: float | None = None
 
@@ -120,6 +148,7 @@ class Trial:
     Attributes:
         modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A pair).
         device: `cpu` or `gpu:N`.
+        scenario: what one timed call does.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
     """
 
@@ -130,7 +159,7 @@ class Trial:
     tf32: bool
     seed: int
     device: str
-    scenario: str
+    scenario: Scenario
     effort: Effort
     timeouts: Timeouts
     memory_limit_bytes: int
@@ -153,12 +182,14 @@ class ReplicateJob:
     Attributes:
         modes: labels still to be measured; fewer than the trial's after a mode killed an earlier process.
         order_seed: of the order of modes in the rounds and of the inputs.
+        measure: whether to measure, or only to build, trace, compile and verify.
     """
 
     trial: Trial
     replicate: int
     modes: tuple[str, ...]
     order_seed: int
+    measure: bool = True
 
 
 def baseline_of(modes: Sequence[str]) -> str:
@@ -212,5 +243,7 @@ def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
         document.pop(key)
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
+    if "fingerprint" in document["model"]["recipe"]:  # the content counts, wherever it lies
+        document["model"]["recipe"] = {**document["model"]["recipe"], "path": ""}
     canonical = json.dumps({"trial": document, "identity": dict(identity)}, sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

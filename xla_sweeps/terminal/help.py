@@ -14,12 +14,24 @@ _OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "What is measured",
         (
             ("model=NAME", "a model of the catalog below (default: mobilenet_v2)"),
-            ("source=NAME", "where it comes from (default: the first source of its entry)"),
+            ("source=NAME", "where it comes from: applications, keras_cv, keras_hub, hub (default: the first source of "
+             "its entry); `xla-sweeps models NAME` shows which have it"),
             ("resolution=PX", "side of the square input (default: the model's native one)"),
             ("batch_size=N", "images a call (default: 4); never changed for you, not even when memory runs out"),
+            ("scenario=NAME", "call (default: the forward pass), detect (a detector's forward pass, decoding and "
+             "non-max suppression)"),
             ("precision=NAME", "float32 (default), mixed_float16, mixed_bfloat16"),
-            ("weights=NAME", "random (default: speed does not depend on values), imagenet, or the path of a file"),
+            ("weights=NAME", "random (default: speed does not depend on values), imagenet, a preset, or a file's path"),
             ("seed=N", "of weights, inputs and order (default: 0)"),
+        ),
+    ),
+    (
+        "Your own model",
+        (
+            ("model=local", "the model at path=…, with its own weights"),
+            ("path=PATH", "a .keras file, a SavedModel folder, module:function or file.py:function"),
+            ("trust_code=true", "it may run the code that it brings"),
+            ("input_spec=[…]", "where the model does not say it: [{shape:[224,224,3],dtype:float32,low:0,high:255}]"),
         ),
     ),
     (
@@ -61,12 +73,14 @@ _COMMANDS = (
     ("results [DIR]", "comparison rows of a results folder, as table, csv, json or parquet"),
     ("sweep FILE", "run a sweep definition in W&B's format, one trial after the other on this machine"),
     ("models [PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"),
+    ("hub-replicas [NAME …]", "make the SavedModels that source=hub runs with random weights; once, into a cache"),
     ("doctor", "devices, versions, flags, and whether this machine is quiet enough to measure on"),
     ("push [DIR]", "send records to Weights & Biases that it does not have"),
 )
 _EXAMPLES = (
     ("python -m xla_sweeps model=efficientnetv2s jit=true", "eager, graph and XLA at 384 px"),
     ("python -m xla_sweeps model=resnet50 modes=[graph,xla] effort=standard", "a figure to decide on"),
+    ("python -m xla_sweeps model=local path=my_model.keras trust_code=true", "a model of your own"),
     ("python -m xla_sweeps model=resnet50 modes=[graph,graph]", "A/A: what this machine adds by itself"),
 )
 
@@ -89,8 +103,7 @@ def help_text(catalog: Mapping[str, CatalogEntry]) -> str:
     for command, meaning in _EXAMPLES:
         lines += [f"  {command}", f"      {meaning}"]
     lines += ["", "Models:", *_families(catalog)]
-    sources = sorted({source for entry in catalog.values() for source in entry.sources})
-    lines += ["", f"Sources: {', '.join(sources)}"]
+    lines += ["", "  NAME_backbone is a model of KerasCV without its head, for most of the families above."]
     return "\n".join(lines)
 
 
@@ -106,5 +119,7 @@ def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
 def _families(catalog: Mapping[str, CatalogEntry]) -> list[str]:
     families: dict[str, list[str]] = {}
     for entry in catalog.values():
+        if entry.name.endswith("_backbone"):
+            continue
         families.setdefault(entry.family, []).append(entry.name)
     return _columns([(family, " ".join(names)) for family, names in sorted(families.items())])

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from xla_sweeps import advice
 from xla_sweeps.analysis import decomposition
-from xla_sweeps.catalog import CatalogEntry
+from xla_sweeps.catalog import SOURCES, CatalogEntry
 from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
 from xla_sweeps.measurement import Status
 from xla_sweeps.terminal.screen import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
@@ -27,6 +27,11 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console = results_console()
     console.print()
     console.print(_title(summary))
+    never = _never_started(summary)
+    if never:
+        _paragraph(console, f"✕ {displayable(never)}", style="magenta")
+        _print_places(console, places)
+        return
     console.print(_modes_table(summary, wide=console.width >= WIDE))
     steps = decomposition(summary)
     if len(steps) > 1:
@@ -43,9 +48,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     for word, rest in _grouped(summary.flags).items():
         explained = advice.explain_flag(f"{word}:{rest}" if rest else word)
         _paragraph(console, f"! {word}: {explained}", style="yellow")
-    console.print()
-    for name, place in places.items():
-        console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
+    _print_places(console, places)
 
 
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
@@ -89,12 +92,58 @@ def show_models(entries: Sequence[CatalogEntry]) -> None:
         published = entry.published
         table.add_row(
             entry.name, entry.family, entry.variant, ", ".join(entry.sources), str(entry.resolution),
-            f"{published.params_million:g}" if published else "—",
+            _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
         )  # fmt: skip
     console = results_console()
     console.print(table)
     console.print(Text(f"{len(entries)} models; params and multiply-accumulates as published, at px", style="dim"))
+
+
+def show_model(entry: CatalogEntry) -> None:
+    """One model, a line a source: what builds it, and what was published of it."""
+    console = results_console()
+    facts = [entry.variant, entry.family, entry.task, f"{entry.resolution} px"]
+    if entry.frames:
+        facts.append(f"{entry.frames} frames")
+    console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("source", "built by"):
+        table.add_column(name, no_wrap=True)
+    for name in ("params M", "GMACs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("needs", no_wrap=True)
+    for name, source in entry.sources.items():
+        published, extra = entry.published_in(name), SOURCES[name].extra
+        builder = source.recipe.get("constructor") or source.recipe.get("handle")
+        table.add_row(
+            name, f"{source.library}: {builder}", _million(published.params_million) if published else "—",
+            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
+            f"xla-sweeps[{extra}]" if extra else "nothing more",
+        )  # fmt: skip
+    console.print(table)
+    for name in entry.sources:
+        published = entry.published_in(name)
+        if published is None:
+            continue
+        _paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
+        if published.note:
+            _paragraph(console, f"! {name}: {published.note}", style="yellow", indent=2)
+    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
+    console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
+
+
+def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
+    """Replicas of Hub models: name, folder, and size in bytes, None where it is not made yet."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("model", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    for name, _, number in rows:
+        table.add_row(name, size(number) if number is not None else "not made yet")
+    console = results_console()
+    console.print(table)
+    made = [number for _, _, number in rows if number is not None]
+    console.print(Text(f"{len(made)} of {len(rows)} made, {size(sum(made))}, in {rows[0][1].parent}", style="dim"))
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
@@ -110,20 +159,51 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
 
 def _title(summary: TrialSummary) -> Text:
     model = summary.model
-    facts = [f"{model.resolution_px} px", f"batch {summary.batch_size}"]
+    facts = [f"{model.resolution_px} px"] if model.resolution_px else []
+    facts.append(f"batch {summary.batch_size}")
     if model.params:
-        facts.append(f"{model.params / 1e6:.1f} M params")
+        facts.append(f"{_scaled(model.params)} params")
     if model.macs:
-        facts.append(f"{model.macs / 1e9:.2f} GMACs")
+        facts.append(f"{model.macs / 1e9:.2f} GMACs" if model.macs >= 1e7 else f"{_scaled(model.macs)} MACs")
+    if model.source not in ("", "applications", "local"):
+        facts.append(f"{model.source}{' replica' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
     text.append(" · ".join([*facts, displayable(summary.device)]), style="default")
     return text
 
 
+def _never_started(summary: TrialSummary) -> str:
+    """The one reason for which no mode was reached, where that is how the trial ended; else ""."""
+    messages = {mode.failure.message for mode in summary.modes if mode.failure}
+    if len(messages) == 1 and all(mode.status is Status.SKIPPED for mode in summary.modes):
+        return messages.pop().removeprefix("not reached: ")
+    return ""
+
+
+def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:
+    console.print()
+    for name, place in places.items():
+        console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
+
+
+def _unit(summary: TrialSummary) -> str:
+    if summary.model.task == "video":
+        return "clips/s"
+    return "images/s" if summary.model.resolution_px else "samples/s"
+
+
+def _million(number: float) -> str:
+    return f"{number:.2f}" if number < 10 else f"{number:.1f}"
+
+
+def _scaled(number: int) -> str:
+    return f"{number / 1e6:.1f} M" if number >= 1e6 else f"{number / 1e3:.1f} k" if number >= 1e3 else str(number)
+
+
 def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("mode", no_wrap=True)
-    for name in ("images/s", "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
+    for name in (_unit(summary), "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("rounds", justify="right")

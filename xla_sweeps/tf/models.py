@@ -13,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.macs import count_macs
-from xla_sweeps.trial import ModelSpec, Precision
-
-CHANNELS = 3
+from xla_sweeps.macs import LOOP_NOTE, count_macs
+from xla_sweeps.tf import sources
+from xla_sweeps.tf.sources import applications
+from xla_sweeps.tf.sources.loaded import LoadedModel
+from xla_sweeps.trial import InputSpec, ModelSpec, Precision, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,51 +25,66 @@ class BuiltModel:
     """A model on its device.
 
     Attributes:
-        call: one forward pass, images of shape (batch, *input_shape), float32 in [0, 255], to float32 logits.
-        input_shape: of one image: (height, width, channels).
+        loaded: what its source gave.
+        call: what one timed call does to a batch as `inputs` describes it; floating outputs are float32.
         params: elements of all variables, moving statistics included.
     """
 
-    model: Any
-    library: str
+    loaded: LoadedModel
     call: Callable[[Any], Any]
-    input_shape: tuple[int, ...]
     params: int
     trainable_params: int
 
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """Of one sample."""
+        return self.loaded.inputs
 
-def build(spec: ModelSpec, *, precision: Precision, seed: int) -> BuiltModel:
-    """Build a model with its classification head and logits for output (a softmax would hide differences).
+
+def build(spec: ModelSpec, *, precision: Precision, seed: int, scenario: Scenario = Scenario.CALL) -> BuiltModel:
+    """Build a model.
 
     Args:
-        spec: which model, at which resolution.
-        precision: Keras dtype policy; logits are float32 under every policy.
+        spec: which model, on which inputs.
+        precision: Keras dtype policy; floating outputs are float32 under every policy.
         seed: of the random weights.
+        scenario: what a call does.
 
     Raises:
-        ConfigError: no such constructor.
-        XlaSweepsError: pretrained weights cannot be had.
+        ConfigError: no such constructor, or the model has no such scenario.
+        XlaSweepsError: the model or its pretrained weights cannot be had.
     """
-    return _build(spec, policy=str(precision), seed=seed)
+    return _build(spec, policy=str(precision), seed=seed, scenario=scenario)
 
 
-def calibrate(built: BuiltModel, images: np.ndarray) -> None:
-    """Set batch-normalization statistics of an untrained model from one batch, so that activations are of order 1.
+def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) -> Any:
+    """A batch of `count` samples with values drawn uniformly: a tensor, or a tuple where there are several inputs."""
+    tensors = tuple(tf.cast(tf.constant(_values(item, count, rng)), item.dtype) for item in inputs)
+    return tensors[0] if len(tensors) == 1 else tensors
 
-    Untrained models give logits from 1e-10 to 3e3, on which no comparison means anything. Speed does not depend on it.
+
+def calibrate(built: BuiltModel, batch: Any) -> None:
+    """Give an untrained Keras model activations of order 1, so that comparing outputs means something.
+
+    Untrained models give logits from 1e-10 to 3e3, or exactly 0 where a library starts heads from zeros. Matrices of
+    zeros are drawn anew, and batch-normalization statistics set from one batch. Speed does not depend on either.
 
     Args:
         built: a model with random weights.
-        images: shape (n, *input_shape), n > 1.
+        batch: more than one sample, as `draw` gives them.
     """
-    layers = [layer for layer in _all_layers(built.model) if type(layer).__name__ == "BatchNormalization"]
+    model = built.loaded.keras_model
+    if model is None:
+        return
+    _fill_zero_matrices(built.loaded)
+    layers = [layer for layer in _all_layers(model) if type(layer).__name__ == "BatchNormalization"]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
     try:
         for layer in layers:
             layer.momentum = 0.0
-        built.model(tf.constant(images), training=True)
+        model(batch, training=True)
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
@@ -78,34 +94,42 @@ def calibrate(built: BuiltModel, images: np.ndarray) -> None:
         layer.moving_variance.assign(np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32))
 
 
-def float64_reference(spec: ModelSpec, built: BuiltModel, images: np.ndarray) -> list[np.ndarray]:
+def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np.ndarray]:
     """Outputs of the same architecture with the same weights in float64 on the CPU, one array a head.
 
     Args:
         spec: what `built` was built from.
         built: the model whose weights are taken.
-        images: shape (n, *input_shape).
+        batch: as `draw` gives it.
+
+    Raises:
+        XlaSweepsError: the model has its dtypes built in.
     """
+    if not built.loaded.rebuildable or built.loaded.keras_model is None:
+        raise XlaSweepsError("this model has its dtypes built in, so there is none in float64 to compare with")
     with tf.device("/device:CPU:0"):
-        twin = _build(replace(spec, weights="random"), policy="float64", seed=0)
-        twin.model.set_weights([np.asarray(weight, dtype=np.float64) for weight in built.model.get_weights()])
-        forward = tf.function(lambda batch: twin.model(batch, training=False), jit_compile=False, autograph=False)
-        outputs = forward(tf.constant(images, dtype=tf.float64))
-        return [np.asarray(output, dtype=np.float64) for output in tf.nest.flatten(outputs)]
+        weights = spec.weights if spec.weights == "own" else "random"
+        twin = _build(replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL)
+        model = twin.loaded.keras_model
+        model.set_weights([np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()])
+        wide = tf.nest.map_structure(lambda x: tf.cast(x, tf.float64) if x.dtype.is_floating else x, batch)
+        forward = tf.function(twin.call, jit_compile=False, autograph=False)
+        return [np.asarray(output, dtype=np.float64) for output in tf.nest.flatten(forward(wide))]
 
 
-def macs(built: BuiltModel, *, resolution: int) -> tuple[int, str]:
-    """Multiply-accumulates of one image, from the HLO of a batch of one; lowered on the CPU, not compiled.
+def macs(built: BuiltModel) -> tuple[int, str]:
+    """Multiply-accumulates of one sample, from the HLO of a batch of one; lowered on the CPU, not compiled.
 
     Returns:
         The count, and "" or what to know about it.
     """
-    signature = tf.TensorSpec((1, resolution, resolution, CHANNELS), tf.float32)
+    batch = built.loaded.batch or 1
+    signature = tuple(tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs)
     with tf.device("/device:CPU:0"):
         function = tf.function(built.call, jit_compile=True, autograph=False)
-        text = function.experimental_get_compiler_ir(signature)(stage="hlo_no_metadata")
-    count = count_macs(str(text))
-    return count.total, "loop bodies are counted once" if count.loops else ""
+        lower = function.experimental_get_compiler_ir(signature[0] if len(signature) == 1 else signature)
+        count = count_macs(str(lower(stage="hlo_no_metadata")))
+    return count.total // batch, LOOP_NOTE if count.loops else ""
 
 
 def library_functions_with_xla(concrete: Any) -> int:
@@ -114,39 +138,50 @@ def library_functions_with_xla(concrete: Any) -> int:
     return sum(function.attr["_XlaMustCompile"].b for function in library if "_XlaMustCompile" in function.attr)
 
 
-def _build(spec: ModelSpec, *, policy: str, seed: int) -> BuiltModel:
-    library = _library(spec.library)
-    constructor = getattr(library.applications, spec.constructor, None)
-    if constructor is None or not callable(constructor):
-        raise ConfigError(f"{spec.library}.applications has no '{spec.constructor}' in the installed version")
+def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> BuiltModel:
+    library = applications.library_named(spec.library)
     library.utils.set_random_seed(seed)
-    shape = (spec.resolution_px, spec.resolution_px, CHANNELS)
-    arguments: dict[str, Any] = {"weights": None, "input_shape": shape, "classifier_activation": None, **spec.arguments}
-    if spec.weights == "imagenet":
-        arguments["weights"] = "imagenet"
-    with _dtype_policy(library, policy), _download_errors(spec):
-        model = constructor(**arguments)
-    if spec.weights not in ("random", "imagenet"):
-        model.load_weights(spec.weights)
+    with _dtype_policy(library, policy):
+        loaded = sources.load(spec)
+    step = _step(loaded, scenario, spec)
     keep = policy == "float64"
 
-    def call(images: Any) -> Any:
-        logits = model(images, training=False)
-        return logits if keep or logits.dtype == tf.float32 else tf.cast(logits, tf.float32)
+    def call(batch: Any) -> Any:
+        return tf.nest.map_structure(lambda output: output if keep else _narrow(output), step(batch))
 
-    trainable = _elements(model.trainable_variables)
-    return BuiltModel(
-        model=model, library=spec.library, call=call, input_shape=shape, trainable_params=trainable,
-        params=trainable + _elements(model.non_trainable_variables),
-    )  # fmt: skip
+    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
+    return BuiltModel(loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable)
 
 
-def _library(name: str) -> Any:
-    if name == "tf_keras":
-        import tf_keras  # only the families that Keras 3 dropped pay for its import
+def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[[Any], Any]:
+    if scenario is Scenario.CALL:
+        return loaded.forward
+    decode = loaded.decode
+    if decode is None:
+        raise ConfigError(f"scenario={scenario}: {spec.name} from source={spec.source} has no decoding of boxes")
+    return lambda batch: decode(loaded.forward(batch), batch)
 
-        return tf_keras
-    return keras
+
+def _narrow(output: Any) -> Any:
+    return tf.cast(output, tf.float32) if output.dtype.is_floating and output.dtype != tf.float32 else output
+
+
+def _values(item: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
+    shape = (count, *item.shape)
+    if tf.as_dtype(item.dtype).is_floating:
+        return rng.uniform(item.low, item.high, shape).astype(np.float32)
+    return rng.integers(math.floor(item.low), math.ceil(item.high), shape)
+
+
+def _fill_zero_matrices(loaded: LoadedModel) -> None:
+    """Draw the matrices that are all zeros anew, uniformly as Glorot and Bengio do."""
+    for variable in loaded.variables:
+        shape = tuple(variable.shape)
+        if len(shape) < 2 or not variable.trainable or bool(tf.reduce_any(tf.convert_to_tensor(variable) != 0)):
+            continue
+        limit = math.sqrt(6 / (math.prod(shape[:-1]) + shape[-1]))
+        drawn = tf.random.stateless_uniform(shape, seed=(len(shape), shape[-1]), minval=-limit, maxval=limit)
+        variable.assign(tf.cast(drawn, variable.dtype))
 
 
 @contextmanager
@@ -163,19 +198,6 @@ def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
     finally:
         library.backend.set_floatx(floatx)
         setter(earlier)
-
-
-@contextmanager
-def _download_errors(spec: ModelSpec) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
-            raise XlaSweepsError(
-                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the network, or use "
-                "weights=random (speed does not depend on the values)"
-            ) from error
-        raise
 
 
 def _all_layers(model: Any) -> list[Any]:

@@ -93,10 +93,10 @@ def make_executable(call: Callable[[Any], Any], mode: ExecutionMode, inputs: Seq
     """
     if mode is ExecutionMode.EAGER:
         return ModeExecutable(mode=mode, run=call, inputs=inputs)
-    signature = tf.TensorSpec(inputs[0].shape, inputs[0].dtype)
+    signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0])
 
-    def forward(images: Any) -> Any:
-        return call(images)
+    def forward(batch: Any) -> Any:
+        return call(batch)
 
     function = tf.function(forward, jit_compile=JIT_COMPILE[mode], input_signature=[signature], autograph=False)
     set_autoclustering(mode is ExecutionMode.AUTOCLUSTER)

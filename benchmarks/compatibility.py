@@ -1,0 +1,116 @@
+"""Does every entry of the catalog build, trace and compile, and do graph mode and XLA agree with eager execution?
+
+    python -m benchmarks.compatibility docs/compatibility.csv [--source NAME] [--largest-px 384]
+
+One measuring process an entry and source, nothing timed but compiling; batch 1. What the file already holds is not run
+again, so it can be stopped and goes on. `docs/compatibility.md` is written from the file at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from rich.progress import track
+
+from xla_sweeps import catalog, composition, config, environment, isolation
+from xla_sweeps.sampler import Sampler
+from xla_sweeps.trial import ReplicateJob
+
+MODES = ("graph", "xla")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One entry from one source.
+
+    Attributes:
+        xla: `ok`, or the status that XLA ended with.
+        rmse_rel: of XLA's outputs from eager's, relative to the largest.
+        compile_s: trace and first call less a second call, seconds.
+        message: why not, where not.
+    """
+
+    model: str
+    source: str
+    px: int
+    params: int | None = None
+    macs: int | None = None
+    graph: str = ""
+    xla: str = ""
+    rmse_rel: float | None = None
+    compile_s: float | None = None
+    message: str = ""
+
+
+def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
+    """Build, trace, compile and verify one entry in a process of its own."""
+    px = _resolution(entry, source, largest_px)
+    chosen = [f"model={entry.name}", f"source={source}", f"resolution={px}"]
+    composed = composition.compose_config([*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"])
+    settings = config.to_settings(composed)
+    job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
+    with tempfile.TemporaryDirectory() as folder:
+        attempt = isolation.run_attempt(
+            job,
+            environment=environment.child_environment(os.environ, device=settings.device, extra={}),
+            log=Path(folder, "log"),
+            watch=lambda pid, exceeded: Sampler.watching(
+                pid, device=settings.device, memory_limit_bytes=settings.trial.memory_limit_bytes, exceeded=exceeded
+            ),
+            stop=isolation.Stop(),
+            on_event=lambda event: None,
+        )
+    outcomes = {label: attempt.modes.get(label) for label in MODES}
+    failures = [attempt.failure, *(outcome.failure for outcome in outcomes.values() if outcome)]
+    xla, facts = outcomes["xla"], attempt.model
+    return Row(
+        model=entry.name, source=source, px=px, params=facts.params if facts else None,
+        macs=facts.macs if facts else None,
+        **{label: str(outcome.status) if outcome else "not reached" for label, outcome in outcomes.items()},
+        rmse_rel=xla.agreement.rmse_rel if xla and xla.agreement else None,
+        compile_s=round(xla.compile_s + (xla.trace_s or 0), 2) if xla and xla.compile_s is not None else None,
+        message=next((failure.message for failure in failures if failure), ""),
+    )  # fmt: skip
+
+
+def _resolution(entry: catalog.CatalogEntry, source: str, largest_px: int) -> int:
+    if entry.resolution <= largest_px or entry.sources[source].fixed_resolution:
+        return entry.resolution
+    return max(entry.min_resolution, largest_px // entry.divisor * entry.divisor)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows there are."""
+    return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--source", choices=list(catalog.SOURCES), help="this source alone")
+    parser.add_argument("--largest-px", type=int, default=384, help="larger native resolutions are cut to it")
+    options = parser.parse_args()
+    done = {(row["model"], row["source"]) for row in read(options.file)}
+    todo = [
+        (entry, source)
+        for entry in catalog.load_catalog().values()
+        for source in entry.sources
+        if options.source in (None, source) and (entry.name, source) not in done
+    ]
+    names = [item.name for item in fields(Row)]
+    with options.file.open("a", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, names)
+        if not done:
+            writer.writeheader()
+        for entry, source in track(todo, description="checking"):
+            writer.writerow(asdict(check(entry, source, options.largest_px)))
+            stream.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""A progress bar for work of several steps that nothing is measured in, on standard error."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import TracebackType
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from xla_sweeps.terminal.screen import displayable, duration, progress_console, ui_mode
+
+
+class Steps:
+    """Follows `total` steps; a context manager. Without a terminal it prints a line a step."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._console = progress_console()
+        self._started = time.monotonic()
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        live = ui_mode("auto", os.environ) == "live" and total > 0
+        self._progress = Progress(*columns, console=self._console, transient=True, disable=not live)
+        self._live, self._title = live, title
+        self._task = self._progress.add_task(title, total=total)
+
+    def __enter__(self) -> Steps:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, name: str) -> None:
+        """A step begins."""
+        self._started = time.monotonic()
+        self._progress.update(self._task, description=f"{self._title}: {displayable(name)}")
+
+    def end(self, name: str) -> None:
+        """A step ended."""
+        self._progress.advance(self._task)
+        if not self._live:
+            took = duration(time.monotonic() - self._started)
+            self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+        self._console.print(Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True)

@@ -1,0 +1,36 @@
+"""Where models come from: one module a source, each of which imports its library only when it is asked for a model."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.tf.sources.loaded import LoadedModel
+from xla_sweeps.trial import ModelSpec
+
+_LOADERS = {
+    "keras": "applications",
+    "tf_keras": "applications",
+    "keras_cv": "recipes",
+    "keras_hub": "recipes",
+    "tensorflow_hub": "hub",
+    "local": "local",
+}
+"""The module that loads each library's models."""
+
+
+def load(spec: ModelSpec) -> LoadedModel:
+    """Load a model from its source, with the weights that its spec asks for.
+
+    Raises:
+        XlaSweepsError: it cannot be had, in one line.
+    """
+    try:
+        loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
+    except ImportError as error:
+        raise XlaSweepsError(
+            f"source={spec.source}: {error.name or spec.library} cannot be imported: {error}"
+        ) from error
+    loaded = loader.load(spec)
+    assert isinstance(loaded, LoadedModel)
+    return loaded

@@ -1,0 +1,67 @@
+"""Inputs as a model declares them, and batches nested the way it wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.trial import InputSpec
+
+_IMAGE_RANK = 4
+_HEIGHT_AND_WIDTH = (1, 2)
+
+
+def from_specs(specs: Mapping[str, Any], *, resolution: int | None, where: str) -> tuple[InputSpec, ...]:
+    """Inputs from declared shapes, batch first; a free height and width become the resolution.
+
+    Args:
+        specs: objects with `shape` and `dtype`, by name.
+        resolution: px, or None.
+        where: how errors name the model.
+
+    Raises:
+        XlaSweepsError: a size is free and nothing says it.
+    """
+    names = list(specs) if len(specs) > 1 else [""]
+    return tuple(
+        _from_spec(name, spec, resolution=resolution, where=where)
+        for name, spec in zip(names, specs.values(), strict=True)
+    )
+
+
+def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> InputSpec:
+    shape = None if spec.shape is None else list(tf.TensorShape(spec.shape).as_list() if _ranked(spec.shape) else [])
+    dtype = tf.as_dtype(spec.dtype).name
+    if not shape:
+        raise XlaSweepsError(f"{where}: an input has no known shape; give input_spec=[{{shape:[224,224,3]}}]")
+    free = [axis for axis, size in enumerate(shape) if size is None and axis]
+    sized = list(shape)
+    if resolution is not None and len(shape) == _IMAGE_RANK:
+        if any(sized[axis] not in (None, resolution) for axis in _HEIGHT_AND_WIDTH):
+            raise XlaSweepsError(
+                f"{where}: resolution={resolution}, but its input is fixed at {sized[1]} x {sized[2]} px; leave it out"
+            )
+        for axis in _HEIGHT_AND_WIDTH:
+            sized[axis] = resolution
+        free = [axis for axis in free if sized[axis] is None]
+    if free:
+        shown = "(" + ", ".join("free" if size is None else str(size) for size in shape[1:]) + ")"
+        mend = "say resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
+        raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {mend}")
+    high = 255.0 if tf.as_dtype(spec.dtype).is_floating or tf.as_dtype(spec.dtype) in (tf.uint8, tf.int32) else 2.0
+    return InputSpec(shape=tuple(int(size) for size in sized[1:]), dtype=dtype, high=high, name=name)
+
+
+def bind(batch: Any, structure: Any) -> Any:
+    """A batch nested like `structure`; by name where that is a mapping of as many entries."""
+    tensors = tf.nest.flatten(batch)
+    if not tf.nest.is_nested(structure):
+        return tensors[0]
+    return tf.nest.pack_sequence_as(structure, tensors)
+
+
+def _ranked(shape: Any) -> bool:
+    return tf.TensorShape(shape).rank is not None

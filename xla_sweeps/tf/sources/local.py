@@ -1,0 +1,165 @@
+"""The user's own model: a Keras file, a SavedModel, or a function that builds a model or any callable."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.tf.sources import saved_model
+from xla_sweeps.tf.sources.inputs import bind, from_specs
+from xla_sweeps.tf.sources.loaded import LoadedModel
+from xla_sweeps.trial import InputSpec, ModelSpec
+
+
+def load(spec: ModelSpec) -> LoadedModel:
+    """Load or build the model; its weights are left as they are.
+
+    Raises:
+        XlaSweepsError: it cannot be loaded, or is nothing that can be called.
+    """
+    path = spec.recipe["path"]
+    if spec.recipe["kind"] == "saved_model":
+        saved = tf.saved_model.load(path)
+        return saved_model.adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px)
+    if spec.recipe["kind"] == "keras":
+        return _from_keras(_load_keras(path), spec, rebuildable=False)
+    built = _call_function(path, spec)
+    if _is_keras_model(built):
+        return _from_keras(built, spec, rebuildable=True)
+    if not callable(built):
+        raise XlaSweepsError(f"path={path}: it gave a {type(built).__name__}, which cannot be called on a batch")
+    return _from_callable(built, spec)
+
+
+def _load_keras(path: str) -> Any:
+    try:
+        return keras.models.load_model(path, compile=False, safe_mode=False)
+    except Exception as error:
+        raise XlaSweepsError(
+            f"path={path}: Keras {keras.__version__} cannot load it: {_first_line(error)}. Custom layers must be "
+            "registered: give a function that imports them and builds or loads the model (path=module:function)"
+        ) from error
+
+
+def _call_function(path: str, spec: ModelSpec) -> Any:
+    """Import the module and call the function with what it takes of `resolution` and `weights`."""
+    module_name, _, function_name = path.rpartition(":")
+    try:
+        module = _import(module_name)
+    except Exception as error:
+        raise XlaSweepsError(
+            f"path={path}: {module_name} cannot be imported: {type(error).__name__}: {_first_line(error)}"
+        ) from error
+    function = getattr(module, function_name, None)
+    if function is None:
+        raise XlaSweepsError(f"path={path}: {module_name} has no '{function_name}'")
+    if not inspect.isfunction(function) and not inspect.isclass(function):
+        return function
+    offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
+    taken = inspect.signature(function).parameters
+    return function(**{name: value for name, value in offered.items() if name in taken})
+
+
+def _import(name: str) -> Any:
+    if not name.endswith(".py"):
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(name)
+    file = Path(name).expanduser().resolve()
+    sys.path.insert(0, str(file.parent))  # its neighbours, as if it were run
+    specification = importlib.util.spec_from_file_location(file.stem, file)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[file.stem] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _is_keras_model(built: Any) -> bool:
+    """Of Keras 3 or of tf_keras, without importing the latter."""
+    return any(base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__)
+
+
+def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
+    declared = getattr(model, "inputs", None) or []
+    structure = getattr(model, "_inputs_struct", None)
+    if declared and structure is None:
+        structure = {item.name: item for item in declared} if len(declared) > 1 else declared[0]
+    names = list(structure) if isinstance(structure, Mapping) else [item.name for item in declared]
+    inputs = spec.inputs
+    if not inputs and declared:
+        ordered = [structure[name] for name in names] if isinstance(structure, Mapping) else list(declared)
+        inputs = from_specs(dict(zip(names, ordered, strict=True)), resolution=spec.resolution_px, where=_where(spec))
+    inputs = inputs or _one_image(spec)
+    pack = _packer(inputs, structure if declared else None)
+    if not getattr(model, "built", True) or not declared:
+        model(pack(tuple(_zeros(item) for item in inputs)), training=False)  # a subclassed model makes its variables
+    batch = declared[0].shape[0] if declared else None
+    return LoadedModel(
+        forward=lambda values: model(pack(values), training=False), inputs=inputs, variables=model.variables,
+        keras_model=model, rebuildable=rebuildable, batch=batch,
+    )  # fmt: skip
+
+
+def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
+    inputs = spec.inputs or _one_image(spec)
+    named = all(item.name for item in inputs)
+
+    def forward(batch: Any) -> Any:
+        tensors = tf.nest.flatten(batch)
+        if named:
+            return built(**{item.name: tensor for item, tensor in zip(inputs, tensors, strict=True)})
+        return built(*tensors)
+
+    forward(tuple(_zeros(item) for item in inputs))  # variables made on the first call are there before any trace
+    graph = hasattr(built, "get_concrete_function") or hasattr(type(built).__call__, "get_concrete_function")
+    return LoadedModel(
+        forward=forward, inputs=inputs, variables=list(getattr(built, "variables", [])), rebuildable=True,
+        eager_is_graph=graph,
+    )  # fmt: skip
+
+
+def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
+    if spec.resolution_px is None:
+        raise XlaSweepsError(
+            f"{_where(spec)}: nothing says what it takes; give resolution=224 for images, "
+            "or input_spec=[{shape:[224,224,3],dtype:float32}]"
+        )
+    return (InputSpec(shape=(spec.resolution_px, spec.resolution_px, 3)),)
+
+
+def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
+    """How a batch is nested for the model: as it declares it, else by the names that were given."""
+    if isinstance(structure, Mapping):
+        names = list(structure)
+        return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
+    if structure is not None:
+        return lambda batch: bind(batch, structure)
+    if len(inputs) == 1 and not inputs[0].name:
+        return lambda batch: tf.nest.flatten(batch)[0]
+    if all(item.name for item in inputs):
+        return lambda batch: {item.name: tensor for item, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)}
+    return lambda batch: tuple(tf.nest.flatten(batch))
+
+
+def _zeros(item: InputSpec) -> Any:
+    return tf.zeros((1, *item.shape), dtype=item.dtype)
+
+
+def _where(spec: ModelSpec) -> str:
+    return f"path={spec.recipe['path']}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300].rstrip(".")
