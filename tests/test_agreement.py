@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from xla_sweeps import agreement
 from xla_sweeps.agreement import compare, deterministic
 from xla_sweeps.trial import Precision
 
@@ -102,3 +105,48 @@ def test_two_runs_are_deterministic_when_they_agree_to_rounding() -> None:
     assert deterministic([EAGER], [EAGER * (1 + 1e-7)])
     assert not deterministic([EAGER], [EAGER + 1e-3])
     assert not deterministic([EAGER], [EAGER[:2]])
+
+
+def detections(order: list[int], *, moved: float = 0.0, classes: list[int] | None = None) -> list[np.ndarray]:
+    """One image's boxes in some order: boxes, confidences, classes, count."""
+    boxes = np.array([[10.0 * index, 5, 10.0 * index + 8, 20] for index in range(40)])[order] + moved
+    confidences = np.linspace(0.9, 0.5, 40)[order]
+    labels = np.array(classes if classes is not None else [index % 3 for index in range(40)])[order]
+    return [boxes[None], confidences[None], labels[None], np.array([len(order)])]
+
+
+def test_boxes_agree_in_whatever_order() -> None:
+    order = list(range(40))
+    result = agreement.compare_detections(detections(order[::-1]), detections(order), precision=Precision.FLOAT32)
+    assert result.ok
+    assert result.rmse_rel == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [({"moved": 5.0}, "0%"), ({"classes": [9] * 40}, "0%"), ({"classes": [*range(4), *([1] * 36)]}, "")],
+)
+def test_boxes_elsewhere_or_of_other_classes_are_not_found(changes: dict[str, Any], share: str) -> None:
+    order = list(range(40))
+    result = agreement.compare_detections(detections(order, **changes), detections(order), precision=Precision.FLOAT32)
+    assert not result.ok
+    assert f"it finds {share}" in result.reason
+
+
+def test_one_box_in_forty_may_be_another() -> None:
+    eager = detections(list(range(40)))
+    close, far = ([item.copy() for item in eager] for _ in range(2))
+    close[0][0, 7] += 30
+    far[0][0, 7:11] += 3000
+    assert agreement.compare_detections(close, eager, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(far, eager, precision=Precision.FLOAT32).ok
+
+
+def test_finding_nothing_agrees_with_nothing() -> None:
+    none, some = detections([]), detections([0, 1])
+    refused = agreement.compare_detections(none, none, precision=Precision.FLOAT32)
+    assert refused.reason.startswith(agreement.REFUSED)
+    padded = [*some[:3], np.array([0])]
+    assert not agreement.compare_detections(padded, some, precision=Precision.FLOAT32).ok
+    shapes = agreement.compare_detections(none, some, precision=Precision.FLOAT32)
+    assert "shapes differ" in shapes.reason

@@ -143,3 +143,69 @@ def test_a_malformed_entry_is_told_where_and_why(changes: dict[str, Any], reason
         spec({**ENTRY, **changes})
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_resolution_that_does_not_divide_is_told_the_nearest_that_do() -> None:
+    document = {**ENTRY, "name": "yolo", "resolution": 640, "min_resolution": 32, "divisor": 32}
+    with pytest.raises(ConfigError) as caught:
+        spec(document, resolution=230)
+    assert str(caught.value) == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
+    assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
+
+
+def test_a_clip_has_frames() -> None:
+    assert spec({**ENTRY, "task": "video", "frames": 8}).inputs[0].shape == (8, 224, 224, 3)
+
+
+def test_a_saved_models_resolution_is_its_own_and_other_sources_are_named() -> None:
+    hub = {"handle": "https://tfhub.dev/someone/net/1", "fixed_resolution": True}
+    document = {**ENTRY, "sources": {"hub": hub, **ENTRY["sources"]}}
+    assert spec(document).recipe == {"handle": "https://tfhub.dev/someone/net/1"}
+    with pytest.raises(ConfigError) as caught:
+        spec(document, resolution=384)
+    assert str(caught.value) == (
+        "resolution=384: mine from source=hub runs at 224 px only; source=applications takes others"
+    )
+
+
+def test_figures_of_a_source_win_over_the_entrys() -> None:
+    own = {"params_million": 5.7, "params_source": "its own metadata"}
+    published = {"params_million": 5.9, "params_source": "the paper, table 1"}
+    sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "published": own}}
+    document = {**ENTRY, "sources": sources, "published": published}
+    assert spec(document).published_params == pytest.approx(5.9e6)
+    assert spec(document, source="keras_hub").published_params == pytest.approx(5.7e6)
+
+
+@pytest.mark.parametrize(
+    ("source", "weights", "reason"),
+    [
+        ("keras_cv", "imagenet", "weights=imagenet: no pretrained preset of mine is known for source=keras_cv"),
+        ("keras_cv", "no/file.h5", "weights=no/file.h5: no such file; allowed: random, imagenet, or a preset's name"),
+        ("hub", "nowhere", "weights=nowhere: no such file; allowed: random, imagenet, or the path of a SavedModel"),
+    ],
+)
+def test_weights_are_checked_for_their_source(source: str, weights: str, reason: str) -> None:
+    entry = {"handle": "https://tfhub.dev/x/1"} if source == "hub" else {"constructor": "Net"}
+    with pytest.raises(ConfigError) as caught:
+        spec({**ENTRY, "sources": {source: entry}}, weights=weights)
+    assert str(caught.value).startswith(reason)
+
+
+def test_a_presets_name_is_left_to_the_library() -> None:
+    document = {**ENTRY, "sources": {"keras_cv": {"constructor": "Net", "preset": "net_imagenet"}}}
+    assert spec(document, weights="imagenet").weights == "imagenet"
+    assert spec(document, weights="net_voc").weights == "net_voc"
+
+
+def test_a_nested_recipe_is_checked_all_the_way_down() -> None:
+    inner = {"constructor": "os.system", "arguments": {}}
+    sources = {"keras_cv": {"constructor": "Net", "arguments": {"backbone": inner}}}
+    with pytest.raises(ConfigError) as caught:
+        spec({**ENTRY, "sources": sources})
+    assert "model.sources.keras_cv.arguments.backbone.constructor=os.system" in str(caught.value)
+
+
+def test_a_source_that_there_is_not_is_told_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"):
+        spec({**ENTRY, "sources": {"kerascv": {"constructor": "Net"}}})

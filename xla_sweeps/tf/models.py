@@ -124,10 +124,13 @@ def macs(built: BuiltModel) -> tuple[int, str]:
         The count, and "" or what to know about it.
     """
     batch = built.loaded.batch or 1
-    signature = tuple(tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs)
+    signature = [tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs]
+
+    def forward(*tensors: Any) -> Any:
+        return built.call(tensors[0] if len(tensors) == 1 else tensors)
+
     with tf.device("/device:CPU:0"):
-        function = tf.function(built.call, jit_compile=True, autograph=False)
-        lower = function.experimental_get_compiler_ir(signature[0] if len(signature) == 1 else signature)
+        lower = tf.function(forward, jit_compile=True, autograph=False).experimental_get_compiler_ir(*signature)
         count = count_macs(str(lower(stage="hlo_no_metadata")))
     return count.total // batch, LOOP_NOTE if count.loops else ""
 

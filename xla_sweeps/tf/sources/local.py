@@ -66,7 +66,10 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
         return function
     offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
     taken = inspect.signature(function).parameters
-    return function(**{name: value for name, value in offered.items() if name in taken})
+    try:
+        return function(**{name: value for name, value in offered.items() if name in taken})
+    except Exception as error:
+        raise XlaSweepsError(f"path={path} failed: {type(error).__name__}: {_first_line(error)}") from error
 
 
 def _import(name: str) -> Any:
