@@ -117,7 +117,9 @@ def detections(order: list[int], *, moved: float = 0.0, classes: list[int] | Non
 
 def test_boxes_agree_in_whatever_order() -> None:
     order = list(range(40))
-    result = agreement.compare_detections(detections(order[::-1]), detections(order), precision=Precision.FLOAT32)
+    result = agreement.compare_detections(
+        detections(order[::-1]), detections(order), detections(order), precision=Precision.FLOAT32
+    )
     assert result.ok
     assert result.rmse_rel == 0
 
@@ -128,7 +130,9 @@ def test_boxes_agree_in_whatever_order() -> None:
 )
 def test_boxes_elsewhere_or_of_other_classes_are_not_found(changes: dict[str, Any], share: str) -> None:
     order = list(range(40))
-    result = agreement.compare_detections(detections(order, **changes), detections(order), precision=Precision.FLOAT32)
+    result = agreement.compare_detections(
+        detections(order, **changes), detections(order), detections(order), precision=Precision.FLOAT32
+    )
     assert not result.ok
     assert f"it finds {share}" in result.reason
 
@@ -138,15 +142,25 @@ def test_one_box_in_forty_may_be_another() -> None:
     close, far = ([item.copy() for item in eager] for _ in range(2))
     close[0][0, 7] += 30
     far[0][0, 7:11] += 3000
-    assert agreement.compare_detections(close, eager, precision=Precision.FLOAT32).ok
-    assert not agreement.compare_detections(far, eager, precision=Precision.FLOAT32).ok
+    assert agreement.compare_detections(close, eager, eager, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
 
 
 def test_finding_nothing_agrees_with_nothing() -> None:
     none, some = detections([]), detections([0, 1])
-    refused = agreement.compare_detections(none, none, precision=Precision.FLOAT32)
+    refused = agreement.compare_detections(none, none, none, precision=Precision.FLOAT32)
     assert refused.reason.startswith(agreement.REFUSED)
     padded = [*some[:3], np.array([0])]
-    assert not agreement.compare_detections(padded, some, precision=Precision.FLOAT32).ok
-    shapes = agreement.compare_detections(none, some, precision=Precision.FLOAT32)
+    assert not agreement.compare_detections(padded, some, some, precision=Precision.FLOAT32).ok
+    shapes = agreement.compare_detections(none, some, some, precision=Precision.FLOAT32)
     assert "shapes differ" in shapes.reason
+
+
+def test_a_mode_may_miss_what_eager_misses_itself_on_inputs_that_differ_by_rounding() -> None:
+    eager = detections(list(range(40)))
+    far, further = ([item.copy() for item in eager] for _ in range(2))
+    far[0][0, :6] += 3000
+    further[0][0, :12] += 3000
+    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
+    assert agreement.compare_detections(far, eager, far, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(further, eager, far, precision=Precision.FLOAT32).ok

@@ -85,8 +85,8 @@ class SourceEntry:
 
     Attributes:
         library: what builds it.
-        recipe: `constructor` and `arguments` (nested where an argument is itself constructed; `shape` names the
-            argument that takes the input's shape), or a `handle` and its `replica`.
+        recipe: `constructor` and `arguments` (nested where an argument is itself constructed; `shape` and `size`
+            name the arguments that take the input's shape, or its height and width), or a `handle` and its `replica`.
         published: figures of this source's model, where they are not the entry's.
         fixed_resolution: whether only the native resolution can be run.
     """

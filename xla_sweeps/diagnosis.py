@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from xla_sweeps.measurement import Failure, Phase, Status
 
 _LINE_LIMIT = 400
+_KERAS_WRAPPER = "Exception encountered when calling"
+_MARKUP = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +161,11 @@ def signal_name(exit_code: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, bounded."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The first line that says something, bounded; Keras's wrapper around a layer's error does not."""
+    plain = _MARKUP.sub("", text)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith(_KERAS_WRAPPER):
+        lines[0] = f"{lines[1]} (in {lines[0].removeprefix(_KERAS_WRAPPER).strip().rstrip('.')})"
     line = lines[0] if lines else "no message"
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
 

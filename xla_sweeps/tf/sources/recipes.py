@@ -43,7 +43,8 @@ def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -
 
     Args:
         library: the module whose `models` and `layers` are meant.
-        recipe: `constructor`, `arguments`, and `shape`: the argument that takes the input's shape.
+        recipe: `constructor`, `arguments`, and the names of the arguments that take the input's shape (`shape`) or its
+            height and width (`size`).
         shape: of one input, without the batch.
 
     Raises:
@@ -55,6 +56,8 @@ def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -
     }
     if recipe.get("shape"):
         arguments[recipe["shape"]] = shape
+    if recipe.get("size"):
+        arguments[recipe["size"]] = shape[-3:-1]
     return _constructor(library, recipe["constructor"])(**arguments)
 
 
