@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from factories import make_record
@@ -118,3 +119,28 @@ def test_each_failure_has_its_own_sentence(status: Status, sentence: str) -> Non
 def test_every_flag_is_explained(flag: str) -> None:
     assert explain_flag(str(flag)) != str(flag)
     assert explain_flag(f"{flag}:xla").endswith("(xla)")
+
+
+def test_the_mode_that_failed_is_the_one_that_is_named() -> None:
+    changes: dict[str, Any] = {
+        "verdict": Verdict.FAILED,
+        "speedup": None,
+        "status": Status.WRONG_RESULT,
+        "failure_message": "R",
+    }
+    assert answer(replace(ROW, **changes, failed_mode="graph")).startswith("Graph computes something else than eager")
+    assert answer(replace(ROW, **changes, failed_mode="xla")).startswith("XLA computes something else than eager")
+
+
+def test_a_check_that_cannot_be_made_accuses_no_mode() -> None:
+    row = replace(
+        ROW, verdict=Verdict.FAILED, speedup=None, status=Status.WRONG_RESULT,
+        failure_message="refused: eager's output is constant",
+    )  # fmt: skip
+    assert answer(row) == "No mode can be checked, so no speedup is given: eager's output is constant."
+
+
+def test_the_eager_of_a_saved_model_is_said_to_be_a_graph() -> None:
+    row = replace(ROW, baseline="eager", eager_is_graph=True)
+    assert answer(row).endswith("Eager calls of a saved model run its graph.")
+    assert "saved model" not in answer(replace(ROW, eager_is_graph=True))

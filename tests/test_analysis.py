@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from factories import TRIAL_ID, failed_outcome, make_outcome, make_record, make_rounds
+from factories import MODEL, TRIAL_ID, failed_outcome, make_outcome, make_record, make_rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -256,3 +256,11 @@ def test_a_row_has_stable_columns_of_plain_values() -> None:
     assert {"speedup", "speedup_low", "speedup_high", "speedup_percent", "absolute_speedup_samples_per_s", "verdict",
             "replicates", "compile_s_extra", "break_even_calls", "peak_memory_ratio", "host_bound", "status",
             "flags"} <= set(document)  # fmt: skip
+
+
+def test_a_row_says_whose_eager_is_a_graph_and_what_is_a_replica() -> None:
+    model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
+    (row,) = summarize([make_record(model=model)]).comparisons
+    assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (True, "https://tfhub.dev/x/1", "")
+    columns = analysis.row_dict(row)
+    assert columns["eager_is_graph"] is True

@@ -120,3 +120,9 @@ def test_first_line_skips_blank_lines_and_is_bounded() -> None:
     assert first_line("\n\n  one \n two") == "one"
     assert first_line("") == "no message"
     assert len(first_line("x" * 5000)) == 400
+
+
+def test_a_layers_error_is_shown_in_place_of_the_wrapper_that_keras_puts_around_it() -> None:
+    text = "Exception encountered when calling Queries.call().\n\n\x1b[1minput must have at least 300 columns\x1b[0m\n\nArguments"
+    _, failure = diagnose_exception(Phase.BUILD, "InvalidArgumentError", text)
+    assert failure.message == "InvalidArgumentError: input must have at least 300 columns (in Queries.call())"

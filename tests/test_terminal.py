@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from factories import failed_outcome, make_outcome, make_record
+from factories import MODEL, failed_outcome, make_outcome, make_record
 
 from xla_sweeps import catalog
 from xla_sweeps.analysis import summarize
@@ -15,9 +16,15 @@ from xla_sweeps.measurement import Status
 from xla_sweeps.terminal.help import help_text
 from xla_sweeps.terminal.progress import Progress
 from xla_sweeps.terminal.screen import complain, displayable, duration, size, ui_mode
-from xla_sweeps.terminal.tables import show_rows, show_trial
+from xla_sweeps.terminal.steps import Steps
+from xla_sweeps.terminal.tables import show_model, show_rows, show_trial
 
 SUMMARY = summarize([make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)])
+
+
+@pytest.fixture(autouse=True)
+def _some_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
 
 
 @pytest.fixture(params=[80, 100, 140])
@@ -156,5 +163,55 @@ def test_complaints_are_one_line_with_the_errors_exit_code(capsys: pytest.Captur
 def test_help_names_every_model_within_its_width() -> None:
     text = help_text(catalog.load_catalog())
     words = set(text.split())
-    assert set(catalog.load_catalog()) <= words
+    assert {name for name in catalog.load_catalog() if not name.endswith("_backbone")} <= words
+    assert "NAME_backbone" in words
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_trial_that_never_started_is_one_reason_and_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    modes = {mode: failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'") for mode in ("graph", "xla")}
+    show_trial(summarize([make_record({}, modes=modes, rounds=())]), places={"log": "there"})
+    out = capsys.readouterr().out
+    assert out.count("path=x: no 'build'") == 1
+    assert "not reached" not in out
+    assert "p50 ms" not in out
+    assert "log     there" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"task": "video"}, "clips/s"),
+        ({"resolution_px": 0}, "samples/s"),
+        ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub replica"),
+        ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
+    ],
+)
+def test_a_trial_says_what_its_model_is(
+    changes: dict[str, Any], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_trial(summarize([make_record(noise=0.01, model=replace(MODEL, **changes))]), places={})
+    out = capsys.readouterr().out
+    assert shown in out
+    assert " 0 px" not in out
+
+
+def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    show_model(catalog.load_catalog()["resnet50"])
+    out = capsys.readouterr().out
+    for part in ("ResNet50 · ResNetV1 · classification · 224 px", "keras: ResNet50", "keras_cv: ImageClassifier",
+                 "xla-sweeps[keras_hub]", "nothing more", "xla-sweeps model=resnet50 source=applications"):  # fmt: skip
+        assert part in out, part
+
+
+def test_steps_are_a_line_each_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Steps("making", 2) as steps:
+        for name in ("one", "two\x1b[31m"):
+            steps.begin(name)
+            steps.end(name)
+        steps.warn("three: no")
+    err = capsys.readouterr().err
+    assert "making: one" in err
+    assert "making: two" in err
+    assert "\x1b" not in err
+    assert "warning: three: no" in err

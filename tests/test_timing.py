@@ -331,3 +331,15 @@ def test_sync_overhead_is_the_median_of_empty_syncs() -> None:
             clock.pass_s(0.0005)
 
     assert timing.sync_overhead_s(Costly(clock, work_s=1.0), clock=clock) == pytest.approx(0.0005)
+
+
+def test_latencies_of_a_disturbed_replicate_come_from_all_its_rounds() -> None:
+    clock = Clock()
+    devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
+    rounds_ = measured(devices, clock, calls=1).rounds
+    dirty = [replace(item, dirty="busy") for item in rounds_]
+    calls = {"graph": 1, "xla": 1}
+    latencies = timing.measure_latencies(devices, dirty, calls, effort=EFFORT, clock=clock)
+    assert len(latencies["graph"]) == len(latencies["xla"]) == len(dirty)
+    latencies = timing.measure_latencies(devices, [*dirty[1:], rounds_[0]], calls, effort=EFFORT, clock=clock)
+    assert len(latencies["graph"]) == 1

@@ -122,22 +122,21 @@ def _aa(row: ComparisonRow) -> str:
 
 def _failed(row: ComparisonRow) -> str:
     candidate, baseline = name_of(row.candidate), name_of(row.baseline)
+    failed = name_of(row.failed_mode or row.candidate)
     reason = row.failure_message or f"status {row.status}"
     match row.status:
         case Status.WRONG_RESULT:
-            text = f"{candidate} computes something else than eager execution, so its speed means nothing: {reason}."
+            text = f"{failed} computes something else than eager execution, so its speed means nothing: {reason}."
             if reason.startswith(REFUSED):
                 text = f"no mode can be checked, so no speedup is given: {reason.removeprefix(REFUSED).strip()}."
         case Status.NONDETERMINISTIC:
             text = f"no mode can be checked, because the model itself is not repeatable: {reason}."
         case Status.MODE_NOT_EFFECTIVE:
-            text = f"{candidate} was asked for but not in force, so there is no number: {reason}."
+            text = f"{failed} was asked for but not in force, so there is no number: {reason}."
         case Status.RETRACED:
             text = f"a mode was traced again while it was measured, so its speed is withheld: {reason}."
         case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
-            text = (
-                f"{candidate} cannot run this model: {reason}. Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
-            )
+            text = f"{failed} cannot run this model: {reason}. Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
         case Status.OOM_GPU | Status.OOM_HOST:
             text = (
                 f"{candidate} against {baseline} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."

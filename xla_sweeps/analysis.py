@@ -312,6 +312,7 @@ def _compare(
         macs=model.macs,
         speedup_raw=math.exp(raw.estimate) if raw else None,
         failure_message=failed.failure.message if failed and failed.failure else "",
+        failed_mode=failed.label if failed else "",
     )
 
 

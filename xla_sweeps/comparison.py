@@ -85,6 +85,7 @@ class ComparisonRow:
         replica_of: the published model's handle, where this is a copy of its architecture with random weights.
         speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
         status: of the candidate, or of the baseline where that is what failed.
+        failed_mode: label of the mode that failed, or "".
     """
 
     trial_id: str
@@ -134,10 +135,11 @@ class ComparisonRow:
     flags: tuple[str, ...]
     params: int | None
     macs: int | None
-    eager_is_graph: bool = False
-    replica_of: str = ""
     speedup_raw: float | None
     failure_message: str
+    failed_mode: str = ""
+    eager_is_graph: bool = False
+    replica_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -49,7 +48,7 @@ class Scaled(tf.Module):
         return tf.nn.conv2d(image, self.kernel, 1, "SAME") * scale[:, None, None, None]
 
 
-def restored() -> Callable[[Any], Any]:
+def restored() -> Any:
     return tf.function(
         lambda images: tf.reduce_mean(images, axis=(1, 2)), input_signature=[tf.TensorSpec((None, 8, 8, 3))]
     )

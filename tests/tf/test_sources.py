@@ -300,6 +300,16 @@ def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
     assert note == ""
 
 
+def test_inputs_that_are_given_by_name_reach_the_model_by_name_in_whatever_order() -> None:
+    given = [
+        {"shape": [32, 32, 3], "name": "image"},
+        {"shape": [16], "dtype": "int32", "low": 1, "high": 2, "name": "tokens"},
+    ]
+    built = build(own("own_models:two_inputs", input_spec=given))
+    assert [item.name for item in built.inputs] == ["image", "tokens"]
+    assert [item.shape for item in outputs(built)] == [(2, 4), (2, 8)]
+
+
 def test_a_model_of_any_size_asks_for_one() -> None:
     with pytest.raises(XlaSweepsError, match="has free sizes; say resolution=224"):
         build(own("own_models:of_any_size"))

@@ -268,3 +268,88 @@ def test_json_results_of_a_real_trial_have_the_documented_columns(all_modes: tup
         ("graph", "autocluster"), ("graph", "default"), ("graph", "xla"),
     ]  # fmt: skip
     assert all(row["speedup"] > 0 and row["verdict"] != "failed" for row in rows)
+
+
+def test_a_model_of_ones_own_is_measured_from_the_folder_that_it_lies_in(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text((Path(__file__).parent / "own_models.py").read_text())
+    code, out, err = finished(
+        "model=local", "path=mine:two_inputs", "trust_code=true", "tracker=none", "batch_size=2", *SHORT, cwd=tmp_path
+    )
+    assert code == 0, err
+    assert "mine:two_inputs" in out
+    assert "samples/s" in out
+    (record,) = records(tmp_path)
+    assert record.model.inputs == ("tokens[16] int32", "image[32, 32, 3] float32")
+    assert (record.model.params, record.model.macs) == (3 * 3 * 3 * 8 + 8 + 255 * 8 + 16 * 4 + 4, 194_464)
+    assert {mode: outcome.status for mode, outcome in record.modes.items()} == dict.fromkeys(
+        ("eager", "graph", "xla"), Status.OK
+    )
+    assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
+
+
+def test_a_model_that_xla_cannot_compile_is_told_why_and_the_others_are_measured(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import tensorflow as tf\n\ndef build():\n    return lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, 'SAME')[0]\n"
+    )
+    code, out, _ = finished(
+        "model=local", "path=mine.py:build", "resolution=16", "trust_code=true", "tracker=none", *SHORT, cwd=tmp_path
+    )
+    assert code == 1
+    assert "XLA has no kernel for the operation MaxPoolWithArgmax" in out
+    (record,) = records(tmp_path)
+    assert record.modes["xla"].status is Status.UNSUPPORTED_OP
+    assert record.modes["graph"].status is Status.OK
+
+
+def test_a_saved_batch_is_the_only_one_and_that_is_said_in_one_line(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    class Fixed(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((1, 8, 8, 3))])
+        def __call__(self, images: Any) -> Any:
+            return tf.reduce_mean(images, axis=(1, 2))
+
+    tf.saved_model.save(Fixed(), str(tmp_path / "saved"))
+    asked = ("model=local", "path=saved", "trust_code=true", "tracker=none", *SHORT)
+    code, out, _ = finished(*asked, cwd=tmp_path)
+    assert code == 1
+    assert "batch_size=4: saved was saved for a batch of 1 only; give batch_size=1" in out
+    code, out, _ = finished(*asked, "batch_size=1", cwd=tmp_path)
+    assert code == 0
+    record = next(item for item in records(tmp_path) if item.status is Status.OK or item.rounds)
+    assert record.model.eager_is_graph
+    assert "eager_is_graph" in record.flags
+
+
+def test_a_detector_is_measured_with_decoding_and_suppression(tmp_path: Path) -> None:
+    code, out, err = finished(
+        "model=yolo_v8_xs", "resolution=64", "batch_size=2", "scenario=detect", "modes=[graph,xla]", "tracker=none",
+        *SHORT, cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    (record,) = records(tmp_path)
+    assert record.config["scenario"] == "detect"
+    assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
+    assert "keras_cv" in out
+
+
+def test_a_hub_model_runs_as_a_replica_that_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = subprocess.run(
+        [sys.executable, "-m", "xla_sweeps", "hub-replicas", "deit_tiny_patch16_224"], cwd=tmp_path, text=True,
+        capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
+    )  # fmt: skip
+    assert "1 of 1 made" in made.stdout
+    saved = tmp_path / "cache" / "xla-sweeps" / "replicas" / "v1" / "deit_tiny_patch16_224" / "saved_model.pb"
+    before = saved.stat().st_mtime_ns
+    code, out, err = finished(
+        "model=deit_tiny_patch16_224", "source=hub", "batch_size=1", "modes=[eager,graph,xla]", "tracker=none", *SHORT,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    assert saved.stat().st_mtime_ns == before
+    (record,) = records(tmp_path)
+    assert record.model.replica_of == "https://tfhub.dev/sayakpaul/deit_tiny_patch16_224/1"
+    assert (record.model.params, record.model.eager_is_graph) == (5_717_416, True)
+    assert "hub replica" in out
+    assert record.model.macs == pytest.approx(1.26e9, rel=0.03)

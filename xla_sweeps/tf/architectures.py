@@ -190,7 +190,7 @@ def _mixer(images: Any, architecture: _Mixer) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="xla_sweeps")
-class StandardizedConv2D(layers.Conv2D):
+class StandardizedConv2D(layers.Conv2D):  # type: ignore[misc]
     """A convolution whose kernels have mean 0 and variance 1 over their inputs (arXiv:1903.10520)."""
 
     def convolution_op(self, inputs: Any, kernel: Any) -> Any:

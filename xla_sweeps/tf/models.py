@@ -77,7 +77,8 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
     if model is None:
         return
     _fill_zero_matrices(built.loaded)
-    layers = [layer for layer in _all_layers(model) if type(layer).__name__ == "BatchNormalization"]
+    every = model._flatten_layers(include_self=False, recursive=True)  # also those inside other layers
+    layers = [layer for layer in every if type(layer).__name__ == "BatchNormalization" and layer.built]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
@@ -201,15 +202,6 @@ def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
     finally:
         library.backend.set_floatx(floatx)
         setter(earlier)
-
-
-def _all_layers(model: Any) -> list[Any]:
-    """Every layer, nested models' included."""
-    layers = []
-    for layer in getattr(model, "layers", []):
-        layers.append(layer)
-        layers += _all_layers(layer)
-    return layers
 
 
 def _elements(variables: Any) -> int:

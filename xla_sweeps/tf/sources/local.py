@@ -144,7 +144,7 @@ def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
 def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
     """How a batch is nested for the model: as it declares it, else by the names that were given."""
     if isinstance(structure, Mapping):
-        names = list(structure)
+        names = [item.name for item in inputs] if all(item.name for item in inputs) else list(structure)
         return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
     if structure is not None:
         return lambda batch: bind(batch, structure)
