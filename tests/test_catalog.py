@@ -21,6 +21,13 @@ COUNTS = {
         "EfficientNetV2": 14, "MiT": 6, "MobileNetV3": 4, "ResNetV1": 10, "ResNetV2": 10, "RetinaNet": 1,
         "SegFormer": 6, "VGG": 2, "ViTDet": 3, "VideoSwin": 6, "YOLOv8": 10,
     },
+    "keras_hub": {
+        "BASNet": 2, "CSPNet": 4, "D-FINE": 5, "DINOv2": 3, "DINOv3": 2, "DeepLabV3Plus": 1, "DeiT": 4, "DenseNet": 3,
+        "DepthAnything": 2, "EfficientNetLite": 1, "EfficientNetV1": 6, "HGNetV2": 7, "MiT": 6, "MobileNetV3": 2,
+        "MobileNetV5": 1, "ResNetV1": 5, "ResNetV2": 2, "RetinaNet": 1, "SegFormer": 6, "Swin": 6, "VGG": 4, "ViT": 5,
+        "ViTDet": 3, "Xception": 1,
+    },
+    "hub": {"DeiT": 8, "MLP-Mixer": 3, "Swin": 9, "ViT": 7},
 }  # fmt: skip
 ENTRIES = catalog.load_catalog()
 ENTRY: dict[str, Any] = {
@@ -79,7 +86,7 @@ def test_regnet_names_mean_what_they_say(name: str, million: float) -> None:
 @pytest.mark.parametrize(
     ("pattern", "names"),
     [
-        ("vgg", ["vgg16", "vgg16_backbone", "vgg19"]),
+        ("vgg", ["vgg11", "vgg13", "vgg16", "vgg16_backbone", "vgg19"]),
         ("regnety_0[04]*", ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"]),
         ("efficient_s_v2", ["efficientnetv2s"]),
         ("XCEPTION", ["xception"]),
@@ -209,3 +216,13 @@ def test_a_nested_recipe_is_checked_all_the_way_down() -> None:
 def test_a_source_that_there_is_not_is_told_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"):
         spec({**ENTRY, "sources": {"kerascv": {"constructor": "Net"}}})
+
+
+def test_tensorflow_hubs_models_have_handles_and_their_own_resolution() -> None:
+    entries = [entry for entry in ENTRIES.values() if "hub" in entry.sources]
+    for entry in entries:
+        hub = entry.sources["hub"]
+        assert str(hub.recipe["handle"]).startswith("https://tfhub.dev/")
+        assert hub.fixed_resolution
+        assert entry.resolution == (384 if entry.name.endswith("_384") else 224)
+    assert len({entry.sources["hub"].recipe["handle"] for entry in entries}) == len(entries) == 27

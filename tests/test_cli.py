@@ -178,7 +178,7 @@ def test_models_lists_the_catalog_and_finds_in_it(tmp_path: Path) -> None:
     assert f"{len(load_catalog())} models" in everything
     assert "regnetx_016" in everything
     found = command("models", "vgg*", cwd=tmp_path).stdout
-    assert "3 models" in found
+    assert "5 models" in found
     assert "resnet50" not in found
 
 
