@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ import keras
 import tensorflow as tf
 import yaml
 
-from xla_sweeps import catalog, user_model
+from xla_sweeps import agreement, catalog, user_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.tf import models
+from xla_sweeps.tf import architectures, models, modes
 from xla_sweeps.tf.sources import saved_model
-from xla_sweeps.trial import InputSpec, ModelSpec, Precision, Scenario
+from xla_sweeps.trial import ExecutionMode, InputSpec, ModelSpec, Precision, Scenario
 
 pytestmark = [
     pytest.mark.tf,
@@ -111,6 +112,28 @@ def test_a_constructor_that_the_installed_version_lacks_is_one_line() -> None:
     spec = of_catalog("resnet18", "keras_cv", 64)
     with pytest.raises(ConfigError, match=r"keras_cv 0\.9\.\d has no 'ResNet9000'"):
         build(replace(spec, recipe={**spec.recipe, "constructor": "ResNet9000"}))
+
+
+@pytest.mark.parametrize("library", ["keras_cv", "keras_hub", "tensorflow_hub"])
+def test_a_library_that_breaks_costs_its_own_source_alone(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str, *arguments: Any, **keywords: Any) -> Any:
+        if name == library or (library == "tensorflow_hub" and name.endswith("sources.hub")):
+            raise AttributeError("module 'keras' has no attribute 'gone'\nin version 4")
+        return import_module(name, *arguments, **keywords)
+
+    monkeypatch.setattr("xla_sweeps.tf.sources.import_module", broken)
+    monkeypatch.setattr("xla_sweeps.tf.sources.recipes.import_module", broken)
+    specs = {
+        "keras_cv": of_catalog("resnet18", "keras_cv", 32),
+        "keras_hub": of_catalog("resnet18", "keras_hub", 32),
+        "tensorflow_hub": of_hub("imagenet"),
+    }
+    with pytest.raises(XlaSweepsError) as caught:
+        build(specs[library])
+    assert library in str(caught.value)
+    assert "has no attribute 'gone'" in str(caught.value)
+    other = "keras_hub" if library == "keras_cv" else "keras_cv"
+    assert build(specs[other]).params == 11_699_112
 
 
 def test_a_preset_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -246,6 +269,22 @@ def test_a_handle_that_cannot_be_had_is_one_line(tmp_path: Path, monkeypatch: py
 def test_a_folder_works_as_a_handle(tmp_path: Path) -> None:
     tf.saved_model.save(Exported((None, 8, 8, 3)), str(tmp_path / "m"))
     assert np.allclose(build(of_hub(str(tmp_path / "m"))).call(tf.ones((2, 8, 8, 3))), 3.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224", "mixer_b32", "vit_r26_s32", "swin_s3_tiny_224"])
+def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str) -> None:
+    model = architectures.build(name)
+    images = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:])).astype(np.float32))
+
+    def heads(mode: ExecutionMode) -> list[np.ndarray]:
+        executable = modes.make_executable(lambda batch: model(batch, training=False), mode, [images])
+        return executable.outputs()
+
+    eager = heads(ExecutionMode.EAGER)
+    assert [head.shape for head in eager] == [(1, 1000)] * (2 if "distilled" in name else 1)
+    for mode in (ExecutionMode.GRAPH, ExecutionMode.XLA):
+        assert agreement.compare(heads(mode), eager, precision=Precision.FLOAT32, classes=True).ok
 
 
 # The user's own

@@ -27,10 +27,9 @@ def load(spec: ModelSpec) -> LoadedModel:
     """
     try:
         loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
-    except ImportError as error:
-        raise XlaSweepsError(
-            f"source={spec.source}: {error.name or spec.library} cannot be imported: {error}"
-        ) from error
+    except Exception as error:  # whatever a library raises when it meets a Keras or TensorFlow it does not know
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise XlaSweepsError(f"source={spec.source}: {spec.library} cannot be imported: {first}") from error
     loaded = loader.load(spec)
     assert isinstance(loaded, LoadedModel)
     return loaded

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+import keras
+
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.tf.sources.loaded import LoadedModel
 from xla_sweeps.trial import ModelSpec
@@ -26,7 +28,7 @@ MAX_DETECTIONS = 100
 
 def load(spec: ModelSpec) -> LoadedModel:
     """Build a model from its recipe, or load a preset."""
-    library = import_module(spec.library)
+    library = _library(spec)
     path = spec.weights if "/" in spec.weights or spec.weights.endswith(".h5") else ""
     preset = "" if path or spec.weights == "random" else spec.weights
     model = _from_preset(library, spec, preset) if preset else construct(library, spec.recipe, spec.inputs[0].shape)
@@ -36,6 +38,18 @@ def load(spec: ModelSpec) -> LoadedModel:
         forward=lambda images: model(images, training=False), inputs=spec.inputs, variables=model.variables,
         keras_model=model, decode=_decoder(model) if spec.task == "detection" else None,
     )  # fmt: skip
+
+
+def _library(spec: ModelSpec) -> Any:
+    """Import a source's library; one that the installed Keras breaks costs this source alone."""
+    try:
+        return import_module(spec.library)
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise XlaSweepsError(
+            f"source={spec.source}: {spec.library} cannot be imported beside Keras {keras.__version__}: "
+            f"{type(error).__name__}: {first}; other sources are not touched by it"
+        ) from error
 
 
 def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
@@ -77,13 +91,17 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
     arguments = spec.recipe.get("arguments") or {}
     extra = {key: arguments[key] for key in _PRESET_ARGUMENTS if key in arguments}
     try:
-        return _constructor(library, spec.recipe["constructor"]).from_preset(name, **extra)
+        model = _constructor(library, spec.recipe["constructor"]).from_preset(name, **extra)
     except Exception as error:
         raise XlaSweepsError(
             f"weights={spec.weights}: the preset '{name}' of {spec.library} could not be loaded "
             f"({type(error).__name__}); check its name and the network, or use weights=random (speed does not depend "
             "on the values)"
         ) from error
+    sizes = getattr(model, "input_shape", None)
+    if isinstance(sizes, tuple) and None not in sizes[1:] and tuple(sizes[1:]) != spec.inputs[0].shape:
+        raise XlaSweepsError(f"weights={spec.weights}: the preset '{name}' takes {sizes[1]} x {sizes[2]} px only")
+    return model
 
 
 def _decoder(model: Any) -> Callable[[Any, Any], Any] | None:
