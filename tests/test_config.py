@@ -11,6 +11,7 @@ from xla_sweeps import catalog
 from xla_sweeps.composition import compose_config, group_choices
 from xla_sweeps.config import Settings, candidate_mode, to_settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.trackers import run_header
 from xla_sweeps.trial import Scenario
 
 
@@ -41,6 +42,52 @@ def test_every_model_composes_into_a_trial_from_every_source(name: str) -> None:
 def test_every_choice_of_every_group_composes(group: str) -> None:
     for choice in group_choices(group):
         assert settings(f"{group}={choice}")
+
+
+def test_a_model_of_ones_own_is_known_by_its_name_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "net.keras").write_bytes(b"weights")
+    own = ["model=local", f"path={tmp_path}/net.keras", "trust_code=true"]
+    checked = settings(*own)
+    assert checked.trial.model.name == checked.document["model"]["name"] == "net"
+    assert checked.document["resolution"] is None
+    assert settings(*own, "model.variant=MyNet").document["model"]["variant"] == "MyNet"
+    header = run_header(checked.document, trial_id="0", device_kind="cpu", device_name="Some CPU", results_dir=tmp_path)
+    assert header.name == "net b4 xla Some CPU"
+
+
+def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path: Path) -> None:
+    asked = ["model=mixer_b16", f"weights={tmp_path}"]
+    assert "runs code that it brings; add trust_code=true" in complaint(*asked)
+    assert settings(*asked, "trust_code=true").trial.model.weights == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["path=net.keras"], "path=net.keras: only a model of your own takes it; add model=local"),
+        (
+            ["model=local", "source=keras_cv", "path=x"],
+            "source=keras_cv: model=local is your own model; leave source out",
+        ),
+        (["model=local"], "model=local: say which, as in path=my_model.keras"),
+        (["model=resnet50", "scenario=detect"], "scenario=detect: resnet50 is no detector; detectors: dfine_large"),
+        (
+            ["model=mixer_b16", "precision=mixed_bfloat16"],
+            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model, whose dtypes are built in",
+        ),
+    ],
+)
+def test_requests_that_do_not_go_together_are_one_clear_line(overrides: list[str], reason: str) -> None:
+    assert complaint(*overrides).startswith(reason)
+
+
+def test_a_source_that_is_not_installed_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_sweeps.environment.is_installed", lambda module: module != "keras_cv")
+    assert complaint("model=yolo_v8_m") == (
+        "source=keras_cv: keras_cv is not installed; install it: pip install 'xla-sweeps[keras_cv]', or scripts/setup "
+        "keras_cv in a checkout"
+    )
+    assert settings("model=resnet50").trial.model.source == "applications"
 
 
 def test_every_source_and_scenario_is_a_choice() -> None:

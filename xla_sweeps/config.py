@@ -83,6 +83,7 @@ def to_settings(
     environment.check_precision(device, trial.precision, tf32=trial.tf32)
     tracker = _tracker(document, explicit, environ)
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
+    document["model"].update(name=trial.model.name, variant=trial.model.variant)  # the user's own gets its name here
     document.update(
         source=trial.model.source, resolution=trial.model.resolution_px, modes=list(trial.modes), device=trial.device,
         scenario=str(trial.scenario),
@@ -150,10 +151,17 @@ def _model(document: Mapping[str, Any]) -> ModelSpec:
     for key in ("path", "input_spec"):
         if document[key] is not None:
             raise ConfigError(f"{key}={document[key]}: only a model of your own takes it; add model=local")
-    return catalog.model_spec(
+    spec = catalog.model_spec(
         entry, source=None if source in (None, "auto") else source, resolution=resolution,
         weights=_text(document, "weights"),
     )  # fmt: skip
+    brings_code = spec.source == "hub" and spec.weights not in ("random", "imagenet")
+    if brings_code and not _boolean(document, "trust_code"):
+        raise ConfigError(
+            f"weights={spec.weights}: a SavedModel of your own runs code that it brings; add trust_code=true if you "
+            "trust it"
+        )
+    return spec
 
 
 def _require_source(spec: ModelSpec) -> None:

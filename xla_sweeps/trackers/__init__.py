@@ -56,9 +56,10 @@ def run_header(
     """
     model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
     candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
+    resolution = f" {config['resolution']} px" if config["resolution"] else ""
     return RunHeader(
         trial_id=trial_id,
-        name=f"{model['name']} {config['resolution']} px b{config['batch_size']} {candidate} {device_name}",
+        name=f"{model['name']}{resolution} b{config['batch_size']} {candidate} {device_name}",
         config=config,
         scalars={
             "family": model["family"],
