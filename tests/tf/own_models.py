@@ -14,6 +14,11 @@ def build(resolution: int = 96) -> keras.Model:
     return keras.Model(inputs, keras.layers.Dense(10)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
+def of_float32() -> keras.Model:
+    inputs = keras.Input((8,), dtype="float32")
+    return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(inputs))
+
+
 def of_any_size() -> keras.Model:
     inputs = keras.Input((None, None, 3))
     return keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(8, 3)(inputs)))

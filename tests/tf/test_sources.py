@@ -328,6 +328,13 @@ def test_a_functions_model_has_a_float64_twin() -> None:
     assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
 
 
+def test_a_twin_that_keeps_to_float32_is_no_reference() -> None:
+    spec = own("own_models:of_float32")
+    built = build(spec)
+    with pytest.raises(XlaSweepsError, match="keeps to its own dtypes"):
+        models.float64_reference(spec, built, models.draw(built.inputs, 1, np.random.default_rng(0)))
+
+
 def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
     built = build(own("own_models:two_inputs"))
     assert {item.name: (item.shape, item.dtype) for item in built.inputs} == {

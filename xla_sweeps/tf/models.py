@@ -115,7 +115,10 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
         model.set_weights([np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()])
         wide = tf.nest.map_structure(lambda x: tf.cast(x, tf.float64) if x.dtype.is_floating else x, batch)
         forward = tf.function(twin.call, jit_compile=False, autograph=False)
-        return [np.asarray(output, dtype=np.float64) for output in tf.nest.flatten(forward(wide))]
+        outputs = tf.nest.flatten(forward(wide))
+    if any(output.dtype.is_floating and output.dtype != tf.float64 for output in outputs):
+        raise XlaSweepsError("this model keeps to its own dtypes, so there is none in float64 to compare with")
+    return [np.asarray(output, dtype=np.float64) for output in outputs]
 
 
 def macs(built: BuiltModel) -> tuple[int, str]:
