@@ -41,7 +41,7 @@ def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) ->
         "Commands:",
         "efficientnetv2s",
         "regnetx_016",
-        "Sources: appli",
+        "keras_cv, keras_hub, hub",
     ):
         assert part in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
@@ -85,7 +85,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B online needs an API key"),
         (
             ["resuls"],
-            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, results, models, doctor, push.",
+            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, results, models, hub-replicas, doctor, push.",
         ),
         (["results", "--format", "xml"], "xla-sweeps: results: argument --format: invalid choice: 'xml'"),
         (
@@ -180,6 +180,22 @@ def test_models_lists_the_catalog_and_finds_in_it(tmp_path: Path) -> None:
     found = command("models", "vgg*", cwd=tmp_path).stdout
     assert "5 models" in found
     assert "resnet50" not in found
+
+
+def test_models_shows_one_model_with_what_each_source_builds(tmp_path: Path) -> None:
+    shown = command("models", "efficientnetv2s", cwd=tmp_path).stdout
+    for part in ("keras: EfficientNetV2S", "keras_cv: ImageClassifier", "xla-sweeps[keras_cv]", "384 px"):
+        assert part in shown
+
+
+def test_hub_replicas_lists_what_there_is_and_refuses_what_there_is_not(tmp_path: Path) -> None:
+    listed = command("hub-replicas", "--list", "vit_*", cwd=tmp_path, XLA_SWEEPS_CACHE=str(tmp_path / "cache"))
+    assert listed.returncode == 0
+    assert listed.stdout.count("not made yet") == 7
+    assert f"0 of 7 made, 0 MiB, in {tmp_path}/cache/replicas/v1" in " ".join(listed.stdout.split())
+    wrong = command("hub-replicas", "vit_b61", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("xla-sweeps: unknown model of source=hub 'vit_b61'. Did you mean 'vit_b16'?")
 
 
 def test_doctor_tells_devices_versions_and_quiet_without_writing(tmp_path: Path) -> None:
