@@ -22,7 +22,11 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.tf import architectures, models, modes
 from xla_sweeps.trial import ExecutionMode, ModelSpec, Precision
 
-pytestmark = pytest.mark.tf
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # KerasCV's and KerasHub's own, of layers that build themselves
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 ENTRIES = catalog.load_catalog()
 
 EXACT = {
