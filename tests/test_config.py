@@ -69,6 +69,10 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
             ["model=local", "source=keras_cv", "path=x"],
             "source=keras_cv: model=local is your own model; leave source out",
         ),
+        (
+            ["model=local", "path=x", "weights=imagenet"],
+            "weights=imagenet: your own model keeps the weights that it has",
+        ),
         (["model=local"], "model=local: say which, as in path=my_model.keras"),
         (["model=resnet50", "scenario=detect"], "scenario=detect: resnet50 is no detector; detectors: dfine_large"),
         (

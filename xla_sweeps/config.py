@@ -107,7 +107,7 @@ def candidate_mode(jit: Any) -> ExecutionMode:
 
 
 def _to_trial(document: Mapping[str, Any], explicit: Collection[str], device: environment.Device) -> Trial:
-    spec = _model(document)
+    spec = _model(document, explicit)
     _require_source(spec)
     precision = Precision(_choice(document, "precision", [str(item) for item in Precision]))
     if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
@@ -133,7 +133,7 @@ def _to_trial(document: Mapping[str, Any], explicit: Collection[str], device: en
     )
 
 
-def _model(document: Mapping[str, Any]) -> ModelSpec:
+def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
     """The catalog's model, or the user's own."""
     entry = document["model"]
     if not isinstance(entry, Mapping):
@@ -143,6 +143,10 @@ def _model(document: Mapping[str, Any]) -> ModelSpec:
     if entry.get("name") == user_model.NAME:
         if source not in (None, "auto", user_model.NAME):
             raise ConfigError(f"source={source}: model=local is your own model; leave source out")
+        if "weights" in explicit:
+            raise ConfigError(
+                f"weights={document['weights']}: your own model keeps the weights that it has; leave it out"
+            )
         path = None if document["path"] is None else _text(document, "path")
         return user_model.user_model_spec(
             entry, path=path, trust_code=_boolean(document, "trust_code"), resolution=resolution,
