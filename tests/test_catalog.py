@@ -160,6 +160,13 @@ def test_a_resolution_that_does_not_divide_is_told_the_nearest_that_do() -> None
     assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
 
 
+def test_a_source_may_need_more_pixels_than_the_others() -> None:
+    sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "min_resolution": 96}}
+    assert spec({**ENTRY, "sources": sources}, resolution=64).resolution_px == 64
+    with pytest.raises(ConfigError, match="too small for mine from source=keras_hub, which needs at least 96 px"):
+        spec({**ENTRY, "sources": sources}, source="keras_hub", resolution=64)
+
+
 def test_a_clip_has_frames() -> None:
     assert spec({**ENTRY, "task": "video", "frames": 8}).inputs[0].shape == (8, 224, 224, 3)
 

@@ -89,12 +89,14 @@ class SourceEntry:
             name the arguments that take the input's shape, or its height and width), or a `handle` and its `replica`.
         published: figures of this source's model, where they are not the entry's.
         fixed_resolution: whether only the native resolution can be run.
+        min_resolution: the smallest that this source's constructor takes, px, where that is more than the entry's.
     """
 
     library: str
     recipe: Mapping[str, Any]
     published: Published | None = None
     fixed_resolution: bool = False
+    min_resolution: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +220,11 @@ def _resolution(entry: CatalogEntry, chosen: SourceEntry, source: str, resolutio
         raise ConfigError(
             f"resolution={size}: {entry.name} from source={source} runs at {entry.resolution} px only{mend}"
         )
-    if size < entry.min_resolution:
+    least = max(entry.min_resolution, chosen.min_resolution)
+    if size < least:
+        where = f" from source={source}" if least > entry.min_resolution else ""
         raise ConfigError(
-            f"resolution={size}: too small for {entry.name}, which needs at least {entry.min_resolution} px "
+            f"resolution={size}: too small for {entry.name}{where}, which needs at least {least} px "
             f"(native: {entry.resolution})"
         )
     if size % entry.divisor:
@@ -288,12 +292,14 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
     if library not in SOURCES[name].libraries:
         raise ConfigError(f"{where}.library={library}: allowed are {', '.join(SOURCES[name].libraries)}")
     published, fixed = fields.pop("published", None), bool(fields.pop("fixed_resolution", False))
+    least = _field({"min_resolution": 1, **fields}, "min_resolution", int, where)
+    fields.pop("min_resolution", None)
     if name == "hub":
         _field(fields, "handle", str, where)
     else:
         _check_recipe(fields, where=where)
     return SourceEntry(
-        library=library, recipe=fields, fixed_resolution=fixed,
+        library=library, recipe=fields, fixed_resolution=fixed, min_resolution=least,
         published=_published(published, where=f"{where}.published") if published else None,
     )  # fmt: skip
 

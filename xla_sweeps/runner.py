@@ -233,8 +233,11 @@ def _unreached(attempt: isolation.Attempt) -> ModeOutcome:
     """The outcome of a mode that the process did not live to measure."""
     cause = attempt.failure
     message = f"not reached: {cause.message}" if cause else "not reached"
+    hint = cause.hint if cause else ""
     status = attempt.status if attempt.status is Status.INTERRUPTED else Status.SKIPPED
-    return ModeOutcome(status=status, failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message))
+    return ModeOutcome(
+        status=status, failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint)
+    )
 
 
 def _overall(attempt: isolation.Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:

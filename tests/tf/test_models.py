@@ -79,8 +79,9 @@ def _counts(model: Any) -> tuple[int, int]:
 
 
 def _smallest_resolution(entry: catalog.CatalogEntry) -> int:
-    """At least 64 px, so that no feature map shrinks to nothing; video clips are large enough at 32."""
-    least = 32 if entry.frames else 64
+    """At least 96 px, below which rounding grows in feature maps of 2 x 2; video clips are large enough at 32."""
+    least = 32 if entry.frames else 96
+    least = max(least, *(source.min_resolution for source in entry.sources.values()))
     return max(entry.min_resolution, math.ceil(least / entry.divisor) * entry.divisor)
 
 

@@ -174,10 +174,12 @@ def _title(summary: TrialSummary) -> Text:
 
 def _never_started(summary: TrialSummary) -> str:
     """The one reason for which no mode was reached, where that is how the trial ended; else ""."""
-    messages = {mode.failure.message for mode in summary.modes if mode.failure}
-    if len(messages) == 1 and all(mode.status is Status.SKIPPED for mode in summary.modes):
-        return messages.pop().removeprefix("not reached: ")
-    return ""
+    failures = {mode.failure for mode in summary.modes if mode.failure}
+    if len(failures) != 1 or any(mode.status is not Status.SKIPPED for mode in summary.modes):
+        return ""
+    failure = failures.pop()
+    hint = f" ({failure.hint})" if failure.hint else ""
+    return f"not measured: {failure.message.removeprefix('not reached: ')}{hint}"
 
 
 def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:

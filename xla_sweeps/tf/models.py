@@ -113,7 +113,7 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
         twin = _build(replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL)
         model = twin.loaded.keras_model
         model.set_weights([np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()])
-        wide = tf.nest.map_structure(lambda x: tf.cast(x, tf.float64) if x.dtype.is_floating else x, batch)
+        wide = tf.nest.map_structure(_widened, batch)
         forward = tf.function(twin.call, jit_compile=False, autograph=False)
         outputs = tf.nest.flatten(forward(wide))
     if any(output.dtype.is_floating and output.dtype != tf.float64 for output in outputs):
@@ -167,6 +167,11 @@ def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[
     if decode is None:
         raise ConfigError(f"scenario={scenario}: {spec.name} from source={spec.source} has no decoding of boxes")
     return lambda batch: decode(loaded.forward(batch), batch)
+
+
+def _widened(tensor: Any) -> Any:
+    tensor = tf.convert_to_tensor(tensor)
+    return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
 
 
 def _narrow(output: Any) -> Any:
