@@ -45,6 +45,6 @@ def test_a_models_size_is_the_same_in_every_source_to_within_what_is_published(m
     assert published is not None
     if int(row["px"]) != entry.resolution:  # positions are parameters too, where there are some
         return
-    printed = 0.51 * 10.0 ** -len(f"{published.params_million:g}".partition(".")[2])
+    printed = 10.0 ** -len(f"{published.params_million:g}".partition(".")[2])
     tolerance = max(0.02 * published.params_million, printed)
     assert int(row["params"]) / 1e6 == pytest.approx(published.params_million, abs=tolerance) or published.note
