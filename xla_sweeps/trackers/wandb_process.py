@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import wandb
+
 from xla_sweeps.trackers.summary import REPLICATES_KEY, SUMMARY_KEYS
 from xla_sweeps.trackers.wandb_helper import MARK, kill_marked
 
