@@ -30,6 +30,7 @@ def adapt(saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: in
     endpoint = _endpoint(saved, where)
     concrete = _concrete(endpoint, where)
     arguments, keywords = concrete.structured_input_signature
+    keywords = dict(sorted(keywords.items()))  # restored in an order that differs from process to process
     specs = {f"input_{index}": spec for index, spec in enumerate(tf.nest.flatten(arguments[:1]))} or dict(keywords)
     tensors = {name: spec for name, spec in specs.items() if isinstance(spec, tf.TensorSpec)}
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
