@@ -32,10 +32,13 @@ def test_multiply_accumulates_are_the_published_ones_or_it_is_said_why_not(model
     row, entry = ROWS[model, source], ENTRIES[model]
     published = entry.published_in(source)
     assert published is not None
-    if published.gmacs is None or int(row["px"]) != entry.resolution:
+    # Run smaller than native, convolutions alone scale with area where both sizes are multiples of the stride.
+    scale = (entry.resolution / int(row["px"])) ** 2
+    if published.gmacs is None or (scale != 1 and entry.family != "YOLOv8"):
         return
-    same = int(row["macs"]) / 1e9 == pytest.approx(published.gmacs, rel=0.03)
-    assert same or published.note, f"{int(row['macs']) / 1e9:.3f} G instead of {published.gmacs} G, and no word why"
+    counted = scale * int(row["macs"]) / 1e9
+    same = counted == pytest.approx(published.gmacs, rel=0.03)
+    assert same or published.gmacs_note, f"{counted:.3f} G instead of {published.gmacs} G, and no word why"
 
 
 @pytest.mark.parametrize(("model", "source"), [key for key, row in ROWS.items() if row["params"]])
@@ -47,4 +50,4 @@ def test_a_models_size_is_the_same_in_every_source_to_within_what_is_published(m
         return
     printed = 10.0 ** -len(f"{published.params_million:g}".partition(".")[2])
     tolerance = max(0.02 * published.params_million, printed)
-    assert int(row["params"]) / 1e6 == pytest.approx(published.params_million, abs=tolerance) or published.note
+    assert int(row["params"]) / 1e6 == pytest.approx(published.params_million, abs=tolerance) or published.params_note

@@ -68,7 +68,8 @@ class Published:
         params_million: parameters, 1e6, as printed.
         params_of: which are counted: `all`, or `trainable` (without moving statistics).
         gmacs: multiply-accumulates of one image, 1e9, or None.
-        note: why what is built differs from it, where it does.
+        params_note: why what is built has other parameters, where it does.
+        gmacs_note: why it has other multiply-accumulates, where it does.
     """
 
     params_million: float
@@ -76,7 +77,8 @@ class Published:
     params_source: str
     gmacs: float | None
     gmacs_source: str | None
-    note: str = ""
+    params_note: str = ""
+    gmacs_note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +329,8 @@ def _published(document: Any, *, where: str) -> Published:
         params_source=_field(document, "params_source", str, where),
         gmacs=None if gmacs is None else float(gmacs),
         gmacs_source=document.get("gmacs_source"),
-        note=str(document.get("note") or ""),
+        params_note=str(document.get("params_note") or ""),
+        gmacs_note=str(document.get("gmacs_note") or ""),
     )
 
 

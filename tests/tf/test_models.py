@@ -36,6 +36,13 @@ EXACT = {
 }  # fmt: skip
 """Parameters of all variables, as counted by hand from the libraries' own summaries."""
 
+EXCEPTIONS = {
+    ("yolo_v8_xs", "keras_cv"): 3_436_268, ("yolo_v8_s", "keras_cv"): 12_804_828,
+    ("yolo_v8_l", "keras_cv"): 41_066_172, ("yolo_v8_xl", "keras_cv"): 64_128_812,
+    ("mobilenet_v3_small_backbone", "keras_cv"): 939_120,
+}  # fmt: skip
+"""Parameters where what is built differs from what was published, for the reason in the entry: as counted once."""
+
 BUILDS = [(name, source) for name, entry in ENTRIES.items() for source in entry.sources]
 
 
@@ -110,7 +117,9 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
     last_place = 10.0**-digits if published.params_of == "all" else 0.51 * 10.0**-digits  # some tables truncate
     tolerance = max(0.005 * published.params_million, last_place)
     exact = counted / 1e6 == pytest.approx(published.params_million, abs=tolerance)
-    assert exact or published.note, f"{counted:,} and no word why"
+    assert exact or published.params_note, f"{counted:,} and no word why"
+    if not exact:
+        assert params == EXCEPTIONS[name, source]
     assert params >= trainable
     if source == "applications" and name in EXACT:
         assert params == EXACT[name]
@@ -140,7 +149,9 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(name:
         result = agreement.compare(outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification")
         if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
             reference = models.float64_reference(spec(name, _smallest_resolution(entry), source=source), built, batch)
-            result = agreement.compare(outputs, eager, reference, precision=Precision.FLOAT32, classes=False)
+            result = agreement.compare(
+                outputs, eager, reference, precision=Precision.FLOAT32, classes=entry.task == "classification"
+            )
         assert result.ok, result.reason
 
 
@@ -160,6 +171,15 @@ def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> No
     assert np.isfinite(logits).all()
     assert 0.05 < np.abs(logits).max() < 50
     assert logits.std(axis=0).mean() > 0.01
+
+
+@pytest.mark.parametrize("source", ["applications", "keras_cv"])
+def test_calibration_reaches_batch_normalization_inside_other_layers(source: str) -> None:
+    built = build("efficientnetv2b0", 96, source=source)
+    models.calibrate(built, images(built))
+    variances = [item for item in built.loaded.keras_model.variables if item.path.endswith("moving_variance")]
+    assert len(variances) > 40
+    assert [item.path for item in variances if np.all(np.asarray(item) == 1)] == []
 
 
 def test_calibration_leaves_the_layers_as_they_were() -> None:

@@ -127,8 +127,8 @@ def show_model(entry: CatalogEntry) -> None:
         if published is None:
             continue
         _paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
-        if published.note:
-            _paragraph(console, f"! {name}: {published.note}", style="yellow", indent=2)
+        for note in filter(None, (published.params_note, published.gmacs_note)):
+            _paragraph(console, f"! {name}: {note}", style="yellow", indent=2)
     chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
     console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
 

@@ -33,10 +33,11 @@ def from_specs(specs: Mapping[str, Any], *, resolution: int | None, where: str) 
 
 
 def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> InputSpec:
-    shape = None if spec.shape is None else list(tf.TensorShape(spec.shape).as_list() if _ranked(spec.shape) else [])
-    dtype = tf.as_dtype(spec.dtype).name
-    if not shape:
+    shape = tf.TensorShape(spec.shape)
+    dtype = tf.as_dtype(spec.dtype)
+    if not shape.rank:
         raise XlaSweepsError(f"{where}: an input has no known shape; give input_spec=[{{shape:[224,224,3]}}]")
+    shape = shape.as_list()
     free = [axis for axis, size in enumerate(shape) if size is None and axis]
     sized = list(shape)
     if resolution is not None and len(shape) == _IMAGE_RANK:
@@ -51,8 +52,8 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> I
         shown = "(" + ", ".join("free" if size is None else str(size) for size in shape[1:]) + ")"
         mend = "say resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
         raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {mend}")
-    high = 255.0 if tf.as_dtype(spec.dtype).is_floating or tf.as_dtype(spec.dtype) in (tf.uint8, tf.int32) else 2.0
-    return InputSpec(shape=tuple(int(size) for size in sized[1:]), dtype=dtype, high=high, name=name)
+    high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
+    return InputSpec(shape=tuple(int(size) for size in sized[1:]), dtype=dtype.name, high=high, name=name)
 
 
 def bind(batch: Any, structure: Any) -> Any:
@@ -61,7 +62,3 @@ def bind(batch: Any, structure: Any) -> Any:
     if not tf.nest.is_nested(structure):
         return tensors[0]
     return tf.nest.pack_sequence_as(structure, tensors)
-
-
-def _ranked(shape: Any) -> bool:
-    return tf.TensorShape(shape).rank is not None
