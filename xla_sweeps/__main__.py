@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    parent = os.environ.pop("XLA_SWEEPS_PARENT", "")
+    if parent.isdigit():  # a launcher's: a trial that it cannot see to is stopped, and saved
+        from xla_sweeps.lifeline import die_with_parent
+
+        die_with_parent(int(parent), signal.SIGTERM)
     from xla_sweeps.cli import run
 
     sys.exit(run(sys.argv[1:]))

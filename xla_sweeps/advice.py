@@ -31,6 +31,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.RECOMPILES: "new input values make the mode compile again",
     Flag.EAGER_IS_GRAPH: "the model is a saved graph: its eager calls run that graph, so they compare with no other "
     "model's eager execution",
+    Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine changed its speed meanwhile",
+    Flag.TOOK_TURNS: "devices side by side disturbed each other, so only one measured at a time",
     Flag.CUT_SHORT: "the measuring process ended early; the rounds it had finished are kept",
     Status.CONTAMINATED: "the machine was busy with other things in more than a fifth of the rounds",
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xla_sweeps import __version__
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.sweep import overrides
+from xla_sweeps.sweep import GROUPS, flattened, overrides
 
 if TYPE_CHECKING:  # the runner loads much that most commands do not need
     from xla_sweeps.runner import TrialResult
@@ -52,8 +52,11 @@ def run(arguments: Sequence[str]) -> int:
 def expand_json(arguments: Sequence[str]) -> list[str]:
     """Replace an argument that is a JSON object (W&B's `${args_json}`) by the overrides it holds.
 
-    None becomes `null`, texts are quoted, and the agent's own `_wandb` key is dropped.
+    None becomes `null`, texts are quoted, nested keys become flat, and what is no option (the agent's own `_wandb`, and
+    on a resumed run all that was ever logged as config) is left out with a word.
     """
+    from xla_sweeps.composition import OPTIONS
+
     expanded: list[str] = []
     for argument in arguments:
         if not argument.startswith("{"):
@@ -65,7 +68,11 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
             raise ConfigError(
                 f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}"
             ) from error
-        expanded += overrides({key: value for key, value in document.items() if key != "_wandb"})
+        known = {key: value for key, value in document.items() if key.lstrip("+~").split(".")[0] in OPTIONS}
+        dropped = [key for key in document if key not in known and key != "_wandb"]
+        if dropped:
+            print(f"warning: not options of a trial, left out: {', '.join(dropped)}", file=sys.stderr)
+        expanded += overrides(flattened(known, GROUPS))
     return expanded
 
 
@@ -183,6 +190,7 @@ def _measure(config: Any) -> int:
     from xla_sweeps.trackers import tracker_named
 
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
+    recorded = os.environ.pop("XLA_SWEEPS_RECORDED", "")
     with Progress(ui=settings.ui) as screen:
         result = runner.run_trial(settings, screen=screen, tracker=tracker_named(settings.tracker.name))
         for warning in result.tracking.warnings if result.tracking else ():
@@ -190,6 +198,9 @@ def _measure(config: Any) -> int:
         if result.exit_code >= 128:
             again = shlex.join(["python", "-m", "xla_sweeps", *HydraConfig.get().overrides.task])
             screen.warn(f"stopped; what was measured is saved. To go on: {again}")
+    if recorded:
+        with Path(recorded).open("a", encoding="utf-8") as handle:
+            handle.writelines(f"{path.resolve()}\n" for path in result.paths)
     if result.summary is not None:
         show_trial(result.summary, places=_places(result, settings.results_dir))
     return result.exit_code
@@ -232,18 +243,71 @@ def _results(arguments: Sequence[str]) -> int:
 
 
 def _sweep(arguments: Sequence[str]) -> int:
-    """The trials of a sweep definition, one after the other on this machine."""
-    parser = _parser("sweep", "Run a sweep definition in W&B's format, one trial after the other on this machine.")
+    """Run or resume a sweep definition."""
+    from xla_sweeps.launchers import NAMES
+
+    parser = _parser(
+        "sweep", "Run a sweep definition in W&B's format; the same command again measures exactly what is missing."
+    )
     parser.add_argument("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
     parser.add_argument("overrides", nargs="*", help="key=value for every trial; they win over the file")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and their number, run nothing")
     parser.add_argument("--max-trials", type=int, default=10_000, help="refuse more than this (default: 10000)")
-    parser.add_argument("--seed", type=int, default=0, help="of a random search (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
+    parser.add_argument("--launcher", choices=NAMES, default="local", help="where trials run (default: local)")
+    parser.add_argument("--devices", metavar="D,D", help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
+                        "(default: every GPU, else the CPU as one)")  # fmt: skip
+    parser.add_argument("--retry", action="append", default=[], metavar="STATUS",
+                        help="measure trials of this status again (repeatable)")  # fmt: skip
+    parser.add_argument("--rerun", metavar="COLUMN=VALUE",
+                        help="one more replicate where `results` says so, as in verdict=ambiguous")  # fmt: skip
+    parser.add_argument("--address", help="ray: the cluster's address (default: start one on this machine)")
+    parser.add_argument("--slurm", action="append", default=[], metavar="KEY=VALUE",
+                        help="slurm: an option of sbatch, as in partition=gpu (repeatable)")  # fmt: skip
+    parser.add_argument("--chunk", type=int, default=1, help="slurm: trials in one task of the job array (default: 1)")
+    parser.add_argument("--slots", type=int, default=1000,
+                        help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)")  # fmt: skip
     options = parser.parse_intermixed_args(arguments)
     from xla_sweeps import sweeping
 
-    return sweeping.run(
-        options.file, options.overrides, dry_run=options.dry_run, max_trials=options.max_trials, seed=options.seed
+    chosen = sweeping.Options(
+        path=options.file, overrides=tuple(options.overrides), launcher=options.launcher, devices=options.devices,
+        dry_run=options.dry_run, max_trials=options.max_trials, seed=options.seed,
+        retry=sweeping.statuses(options.retry), rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
+        address=options.address, slurm=dict(_pair(text, "--slurm") for text in options.slurm),
+        chunk=max(1, options.chunk), slots=max(1, options.slots),
+    )  # fmt: skip
+    if options.launcher == "wandb" and not options.dry_run:
+        from xla_sweeps import agents
+
+        return agents.launch(chosen)
+    return sweeping.run(chosen)
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ConfigError(f"{option} {text}: write KEY=VALUE")
+    return key, value
+
+
+def _agents(arguments: Sequence[str]) -> int:
+    """One W&B agent per device."""
+    parser = _parser("agents", "Join a W&B sweep: one real `wandb agent` on each device of this machine.")
+    parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
+    parser.add_argument(
+        "--devices", metavar="D,D", help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)"
+    )
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), help="for the agents' logs (default: results)"
+    )
+    parser.add_argument("--max-failed", type=int, default=20,
+                        help="trials in a row that may fail before an agent gives up (default: 20)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from xla_sweeps import agents
+
+    return agents.run(
+        options.sweep, devices=options.devices, results_dir=options.results_dir, max_failed=options.max_failed
     )
 
 
@@ -318,6 +382,7 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sweep": _sweep,
+    "agents": _agents,
     "results": _results,
     "models": _models,
     "hub-replicas": _hub_replicas,

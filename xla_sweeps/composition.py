@@ -29,7 +29,7 @@ MAX_YAML_DEPTH = 32
 OPTIONS = (
     "model", "source", "scenario", "effort", "tracker", "resolution", "batch_size", "precision", "weights", "seed",
     "jit", "modes", "tf32", "device", "results_dir", "memory_limit_gib", "ui", "timeouts", "path", "trust_code",
-    "input_spec",
+    "input_spec", "accelerator", "known_records",
 )  # fmt: skip
 """The top-level keys of the configuration."""
 
@@ -80,6 +80,22 @@ def check_overrides(overrides: Sequence[str]) -> None:
         if key in seen and seen[key] != text:
             raise ConfigError(f"conflicting overrides: '{seen[key]}' and '{text}'; give {key} once")
         seen[key] = text
+
+
+def override_values(overrides: Sequence[str]) -> dict[str, Any]:
+    """The value of each plain `key=value` override, as Hydra reads it.
+
+    Raises:
+        ConfigError: one is unsafe, contradictory, or no plain assignment.
+    """
+    check_overrides(overrides)
+    values = {}
+    for text in overrides:
+        override = OverridesParser.create().parse_override(text)
+        if override.is_delete() or override.is_sweep_override():
+            raise ConfigError(f"'{text}': give one value, as in key=value")
+        values[override.key_or_group] = OmegaConf.to_container(OmegaConf.create({"value": override.value()}))["value"]  # type: ignore[index, call-overload]
+    return values
 
 
 def check_document(value: Any, *, where: str = "configuration") -> None:
@@ -159,7 +175,7 @@ def _translated(error: Exception) -> XlaSweepsError:
     if isinstance(error, MissingConfigException):
         missing = re.search(r"Could not find '([^']+)/([^'/]*)'", text)
         if missing:
-            return _unknown_choice(missing[1], missing[2])
+            return unknown_choice(missing[1], missing[2])
         primary = re.search(r"Cannot find primary config '([^']+)'", text)
         if primary:
             return ConfigError(f"no configuration file '{primary[1]}' in {catalog.conf_dir()}")
@@ -193,7 +209,8 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 0
 
 
-def _unknown_choice(group: str, choice: str) -> ConfigError:
+def unknown_choice(group: str, choice: str) -> ConfigError:
+    """Error for a name that a group of `conf/` does not offer."""
     if not choice:
         return ConfigError(f"{group}: name one, as in {group}={group_choices(group)[0]}")
     if group == "model":

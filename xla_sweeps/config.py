@@ -49,6 +49,8 @@ class Settings:
     """Everything that one command asks for, checked.
 
     Attributes:
+        known_records: where a sweep runs the trial: how many records of it there were; one replicate is measured,
+            and none where there are more by now.
         document: the resolved configuration as plain data, for the record and W&B.
     """
 
@@ -57,6 +59,7 @@ class Settings:
     tracker: TrackerSettings
     results_dir: Path
     ui: str
+    known_records: int | None
     document: Mapping[str, Any]
 
 
@@ -73,14 +76,36 @@ def to_settings(
     Raises:
         XlaSweepsError: one line: what, where, what is allowed, the nearest match.
     """
+    return settings_of(composition.plain(config), explicit=explicit, environ=environ)
+
+
+def settings_of(
+    document: dict[str, Any],
+    *,
+    explicit: Collection[str] = (),
+    environ: Mapping[str, str] | None = None,
+    device: environment.Device | None = None,
+) -> Settings:
+    """The same from plain data, which is filled in.
+
+    Args:
+        document: as `composition.plain` gives it.
+        explicit: keys that the user gave.
+        environ: for W&B's own variables; default: this process's.
+        device: what the trial will run on; default: the device that the document names here.
+    """
     environ = os.environ if environ is None else environ
-    document = composition.plain(config)
     for key in document:
         if key not in OPTIONS:
             raise unknown_name("option", key, OPTIONS, listed=len(OPTIONS))
-    device = environment.resolve_device(_text(document, "device"))
+    elsewhere = device is not None
+    device = device or environment.resolve_device(_text(document, "device"))
     trial = _to_trial(document, explicit, device)
-    environment.check_precision(device, trial.precision, tf32=trial.tf32)
+    if not elsewhere or device.name:
+        environment.check_precision(device, trial.precision, tf32=trial.tf32)
+        environment.check_accelerator(device, document["accelerator"])
+    known = None if document["known_records"] is None else _integer(document, "known_records", at_least=0)
+    document.pop("known_records")
     tracker = _tracker(document, explicit, environ)
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
     document["model"].update(name=trial.model.name, variant=trial.model.variant)  # the user's own gets its name here
@@ -90,7 +115,7 @@ def to_settings(
     )  # fmt: skip
     return Settings(
         trial=trial, device=device, tracker=tracker, document=document, ui=_choice(document, "ui", UI_MODES),
-        results_dir=Path(_text(document, "results_dir")).expanduser(),
+        results_dir=Path(_text(document, "results_dir")).expanduser(), known_records=known,
     )  # fmt: skip
 
 

@@ -57,6 +57,7 @@ class Device:
     uuid: str = ""
     memory_bytes: int = 0
     capability: tuple[int, int] | None = None
+    pci: str = ""
 
     @property
     def label(self) -> str:
@@ -66,8 +67,31 @@ class Device:
 
 @cache
 def devices() -> tuple[Device, ...]:
-    """The NVIDIA GPUs that the driver shows, and the CPU last."""
-    return (*_gpus(), Device(kind="cpu", index=0, name=cpu_name(), memory_bytes=memory_bytes()))
+    """The NVIDIA GPUs that the driver shows and CUDA_VISIBLE_DEVICES leaves, and the CPU last."""
+    return (
+        *visible(_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")),
+        Device(kind="cpu", index=0, name=cpu_name(), memory_bytes=memory_bytes()),
+    )
+
+
+def visible(gpus: Sequence[Device], mask: str | None) -> list[Device]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by index in the driver's order, or by UUID.
+
+    As CUDA does, the first entry that names none ends the list.
+    """
+    if mask is None:
+        return list(gpus)
+    found: list[Device] = []
+    for word in mask.split(","):
+        matches = [
+            gpu
+            for gpu in gpus
+            if word.strip() and (str(gpu.index) == word.strip() or gpu.uuid.startswith(word.strip()))
+        ]
+        if not matches:
+            break
+        found += [gpu for gpu in matches[:1] if gpu not in found]
+    return found
 
 
 def resolve_device(text: str) -> Device:
@@ -80,13 +104,34 @@ def resolve_device(text: str) -> Device:
     labels = list(found)
     if text == "auto":
         return found[labels[0]]
-    wanted = "gpu:0" if text == "gpu" else text
+    wanted = labels[0] if text == "gpu" and labels[0] != "cpu" else text
     if wanted in found:
         return found[wanted]
     if not re.fullmatch(r"cpu|gpu(:\d+)?", text):
         raise DeviceError(f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {', '.join(labels)}")
     missing = "no NVIDIA GPU that its driver shows" if labels == ["cpu"] else f"only {', '.join(labels)}"
     raise DeviceError(f"device={text}: this machine has {missing}; allowed here: auto, {', '.join(labels)}")
+
+
+def check_accelerator(device: Device, wanted: Any) -> None:
+    """Refuse a device whose name lacks the accelerator that was asked for.
+
+    Raises:
+        DeviceError: with the device's name.
+    """
+    if wanted is not None and not is_accelerator(device.name, str(wanted)):
+        raise DeviceError(
+            f"accelerator={wanted}: {device.label} here is {device.name}; run this trial where there is one, or drop it"
+        )
+
+
+def is_accelerator(name: str, wanted: str) -> bool:
+    """Whether a device's name is that of the accelerator: `NVIDIA A100-SXM4-80GB` is an `A100` and an `a100_sxm4`."""
+    return _folded(wanted) in _folded(name)
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None:
@@ -131,19 +176,22 @@ def environment() -> dict[str, Any]:
     }
 
 
-def identity(device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = ()) -> dict[str, Any]:
+def identity(
+    device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = (), cores: int | None = None
+) -> dict[str, Any]:
     """What of the machine and its software makes numbers comparable; part of a trial's identity.
 
     Args:
         device: what is measured on.
         facts: `environment()`.
         also: further packages whose versions count.
+        cores: how many the trial may use; default: as in the facts.
     """
     packages = facts["packages"]
     return {
         "device": device.name,
         "memory_gib": round(device.memory_bytes / 2**30),
-        "cores": facts["cpu"]["cores"],
+        "cores": facts["cpu"]["cores"] if cores is None else cores,
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
         **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras", *also)},
         **facts["flags"],
@@ -153,8 +201,8 @@ def identity(device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = 
 def child_environment(environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]) -> dict[str, str]:
     """The measuring process's whole environment: an allow-list without keys, one visible device, the extra flags."""
     kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name) and not _SECRET.search(name)}
-    visible = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
-    return {**kept, "KERAS_BACKEND": "tensorflow", "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": visible, **extra}
+    shown = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
+    return {**kept, "KERAS_BACKEND": "tensorflow", "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": shown, **extra}
 
 
 def memory_limit_default() -> int:
@@ -243,10 +291,29 @@ def _gpus() -> list[Device]:
             Device(
                 kind="gpu", index=index, name=str(pynvml.nvmlDeviceGetName(handle)),
                 uuid=str(pynvml.nvmlDeviceGetUUID(handle)), capability=(int(major), int(minor)),
-                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total), pci=_pci_address(pynvml, handle),
             )
         )  # fmt: skip
     return found
+
+
+def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) -> list[int]:
+    """The cores of a GPU's NUMA node, of those this process may use; all of them where it is not told."""
+    usable = os.sched_getaffinity(0)
+    near = set()
+    for part in _read(sysfs / device.pci / "local_cpulist").split(",") if device.pci else ():
+        first, _, last = part.partition("-")
+        if first.strip().isdigit():
+            near |= set(range(int(first), int(last or first) + 1))
+    return sorted(near & usable or usable)
+
+
+def _pci_address(pynvml: Any, handle: Any) -> str:
+    """As /sys names it: `0000:17:00.0`; "" where the driver does not tell."""
+    with contextlib.suppress(Exception):
+        info = pynvml.nvmlDeviceGetPciInfo(handle)
+        return f"{int(info.domain):04x}:{int(info.bus):02x}:{int(info.device):02x}.0"
+    return ""
 
 
 def _driver() -> dict[str, str]:

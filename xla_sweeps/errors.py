@@ -24,6 +24,12 @@ class StoreError(XlaSweepsError):
     """The results folder cannot be read or written."""
 
 
+class HeldError(StoreError):
+    """Another process is measuring the same trial, or has measured it meanwhile."""
+
+    exit_code = 75  # sysexits' EX_TEMPFAIL: try again later
+
+
 class DeviceError(XlaSweepsError):
     """The device that was asked for is absent or lacks what was asked of it."""
 

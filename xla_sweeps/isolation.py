@@ -23,6 +23,7 @@ import msgspec
 
 from xla_sweeps import events
 from xla_sweeps.diagnosis import ProcessEnd, diagnose_end, diagnose_exception
+from xla_sweeps.faults import fault_point
 from xla_sweeps.measurement import Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.record import ModelFacts
 from xla_sweeps.trial import ReplicateJob, Timeouts
@@ -160,6 +161,7 @@ def run_attempt(
     log.parent.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
     oom_before = _oom_kills()
+    fault_point("spawn.before")
     with log.open("ab") as output, os.fdopen(read_end, "rb", buffering=0) as channel:
         try:
             process = subprocess.Popen(
@@ -168,6 +170,7 @@ def run_attempt(
             )  # fmt: skip
         finally:
             os.close(write_end)
+        fault_point("spawn.after")
         attempt = Attempt()
         memory_stop = _MemoryStop(stop)
         try:

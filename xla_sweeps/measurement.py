@@ -61,6 +61,10 @@ class Flag(StrEnum):
     """New input values make the mode compile again: its shapes depend on values."""
     EAGER_IS_GRAPH = "eager_is_graph"
     """The model is a restored graph: calling it eagerly runs that graph."""
+    DRIFT = "drift"
+    """The anchor trials before and after differ by more than 2 %: the machine changed its speed meanwhile."""
+    TOOK_TURNS = "took_turns"
+    """Devices side by side disturbed each other, so that only one measured at a time."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; the rounds it had finished are kept."""
 

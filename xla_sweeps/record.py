@@ -71,6 +71,7 @@ class Record:
         contamination: what the sampler outside the measuring process saw, summarized.
         seconds: wall time of the stages `build`, `prepare`, `measure`.
         log: the replicate's log file, relative to the results folder.
+        request_id: of what was asked for, whatever device measured it; "" in older records.
     """
 
     trial_id: str
@@ -90,6 +91,7 @@ class Record:
     finished_at: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     log: str = ""
+    request_id: str = ""
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:

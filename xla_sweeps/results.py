@@ -7,11 +7,12 @@ import io
 import json
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import analysis
+from xla_sweeps import analysis, drift
 from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.record import Record
@@ -23,8 +24,15 @@ from xla_sweeps.trackers import RunHeader, run_header, wandb
 COLUMNS = tuple(field.name for field in fields(ComparisonRow))
 
 
-def load(results_dir: Path) -> tuple[dict[str, list[Record]], dict[str, TrialSummary]]:
+def load(
+    results_dir: Path, *, only: Collection[str] | None = None, missing_ok: bool = False
+) -> tuple[dict[str, list[Record]], dict[str, TrialSummary]]:
     """Records and summaries of a results folder, by trial; what cannot be read is warned about.
+
+    Args:
+        results_dir: the folder.
+        only: summarize these trials alone.
+        missing_ok: whether a folder without records is empty rather than an error.
 
     Raises:
         StoreError: there is no such folder, or no record in it.
@@ -35,8 +43,13 @@ def load(results_dir: Path) -> tuple[dict[str, list[Record]], dict[str, TrialSum
     with Progress(ui="quiet") as screen:
         for problem in loaded.problems:
             screen.warn(problem)
-    if not loaded.records:
+    if not loaded.records and not missing_ok:
         raise StoreError(f"{results_dir} holds no readable record")
+    spans = drift.drifting(record for group in loaded.records.values() for record in group if drift.is_anchor(record))
+    if spans:
+        loaded = replace(
+            loaded, records={trial: drift.flagged(group, spans) for trial, group in loaded.records.items()}
+        )
     everything = [record for group in loaded.records.values() for record in group]
     floors = {
         name: analysis.floor_for(everything, name)
@@ -45,6 +58,7 @@ def load(results_dir: Path) -> tuple[dict[str, list[Record]], dict[str, TrialSum
     summaries = {
         trial: analysis.summarize(group, floor=floors[str(group[0].device.get("name", ""))])
         for trial, group in loaded.records.items()
+        if only is None or trial in only
     }
     return loaded.records, summaries
 

@@ -19,12 +19,14 @@ from xla_sweeps import analysis, catalog, environment, events, isolation
 from xla_sweeps.comparison import TrialSummary
 from xla_sweeps.config import Settings
 from xla_sweeps.diagnosis import diagnose_exception
+from xla_sweeps.errors import HeldError
+from xla_sweeps.faults import fault_point
 from xla_sweeps.measurement import Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.record import ModelFacts, Record
 from xla_sweeps.sampler import Sampler
 from xla_sweeps.store import Store
 from xla_sweeps.trackers import Tracker, TrackerReport, run_header
-from xla_sweeps.trial import ExecutionMode, ReplicateJob, Trial, headline_candidates, mode_of, trial_id
+from xla_sweeps.trial import ExecutionMode, ReplicateJob, Trial, headline_candidates, mode_of, request_id, trial_id
 
 CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -102,8 +104,9 @@ def check(settings: Settings) -> None:
     """
     store = Store(settings.results_dir)
     store.check_writable()
-    with store.claim(_identifier(settings, environment.environment())):
-        pass
+    identifier = identify(settings, environment.environment())
+    with store.claim(identifier):
+        _require_unmeasured(settings, store, identifier)
 
 
 def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialResult:
@@ -111,12 +114,14 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
 
     Raises:
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
+        HeldError: there are more records than the sweep knew of.
     """
     store = Store(settings.results_dir)
     store.check_writable()
     facts = environment.environment()
-    identifier = _identifier(settings, facts)
+    identifier = identify(settings, facts)
     with store.claim(identifier), _stoppable() as stop:
+        _require_unmeasured(settings, store, identifier)
         header = run_header(
             settings.document, trial_id=identifier, device_kind=settings.device.kind, device_name=settings.device.name,
             results_dir=settings.results_dir,
@@ -126,16 +131,26 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
             title=header.name, stop=stop,
         )  # fmt: skip
         tracker.open(header)
-        for _ in range(settings.trial.effort.replicates):
+        for _ in range(settings.trial.effort.replicates if settings.known_records is None else 1):
             _run_replicate(session)
             if stop.reason or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
                 break
         return _conclude(session)
 
 
-def _identifier(settings: Settings, facts: Mapping[str, Any]) -> str:
+def identify(settings: Settings, facts: Mapping[str, Any], *, cores: int | None = None) -> str:
+    """The trial's id on its device, with the software of `environment.environment()`."""
     also = catalog.SOURCES[settings.trial.model.source].packages
-    return trial_id(settings.trial, environment.identity(settings.device, facts, also=also))
+    return trial_id(settings.trial, environment.identity(settings.device, facts, also=also, cores=cores))
+
+
+def _require_unmeasured(settings: Settings, store: Store, identifier: str) -> None:
+    """Leave a sweep's trial that another sweep has measured since it was planned; asked under the claim."""
+    if settings.known_records is not None and (now := store.count(identifier)) > settings.known_records:
+        raise HeldError(
+            f"this trial ({identifier}) has {now} records, known_records={settings.known_records}: it was measured "
+            "meanwhile, nothing to do"
+        )
 
 
 def _run_replicate(session: _Session) -> None:
@@ -150,6 +165,7 @@ def _run_replicate(session: _Session) -> None:
     merged = _attempts(session, number, log)
     record = make_record(session.settings, session.trial_id, number, merged, session.environment)
     record = replace(record, started_at=started_at, finished_at=_now(), log=str(log.relative_to(settings.results_dir)))
+    fault_point("supervisor.result")
     stored, path = session.store.save(record)
     session.records.append(stored)
     session.paths.append(path)
@@ -226,7 +242,20 @@ def make_record(
         contamination=attempt.contamination,
         sync=attempt.sync,
         seconds=attempt.seconds,
+        request_id=request_id(trial),
     )
+
+
+def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> None:
+    """Record that the trial's own process died, time and again, without leaving a record."""
+    failure = Failure(
+        phase=Phase.RECORD, kind="died", message=f"the trial's own process died: {detail}",
+        hint="its log is in logs/sweeps; the kernel's log may say who killed it",
+    )  # fmt: skip
+    attempt = isolation.Attempt(status=Status.CRASHED, failure=failure)
+    for _ in range(2):  # as many as make the status final
+        record = make_record(settings, identifier, 0, attempt, environment.environment())
+        store.save(replace(record, started_at=_now(), finished_at=_now()))
 
 
 def _unreached(attempt: isolation.Attempt) -> ModeOutcome:

@@ -11,12 +11,13 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.errors import StoreError
+from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.faults import fault_point
 from xla_sweeps.record import NewerSchemaError, Record, RecordFormatError
 
 MIN_FREE_BYTES = 16 * 2**20
@@ -55,12 +56,23 @@ class Store:
             os.link(first, second)
             second.unlink()
             first.unlink()
-            space = os.statvfs(self.records_dir)
         except OSError as error:
             raise StoreError(
                 f"results_dir={self.results_dir} cannot be written: {error.strerror or error}. "
                 "Choose another: results_dir=PATH"
             ) from error
+        self.check_space()
+
+    def check_space(self) -> None:
+        """Find out whether there is room for records.
+
+        Raises:
+            StoreError: there is not.
+        """
+        try:
+            space = os.statvfs(self.results_dir)
+        except OSError as error:
+            raise StoreError(f"results_dir={self.results_dir} cannot be read: {error.strerror or error}") from error
         if space.f_bavail * space.f_frsize < MIN_FREE_BYTES:
             raise StoreError(
                 f"results_dir={self.results_dir} has less than {MIN_FREE_BYTES // 2**20} MiB of space left. "
@@ -82,8 +94,10 @@ class Store:
                 path = folder / f"{number}.json"
                 _write_synced(temporary, stored.to_json())
                 if _link_new(temporary, path):
+                    fault_point("store.linked")
                     _sync_folder(folder)
                     _sync_folder(self.records_dir)
+                    fault_point("store.folder_synced")
                     return stored, path
         except OSError as error:
             raise StoreError(f"cannot save the record below {folder}: {error.strerror or error}") from error
@@ -97,6 +111,35 @@ class Store:
         folder = self.records_dir / trial_id
         names = [path.name.split(".")[0] for path in folder.glob("*.json*")] if folder.is_dir() else []
         return max((int(name) for name in names if name.isdigit()), default=-1) + 1
+
+    def count(self, trial_id: str) -> int:
+        """How many records the trial has; those in quarantine do not count."""
+        return len(self.keys(trial_id))
+
+    def keys(self, trial_id: str) -> list[tuple[str, int]]:
+        """Trial and number of each record of a trial, unread."""
+        folder = self.records_dir / trial_id
+        names = [path.stem for path in folder.glob("*.json")] if folder.is_dir() else []
+        return [(trial_id, int(name)) for name in names if name.isdigit()]
+
+    def load_paths(self, paths: Sequence[str]) -> list[Record]:
+        """The records at these paths, as far as they can be read."""
+        found = []
+        for path in paths:
+            with contextlib.suppress(OSError, RecordFormatError):
+                found.append(Record.from_json(Path(path).read_bytes()))
+        return found
+
+    def is_claimed(self, trial_id: str) -> bool:
+        """Whether a process is measuring the trial into this folder right now."""
+        try:
+            with (self.results_dir / "claims" / f"{trial_id}.lock").open("r", encoding="utf-8") as handle:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def load(self, trial_id: str | None = None) -> Loaded:
         """All records, or one trial's, by trial and replicate number. Damaged files are moved to `quarantine/`."""
@@ -129,8 +172,9 @@ class Store:
         """Hold the trial while it is measured; the claim is an open lock, so it ends with its process.
 
         Raises:
-            StoreError: another process is measuring the same trial into this folder.
+            HeldError: another process is measuring the same trial into this folder.
         """
+        fault_point("claim.before")
         folder = self.results_dir / "claims"
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / f"{trial_id}.lock").open("a+", encoding="utf-8") as handle:
@@ -138,7 +182,7 @@ class Store:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 handle.seek(0)
-                raise StoreError(
+                raise HeldError(
                     f"this trial ({trial_id}) is being measured into {self.results_dir} by another process"
                     f" ({_holder(handle.read())}): wait for it, or choose another results_dir=PATH"
                 ) from None
@@ -149,7 +193,9 @@ class Store:
             handle.truncate(0)
             handle.write(json.dumps({"pid": os.getpid(), "host": os.uname().nodename}))
             handle.flush()
+            fault_point("claim.after")
             yield
+            fault_point("claim.release")
 
 
 def _holder(text: str) -> str:
@@ -169,10 +215,13 @@ def _write_synced(path: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     try:
+        fault_point("store.opened")
         view = memoryview(content)
         while view:
             view = view[os.write(descriptor, view) :]
+        fault_point("store.written")
         os.fsync(descriptor)
+        fault_point("store.synced")
     finally:
         os.close(descriptor)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 
 class ExecutionMode(StrEnum):
@@ -235,15 +237,33 @@ def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
     """Sixteen hex digits that are equal for exactly those trials whose replicates may be pooled.
 
     Args:
-        trial: what is measured; deadlines and the memory limit do not affect the numbers and are left out.
+        trial: what is measured; deadlines and the memory limit do not affect the numbers and are left out. Of the
+            device, its kind counts here and its model in the identity: two GPUs of a kind are one.
         identity: device model and software versions (`environment.identity`).
     """
-    document = asdict(trial)
+    document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
+    return _digest({"trial": document, "identity": dict(identity)})
+
+
+def request_id(trial: Trial) -> str:
+    """Sixteen hex digits of what is asked for, wherever it is measured: `trial_id` without device and versions."""
+    document = _affecting(trial)
+    document.pop("device")
+    return _digest(document)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    canonical = json.dumps(document, sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _affecting(trial: Trial) -> dict[str, Any]:
+    """What of a trial affects its numbers, as plain data."""
+    document: dict[str, Any] = msgspec.to_builtins(trial)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, wherever it lies
         document["model"]["recipe"] = {**document["model"]["recipe"], "path": ""}
-    canonical = json.dumps({"trial": document, "identity": dict(identity)}, sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return document

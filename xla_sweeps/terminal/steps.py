@@ -13,9 +13,10 @@ from xla_sweeps.terminal.screen import displayable, duration, progress_console, 
 
 
 class Steps:
-    """Follows `total` steps; a context manager. Without a terminal it prints a line a step."""
+    """Follows `total` steps; a context manager. Without a terminal it prints a line a step, unless it is `quiet`."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._console = progress_console()
         self._started = time.monotonic()
         columns = (
@@ -47,7 +48,7 @@ class Steps:
     def end(self, name: str) -> None:
         """A step ended."""
         self._progress.advance(self._task)
-        if not self._live:
+        if not self._live and not self._quiet:
             took = duration(time.monotonic() - self._started)
             self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
 

@@ -6,9 +6,12 @@ sent inside a timed block.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -29,6 +32,9 @@ RECOMPILE_S = 0.02
 SYNC_TEST_S = 0.1
 NUDGE = 1e-6
 """Relative change of inputs that is no more than rounding."""
+
+TURNS_VARIABLE = "XLA_SWEEPS_TURNS"
+"""Names the file that is locked while a process measures."""
 
 _IMAGE_RANK = 3
 
@@ -80,14 +86,15 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
         prepared = _prepare_modes(job, bench, channel)
         sync: dict[str, Any] = {}
         contaminated = False
-        if job.measure:
-            _warm_up(bench, prepared, channel)
-            sync = _sync_test(bench, prepared)
-        else:
-            _call_again(prepared, channel)
-        prepared_at = time.perf_counter()
-        if job.measure and prepared:
-            contaminated = _measure_modes(job, bench, prepared, sync, channel)
+        with _turn(job, channel):
+            if job.measure:
+                _warm_up(bench, prepared, channel)
+                sync = _sync_test(bench, prepared)
+            else:
+                _call_again(prepared, channel)
+            prepared_at = time.perf_counter()
+            if job.measure and prepared:
+                contaminated = _measure_modes(job, bench, prepared, sync, channel)
         if bench.facts.macs is None:
             _count_macs(bench, "", channel)
     finished = time.perf_counter()
@@ -103,6 +110,20 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
             },
         )
     )
+
+
+@contextlib.contextmanager
+def _turn(job: ReplicateJob, channel: Channel) -> Iterator[None]:
+    """Measure alone where the launcher found that devices disturb each other; building goes on side by side."""
+    path = os.environ.get(TURNS_VARIABLE)
+    if not path or not job.measure:
+        yield
+        return
+    channel.send(events.Stage(phase=Phase.MEASURE, detail="waiting for its turn"))
+    with open(path, "a") as handle:  # noqa: PTH123
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        channel.send(events.Flagged(flag=str(Flag.TOOK_TURNS)))
+        yield
 
 
 def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:

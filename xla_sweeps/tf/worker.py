@@ -5,7 +5,6 @@ Standard output and error belong to the libraries and go to the replicate's log.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import os
 import signal
@@ -15,10 +14,10 @@ import traceback
 import msgspec
 
 from xla_sweeps import events
+from xla_sweeps.faults import fault_point
+from xla_sweeps.lifeline import die_with_parent
 from xla_sweeps.measurement import Phase
 from xla_sweeps.trial import ReplicateJob
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Channel:
@@ -33,6 +32,9 @@ class Channel:
         """Send one event; a parent that is gone ends this process."""
         if isinstance(event, events.Stage):
             self.stage = event
+            fault_point(f"worker.{event.phase}")
+        elif isinstance(event, events.Square | events.Finished):
+            fault_point(f"worker.{type(event).__name__.lower()}")
         self._out.write(events.encode(event))
 
     def review(self, square: events.Square) -> events.Review:
@@ -62,13 +64,6 @@ def main() -> int:
         channel.send(events.Failed(phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)))
         return 1
     return 0
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, however that happens."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise SystemExit(1)
 
 
 if __name__ == "__main__":

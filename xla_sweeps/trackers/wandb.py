@@ -23,6 +23,7 @@ from urllib.parse import urlparse
 
 from xla_sweeps.comparison import STATISTICS_VERSION, TrialSummary
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.faults import fault_point
 from xla_sweeps.measurement import Round
 from xla_sweeps.record import Record
 from xla_sweeps.trackers import RunHeader, TrackerReport
@@ -266,6 +267,7 @@ def _push_trial(
     """What went wrong with a trial's runs, or "", and whether the server answers."""
     within_s = 2 * header.connect_timeout_s + header.finish_timeout_s
     for run_id, records in runs.items():
+        fault_point("push.before")
         document = {**header_document(header), "run_id": run_id}
         content = run_content(records, summary, exit_code=exit_code_of(records, summary))
         answer = helper.answer(helper.order("push", header=document, within_s=within_s, **content), within_s)
@@ -273,7 +275,9 @@ def _push_trial(
             return f"no answer within {within_s:.0f} s", False
         if not answer["complete"]:
             return "; ".join(answer["warnings"]), answer.get("reachable", True)
+        fault_point("push.after")
         note_run(header, run_id, [record.replicate for record in records], confirmed=True)
+        fault_point("push.marked")
     return "", True
 
 

@@ -1,0 +1,456 @@
+"""Runs what is left of a sweep on a launcher: submits, learns from the records, tries again, stops in good order.
+
+All decisions come from the records (`standing`), so that a driver which dies loses nothing: the same command goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import statistics
+import time
+import types
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from xla_sweeps.errors import StoreError
+from xla_sweeps.faults import fault_point
+from xla_sweeps.index import entry_of
+from xla_sweeps.launchers import End, Ended, Job, Launcher
+from xla_sweeps.measurement import Status
+from xla_sweeps.planning import Task
+from xla_sweeps.record import Record, RecordFormatError
+from xla_sweeps.standing import WEAK, final_outcome, missing
+from xla_sweeps.store import Store
+
+POLL_S = 0.25
+DRAW_S = 1.0
+BREAKER = 3
+"""Jobs in a row that a device or machine may lose before it gets no more."""
+
+MAX_DEATHS = 2
+HELD_WAIT_S = 2.0
+SPACE_WAIT_S = 5.0
+ANCHOR_EVERY_S = 1800.0
+
+
+class Screen(Protocol):
+    """What a person follows a sweep on; `terminal` has one."""
+
+    def running(self, lane: str, what: str, log: Path) -> None:
+        """A job runs on a device."""
+
+    def ended(self, lane: str, what: str, outcome: str, detail: str, *, left_s: tuple[float, float] | None) -> None:
+        """A job ended, and how."""
+
+    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+        """How far the sweep is."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+
+
+class Source(Protocol):
+    """Where tasks come from while the sweep runs, beyond those that were planned; a search has one."""
+
+    def next(self) -> Task | None:
+        """The next task, or None where there is none for now."""
+
+    def done(self, task: Task) -> None:
+        """A task has all that it wants."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there will be no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run of a sweep ended.
+
+    Attributes:
+        signal_number: of the signal that stopped it, or 0.
+        broken: why the circuit breaker stopped it, or "".
+        left: tasks that are not done.
+        gave_up: why, for tasks that were left without a record that says it.
+    """
+
+    counts: Mapping[str, int]
+    records: int
+    signal_number: int = 0
+    broken: str = ""
+    left: tuple[Task, ...] = ()
+    gave_up: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Running:
+    task: Task
+    job: Job
+    known: frozenset[tuple[str, int]]
+    started: float
+
+
+class Driver:
+    """Runs tasks until none wants a replicate.
+
+    Args:
+        launcher: where they run.
+        store: the records.
+        extra: overrides that every job gets besides its own (`tracker.group=…`).
+        logs: folder of the jobs' output.
+        costs: seconds that a replicate of a model took before, by model.
+        anchor: measured on each device at the start, every half hour and at the end; None for none.
+        source: of further tasks.
+        record_death: records a trial whose own process died time and again.
+        rematch: looks a task's records up again, where its ids are not known here.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        store: Store,
+        screen: Screen,
+        *,
+        extra: Sequence[str],
+        logs: Path,
+        costs: Mapping[str, float] | None = None,
+        anchor: Task | None = None,
+        source: Source | None = None,
+        record_death: Callable[[Task, str], None] | None = None,
+        rematch: Callable[[Task], None] | None = None,
+    ) -> None:
+        self._launcher, self._store, self._screen = launcher, store, screen
+        self._extra, self._logs, self._anchor, self._source = tuple(extra), logs, anchor, source
+        self._record_death, self._rematch = record_death, rematch
+        self._past, self._took = dict(costs or {}), list[float]()
+        self._ended: queue.Queue[Future[Ended]] = queue.Queue()
+        self._running: dict[Future[Ended], _Running] = {}
+        self._pending: deque[Task] = deque()
+        self._later: list[tuple[float, Task]] = []
+        self._all: list[Task] = []
+        self._gave_up: dict[str, str] = {}
+        self._deaths: Counter[str] = Counter()
+        self._lost_in_row: Counter[str] = Counter()
+        self._jobs = self._records = 0
+        self._broken, self._signal = "", 0
+        self._anchored = -ANCHOR_EVERY_S
+        self._anchors_due: list[str | None] = []
+        self._since_anchor = False
+        self._shown: dict[Future[Ended], str] = {}
+
+    def run(self, tasks: Iterable[Task]) -> Outcome:
+        """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
+        self._all = list(tasks)
+        self._pending = deque(task for task in self._all if task.wanted)
+        fault_point("plan.loaded")
+        drawn = 0.0
+        with self._stoppable():
+            while self._more():
+                self._take_from_source()
+                if not self._signal and not self._broken:
+                    self._submit_what_fits()
+                self._wait()
+                self._show_running()
+                if time.monotonic() - drawn > DRAW_S:
+                    drawn = time.monotonic()
+                    self._screen.tick()
+        return self._outcome()
+
+    def _more(self) -> bool:
+        if self._signal or self._broken:
+            return bool(self._running)
+        if self._running or self._pending or self._later or self._anchors_due:
+            return True
+        if self._source is not None and not self._source.exhausted:
+            return True
+        if self._anchor is not None and self._since_anchor:
+            self._call_anchors()  # the last ones, behind everything
+            return True
+        return False
+
+    def _take_from_source(self) -> None:
+        if self._source is None or self._signal or self._broken:
+            return
+        while self._launcher.free(None) > len(self._pending) and (task := self._source.next()) is not None:
+            self._all.append(task)
+            if task.wanted:
+                self._pending.append(task)
+            else:
+                self._source.done(task)
+
+    def _submit_what_fits(self) -> None:
+        """Give every device that is idle the first task that may run on it."""
+        now = time.monotonic()
+        due = [task for at, task in self._later if at <= now]
+        self._later = [(at, task) for at, task in self._later if at > now]
+        self._pending.extend(due)
+        if self._pending and now >= self._anchored + ANCHOR_EVERY_S:
+            self._call_anchors()
+        self._submit_anchors()
+        waiting: list[Task] = []
+        while self._pending and self._launcher.free(None):
+            task = self._pending.popleft()
+            if self._is_running(task) or not self._launcher.free(task.accelerator):
+                waiting.append(task)
+                continue
+            if not self._space():
+                waiting.append(task)
+                break
+            self._submit(task)
+        self._pending.extendleft(reversed(waiting))
+
+    def _call_anchors(self) -> None:
+        """Have the anchor trial measured next, on every device."""
+        if self._anchor is not None:
+            self._anchored, self._since_anchor = time.monotonic(), False
+            self._anchors_due = [*self._launcher.lanes()] if self._launcher.targets else [None]
+
+    def _submit_anchors(self) -> None:
+        for lane in list(self._anchors_due):
+            if self._anchor is not None and self._launcher.free(None, lane) and not self._is_running(self._anchor):
+                self._anchors_due.remove(lane)
+                self._submit(self._anchor, lane)
+
+    def _submit(self, task: Task, lane: str | None = None) -> None:
+        """Start a task's next replicate, unless somebody else has measured it meanwhile."""
+        known = self._known(task)
+        if len(known) > task.records and task is not self._anchor:
+            self._learn(task, [record for record in self._of(task) if (record.trial_id, record.replicate) in known])
+            if not task.wanted:
+                self._finish(task)
+                return
+        self._jobs += 1
+        counted = f"known_records={max(len(known), task.records)}"
+        job = Job(
+            arguments=(*task.words, *self._extra, counted), key=task.key, accelerator=task.accelerator, lane=lane,
+            log=self._logs / f"{self._jobs:05d}-{os.getpid()}.log",
+        )  # fmt: skip
+        fault_point("driver.submit")
+        future = self._launcher.submit(job)
+        self._running[future] = _Running(task, job, known, time.monotonic())
+        future.add_done_callback(self._ended.put)
+
+    def _is_running(self, task: Task) -> bool:
+        """Whether a replicate of the same trial runs: on one machine they would only wait for each other."""
+        return any(item.task is task for item in self._running.values())
+
+    def _space(self) -> bool:
+        """Whether the disk takes records; a full one pauses the sweep rather than fail what is left of it."""
+        try:
+            self._store.check_space()
+        except StoreError as error:
+            self._screen.warn(f"{error} The sweep waits for it.")
+            time.sleep(SPACE_WAIT_S)
+            return False
+        return True
+
+    def _wait(self) -> None:
+        """Wait for a job to end, and take in all that have."""
+        try:
+            first = self._ended.get(timeout=POLL_S)
+        except queue.Empty:
+            return
+        self._take_in(first)
+        while not self._ended.empty():
+            self._take_in(self._ended.get_nowait())
+
+    def _take_in(self, future: Future[Ended]) -> None:
+        item = self._running.pop(future)
+        self._shown.pop(future, None)
+        ended = future.result()
+        fault_point("driver.ended")
+        new = self._new_records(item, ended)
+        self._learn(item.task, new)
+        if new:
+            self._took.append(time.monotonic() - item.started)
+        self._watch_device(ended, new)
+        outcome = self._judge(item.task, ended, new)
+        self._screen.ended(ended.where, self._what(item.task), outcome, self._detail(ended, new), left_s=self.left_s())
+        self._report()
+
+    def _judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        """Decide what becomes of the task; returns a word on how the job ended."""
+        if ended.how is End.STOPPED and self._signal:
+            self._pending.append(task)
+            return "stopped"
+        if ended.how is End.HELD:
+            if self._rematch is not None and not task.trial_ids:
+                self._rematch(task)
+                if not task.wanted:
+                    self._finish(task)
+                    return "measured elsewhere"
+            self._later.append((time.monotonic() + HELD_WAIT_S, task))
+            return "held"
+        if ended.how is End.FAILED and not new:
+            self._give_up(task, ended.detail)
+            return "refused"
+        if ended.how is End.LOST:
+            self._pending.append(task)
+            return "lost"
+        if not new:
+            self._deaths[task.key] += 1
+            if self._deaths[task.key] >= MAX_DEATHS:
+                self._bury(task, ended.detail)
+            else:
+                self._pending.append(task)
+            return "died"
+        if task is self._anchor:
+            return str(entry_of(new[-1]).outcome)
+        self._since_anchor = True
+        if task.wanted:
+            self._pending.append(task)
+        else:
+            self._finish(task)
+        return str(entry_of(new[-1]).outcome)
+
+    def _bury(self, task: Task, detail: str) -> None:
+        """A trial whose own process died twice: recorded as crashed, so that no resume tries it for ever."""
+        if self._record_death is not None:
+            self._record_death(task, detail)
+            task.outcomes += [Status.CRASHED] * MAX_DEATHS
+            task.wanted = 0
+        self._give_up(task, f"its process died {MAX_DEATHS} times; {detail}")
+
+    def _give_up(self, task: Task, why: str) -> None:
+        self._gave_up[task.key] = why
+        self._finish(task)
+
+    def _finish(self, task: Task) -> None:
+        if self._source is not None:
+            self._source.done(task)
+
+    def _new_records(self, item: _Running, ended: Ended) -> list[Record]:
+        """What the job recorded: sent home by it, or found in the store."""
+        new = []
+        for text in ended.records:
+            try:
+                new.append(self._store.save(Record.from_json(text))[0])
+            except (RecordFormatError, StoreError) as error:
+                self._screen.warn(f"a record from {ended.where} could not be kept: {error}")
+        if not ended.records:
+            found = self._store.load_paths(ended.paths) if ended.paths else self._of(item.task)
+            new = [record for record in found if (record.trial_id, record.replicate) not in item.known]
+        self._records += len(new)
+        return new
+
+    def _of(self, task: Task) -> list[Record]:
+        """A task's records in the store, where its ids are known."""
+        loaded = [self._store.load(identifier) for identifier in task.trial_ids]
+        for problem in (problem for part in loaded for problem in part.problems):
+            self._screen.warn(problem)
+        return [record for part in loaded for group in part.records.values() for record in group]
+
+    def _known(self, task: Task) -> frozenset[tuple[str, int]]:
+        return frozenset(key for identifier in task.trial_ids for key in self._store.keys(identifier))
+
+    def _learn(self, task: Task, new: Sequence[Record]) -> None:
+        """Take new records into the task's standing."""
+        task.records += len(new)
+        task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in new)]
+        if task is not self._anchor:
+            task.wanted = missing(task.outcomes, replicates=task.replicates, resumed=False)
+
+    def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
+        """Take a device out that loses one job after the other."""
+        lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(item.status is Status.INFRA for item in new)
+        if not lost or self._signal:
+            if ended.how is End.FINISHED:
+                self._lost_in_row.clear() if not ended.where else self._lost_in_row.pop(ended.where, None)
+            return
+        self._lost_in_row[ended.where] += 1
+        if self._lost_in_row[ended.where] < BREAKER:
+            return
+        place = ended.where or self._launcher.name
+        why = f"{place} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
+        if self._launcher.drain(ended.where):
+            self._screen.warn(f"{why}. It gets no more trials.")
+            return
+        self._broken = why
+        self._screen.warn(f"{why}. Stopping; mend it, then run the same command again.")
+        self._launcher.stop(now=False)
+
+    def left_s(self) -> tuple[float, float] | None:
+        """How long the rest will take, from what replicates took so far and before: a range."""
+        took = self._took[-50:] or [cost for cost in self._past.values() if cost > 0]
+        if not took:
+            return None
+        typical = statistics.median(took)
+        waiting = [*self._pending, *(task for _, task in self._later), *(item.task for item in self._running.values())]
+        total = sum(self._past.get(task.model, typical) * max(1, task.wanted) for task in waiting)
+        lanes = max(1, len(self._launcher.lanes()))
+        spread = 0.0 if len(took) < 4 else (statistics.quantiles(took, n=4)[2] - statistics.quantiles(took, n=4)[0]) / 2
+        error = spread * len(waiting) ** 0.5 + 0.1 * total
+        return max(0.0, total - error) / lanes, (total + error) / lanes
+
+    def _what(self, task: Task) -> str:
+        return "anchor" if task is self._anchor else " ".join(task.words)
+
+    @staticmethod
+    def _detail(ended: Ended, new: Sequence[Record]) -> str:
+        if new:
+            failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
+            failure = new[-1].failure or (failures[0] if failures else None)
+            return failure.message if failure else ""
+        return ended.detail
+
+    def _show_running(self) -> None:
+        for future, item in self._running.items():
+            lane = self._launcher.where(future)
+            if lane and self._shown.get(future) != lane:
+                self._shown[future] = lane
+                self._screen.running(lane, self._what(item.task), item.job.log)
+
+    def _report(self) -> None:
+        tasks = [task for task in self._all if task is not self._anchor]
+        done = sum(not task.wanted or task.key in self._gave_up for task in tasks)
+        self._screen.progress(done, len(tasks), self._counts(), left_s=self.left_s())
+
+    def _counts(self) -> dict[str, int]:
+        words: Counter[str] = Counter()
+        for task in self._all:
+            if task is self._anchor:
+                continue
+            outcome = final_outcome(task.outcomes)
+            if outcome is not None and (not task.wanted or task.key in self._gave_up or outcome in WEAK):
+                words[str(outcome)] += 1
+            elif task.key in self._gave_up:
+                words["refused" if not self._deaths[task.key] else "died"] += 1
+            else:
+                words["missing"] += 1
+        return dict(words)
+
+    def _outcome(self) -> Outcome:
+        left = tuple(task for task in self._all if task.wanted and task is not self._anchor)
+        return Outcome(
+            counts=self._counts(), records=self._records, signal_number=self._signal, broken=self._broken,
+            left=left, gave_up=dict(self._gave_up),
+        )  # fmt: skip
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """First Ctrl-C or SIGTERM: save what runs. Second: kill it. Always: leave nothing running."""
+
+        def handle(number: int, frame: types.FrameType | None) -> None:
+            again = bool(self._signal)
+            self._signal = self._signal or number
+            self._launcher.stop(now=again)
+            if not again:
+                self._screen.warn("stopping: what runs is being saved; once more ends it at once")
+
+        previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            self._launcher.close()
