@@ -1,7 +1,7 @@
 """A trial without Hydra or a measuring process, for tests of thousands: it claims, saves one record and ends.
 
 Started as `python quick_trial.py id=ID do=HOW results_dir=DIR known_records=N ...`. HOW is a status, or: `die` (kill -9 of
-itself), `refuse` (exit 2), `hang`, `sleep` (until it is stopped, then an interrupted record); several joined by `+` are for
+itself), `refuse` (exit 2), `hang`, `gate` (until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several joined by `+` are for
 the first, second, ... record of the trial.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,8 +33,8 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
 
 def main() -> int:
     parent = os.environ.pop("XLA_SWEEPS_PARENT", "")
-    stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     if parent:
         die_with_parent(int(parent), signal.SIGTERM)
     words = dict(word.split("=", 1) for word in sys.argv[1:])
@@ -53,9 +53,15 @@ def main() -> int:
                 return 2
             if how == "hang":
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-                threading.Event().wait(600)
+                time.sleep(600)
+            if how == "gate":
+                while not (Path(words["results_dir"]) / "now_ok").exists():
+                    time.sleep(0.05)
+                time.sleep(0.5)
+                how = "ok"
             if how == "sleep":
-                stopped.wait(600)
+                while not stopped:
+                    time.sleep(0.02)
                 how = "interrupted"
             fault_point("supervisor.result")
             saved, path = store.save(replace(record(words["id"], how, words)))

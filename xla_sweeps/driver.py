@@ -286,9 +286,9 @@ class Driver:
         if ended.how is End.HELD:
             if self._rematch is not None and not task.trial_ids:
                 self._rematch(task)
-                if not task.wanted:
-                    self._finish(task)
-                    return "measured elsewhere"
+            if not task.wanted:
+                self._finish(task)
+                return "measured elsewhere"
             self._later.append((time.monotonic() + HELD_WAIT_S, task))
             return "held"
         if ended.how is End.FAILED and not new:
@@ -358,7 +358,7 @@ class Driver:
         task.records += len(new)
         task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in new)]
         if task is not self._anchor:
-            task.wanted = missing(task.outcomes, replicates=task.replicates, resumed=False)
+            task.wanted = missing(task.outcomes, replicates=task.replicates)
 
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
         """Take a device out that loses one job after the other."""
@@ -438,13 +438,13 @@ class Driver:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """First Ctrl-C or SIGTERM: save what runs. Second: kill it. Always: leave nothing running."""
+        """First Ctrl-C or SIGTERM: save what runs. Second Ctrl-C: kill it. Always: leave nothing running."""
 
         def handle(number: int, frame: types.FrameType | None) -> None:
-            again = bool(self._signal)
-            self._signal = self._signal or number
-            self._launcher.stop(now=again)
-            if not again:
+            first, self._signal = not self._signal, self._signal or number
+            if first or number == signal.SIGINT:  # schedulers repeat their SIGTERM, people their Ctrl-C
+                self._launcher.stop(now=not first)
+            if first:
                 self._screen.warn("stopping: what runs is being saved; once more ends it at once")
 
         previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -331,4 +331,4 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
             ]  # fmt: skip
         task.records = len(found)
         task.outcomes = counting([entry.outcome for entry in found], retry)
-        task.wanted = missing(task.outcomes, replicates=task.replicates, resumed=True)
+        task.wanted = missing(task.outcomes, replicates=task.replicates)

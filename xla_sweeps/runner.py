@@ -347,11 +347,14 @@ def _now() -> str:
 
 @contextmanager
 def _stoppable() -> Iterator[isolation.Stop]:
-    """Turn Ctrl-C and SIGTERM into a request to stop; a second one ends everything at once."""
+    """Turn Ctrl-C and SIGTERM into a request to stop; a second Ctrl-C ends everything at once.
+
+    A second SIGTERM does not: schedulers send it to every process of a job, and those pass it on to each other.
+    """
     stop = isolation.Stop()
 
     def handle(number: int, frame: types.FrameType | None) -> None:
-        if stop.reason:
+        if stop.reason and number == signal.SIGINT:
             if os.isatty(2):
                 os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
             os._exit(_SIGNALS[signal.Signals(number)])  # the child dies with its parent

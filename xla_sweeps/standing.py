@@ -34,17 +34,16 @@ def outcome_of(record: Record) -> Status:
     return next((status for label in headline if (status := record.modes[label].status) is not Status.OK), Status.OK)
 
 
-def missing(outcomes: Sequence[Status], *, replicates: int, resumed: bool) -> int:
+def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
     """How many replicates are still wanted.
 
     Args:
         outcomes: of the trial's records that count, in any order.
         replicates: how many good ones are asked for.
-        resumed: whether a run of the sweep begins: what is weak is then tried anew.
     """
     counts = Counter(outcomes)
     for status, count in counts.items():
-        if status is Status.OK or status in (Status.INFRA, Status.INTERRUPTED) or (resumed and status in WEAK):
+        if status in (Status.OK, Status.INFRA, Status.INTERRUPTED):
             continue
         if count >= ATTEMPTS.get(status, 1):
             return 0
@@ -61,5 +60,5 @@ def final_outcome(outcomes: Sequence[Status]) -> Status | None:
 
 
 def counting(outcomes: Sequence[Status], retry: Collection[Status]) -> list[Status]:
-    """The outcomes that count where some statuses are to be tried again."""
-    return [status for status in outcomes if status not in retry]
+    """The outcomes that count when a sweep begins: not the weak ones, and not those that are to be tried again."""
+    return [status for status in outcomes if status not in retry and status not in WEAK]

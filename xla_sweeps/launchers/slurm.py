@@ -1,7 +1,7 @@
 """Runs jobs on a Slurm cluster from a login node: job arrays of plain commands over a shared file system.
 
 Each task of an array runs `slurm_task`, which leaves a file about every job that ended; this side submits, polls and
-reads those files. No accounting database, no network and no pickle is needed; what was submitted goes on without us.
+reads those files. No accounting database and no network is needed; what was submitted goes on without us.
 """
 
 from __future__ import annotations

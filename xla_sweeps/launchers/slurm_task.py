@@ -64,9 +64,10 @@ class _Task:
         log, end = Path(job.log), Path(job.end)
         log.parent.mkdir(parents=True, exist_ok=True)
         recorded = end.with_suffix(".records")
+        arguments = [_counted(word, len(_lines(recorded))) for word in job.arguments]
         environment = {**os.environ, PARENT_VARIABLE: str(os.getpid()), RECORDED_VARIABLE: str(recorded)}
         with log.open("ab") as output:
-            self.child = subprocess.Popen([*job.command, *job.arguments], stdin=subprocess.DEVNULL, stdout=output,
+            self.child = subprocess.Popen([*job.command, *arguments], stdin=subprocess.DEVNULL, stdout=output,
                                           stderr=output, env=environment, start_new_session=True)  # fmt: skip
         if self.stopped:
             self.child.send_signal(signal.SIGTERM)
@@ -75,7 +76,7 @@ class _Task:
             os.killpg(self.child.pid, signal.SIGKILL)
         if self.stopped and (code in STOPPED_CODES or code < 0):
             return False
-        write_end(end, EndFile(code, socket.gethostname(), last_line(log), _lines(recorded)))
+        write_end(end, EndFile(code, node_name(), last_line(log), _lines(recorded)))
         return True
 
 
@@ -100,8 +101,7 @@ def _leave(task: _Task, job: TaskJob, finished: int) -> int:
     restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     if task.stopped == signal.SIGUSR1:
         if not finished and restarts >= MAX_RESTARTS:
-            where = socket.gethostname()
-            write_end(Path(job.end), EndFile(2, where, TOO_SHORT.format(count=restarts + 1), []))
+            write_end(Path(job.end), EndFile(2, node_name(), TOO_SHORT.format(count=restarts + 1), []))
             return 2
         name = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
         subprocess.run(["scontrol", "requeue", name], check=False, timeout=30)
@@ -113,6 +113,17 @@ def write_end(path: Path, end: EndFile) -> None:
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     temporary.write_bytes(msgspec.json.encode(end))
     temporary.replace(path)
+
+
+def node_name() -> str:
+    """The node's name, as Slurm calls it."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _counted(word: str, own: int) -> str:
+    """`known_records` with the records that this very job made before it was preempted."""
+    key, _, value = word.partition("=")
+    return f"{key}={int(value) + own}" if key == "known_records" and own else word
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,0 +1,333 @@
+"""The driver with thousands of no-op trials: what is tried again, resumed, given up, and what no death can lose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from quick_sweep import QUICK, lanes_of, task, tasks_of
+from quick_trial import record
+
+from xla_sweeps import driver as driver_module
+from xla_sweeps.driver import Driver, Outcome
+from xla_sweeps.index import read_index
+from xla_sweeps.launchers import Ended, Job
+from xla_sweeps.launchers.local import LocalLauncher
+from xla_sweeps.measurement import Status
+from xla_sweeps.planning import Task, match
+from xla_sweeps.standing import counting, final_outcome, missing
+from xla_sweeps.store import Store
+
+SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
+
+
+class Notes:
+    """A screen that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, str]] = []
+        self.warnings: list[str] = []
+        self.where: list[str] = []
+
+    def running(self, lane: str, what: str, log: Path) -> None:
+        self.where.append(lane)
+
+    def ended(self, lane: str, what: str, outcome: str, detail: str, *, left_s: tuple[float, float] | None) -> None:
+        self.ends.append((what.split()[0].removeprefix("id="), outcome))
+
+    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+        pass
+
+    def tick(self) -> None:
+        pass
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+def drive(results: Path, *arguments: str, lanes: int = 2, retry: Sequence[Status] = ()) -> tuple[Outcome, Notes]:
+    store, notes = Store(results), Notes()
+    tasks = tasks_of(results, list(arguments))
+    match(tasks, read_index(store), software="", retry=retry)
+    launcher = LocalLauncher(lanes_of(lanes), command=QUICK)
+    return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(tasks), notes
+
+
+def counted(results: Path) -> dict[str, Counter[str]]:
+    return {
+        trial: Counter(str(item.status) for item in group) for trial, group in Store(results).load().records.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "tried", "final"),
+    [
+        ("ok", {"ok": 1}, True),
+        ("unsupported_op", {"unsupported_op": 1}, True),
+        ("wrong_result", {"wrong_result": 1}, True),
+        ("build_error", {"build_error": 1}, True),
+        ("oom_gpu", {"oom_gpu": 1}, True),
+        ("compile_error", {"compile_error": 2}, True),
+        ("crashed", {"crashed": 2}, True),
+        ("timeout", {"timeout": 2}, True),
+        ("oom_host", {"oom_host": 2}, True),
+        ("contaminated", {"contaminated": 4}, True),
+        ("crashed+ok", {"crashed": 1, "ok": 1}, True),
+        ("contaminated+contaminated+ok", {"contaminated": 2, "ok": 1}, True),
+        ("infra+infra+ok", {"infra": 2, "ok": 1}, True),
+    ],
+)
+def test_each_status_is_tried_as_often_as_the_policy_says(
+    how: str, tried: dict[str, int], final: bool, tmp_path: Path
+) -> None:
+    outcome, _ = drive(tmp_path, f"a={how}")
+    assert counted(tmp_path) == {"a": Counter(tried)}
+    assert (not outcome.left) == final
+
+
+def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path: Path) -> None:
+    _, notes = drive(tmp_path, "a=ok*3", "b=ok*3", lanes=1)
+    assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
+
+
+def test_the_same_sweep_again_does_nothing_and_what_is_weak_is_tried_anew(tmp_path: Path) -> None:
+    drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
+    outcome, notes = drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
+    assert {name for name, _ in notes.ends} == {"b"}
+    assert counted(tmp_path)["b"] == {"contaminated": 8}
+    assert outcome.counts == {"ok": 1, "contaminated": 1, "crashed": 1}
+
+
+def test_retry_measures_trials_of_a_status_again(tmp_path: Path) -> None:
+    drive(tmp_path, "a=build_error", "b=ok")
+    _, notes = drive(tmp_path, "a=build_error+ok", "b=ok", retry=[Status.BUILD_ERROR])
+    assert notes.ends == [("a", "ok")]
+    assert drive(tmp_path, "a=build_error+ok", "b=ok")[1].ends == []
+
+
+def test_a_trial_whose_process_dies_twice_is_left_and_the_others_go_on(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, "a=die", "b=ok", "c=ok")
+    assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1, ("c", "ok"): 1}
+    assert "died 2 times" in outcome.gave_up["a"]
+    assert outcome.counts == {"ok": 2, "died": 1}
+
+
+def test_where_every_trial_kills_its_process_the_sweep_stops_by_itself(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), lanes=1)
+    assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
+    assert len(notes.ends) == 3
+    assert len(outcome.left) == 40
+
+
+def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_path: Path) -> None:
+    names = [f"t{number}=infra+ok" for number in range(3)] + [f"u{number}=ok" for number in range(5)]
+    store, notes = Store(tmp_path), Notes()
+    launcher = LocalLauncher(lanes_of(2), command=QUICK)
+    original = launcher.submit
+
+    def only_first_fails(job: Job) -> Future[Ended]:
+        lane = next(lane.name for lane in launcher._idle(None))
+        words = [
+            word if not word.startswith("do=") else f"do={'infra' if lane == 'cpu:0' else 'ok'}"
+            for word in job.arguments
+        ]
+        return original(replace(job, arguments=tuple(words), lane=lane))
+
+    launcher.submit = only_first_fails  # type: ignore[method-assign]
+    tasks = tasks_of(tmp_path, names)
+    match(tasks, read_index(store), software="", retry=())
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert any("cpu:0 failed 3 times in a row" in line and "no more trials" in line for line in notes.warnings)
+    assert not outcome.left
+    assert not outcome.broken
+    assert launcher.lanes() == ["cpu:1"]
+
+
+def test_what_a_job_refuses_is_given_up_with_its_last_line(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, "a=refuse", "b=ok")
+    assert ("a", "refused") in notes.ends
+    assert outcome.counts == {"ok": 1, "refused": 1}
+
+
+def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_module, "ANCHOR_EVERY_S", 1.0)
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, [f"t{number:02d}=ok" for number in range(30)])
+    match(tasks, read_index(store), software="", retry=())
+    anchor = task("anchor", "ok", tmp_path)
+    launcher = LocalLauncher(lanes_of(2), command=QUICK)
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchor=anchor).run(tasks)
+    order = [name for name, _ in notes.ends]
+    assert outcome.counts == {"ok": 30}
+    assert "anchor" in order[:3]
+    assert order[-1] == "anchor"
+    assert counted(tmp_path)["anchor"]["ok"] >= 6  # start, at least once between, end: each on two devices
+
+
+def test_the_drivers_figures_of_time_are_a_range_around_what_replicates_took(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    drv = Driver(LocalLauncher(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path, costs={"m": 10.0})
+    assert drv.left_s() == (0.0, 0.0)
+    drv._pending.extend(replace_wanted(item, 2) for item in tasks_of(tmp_path, ["a=ok", "b=ok"]))
+    assert drv.left_s() == pytest.approx((18.0, 22.0))
+
+
+def replace_wanted(item: Task, wanted: int) -> Task:
+    item.wanted = wanted
+    return item
+
+
+# --- The rule itself ---
+
+
+def test_the_standing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
+    outcomes = [Status.CRASHED, Status.OK, Status.CONTAMINATED]
+    for order in (outcomes, outcomes[::-1]):
+        assert missing(order, replicates=1) == 0
+        assert missing(order, replicates=2) == 1
+        assert final_outcome(order) is Status.OK
+    assert counting(outcomes, [Status.CRASHED]) == [Status.OK]
+
+
+# --- Processes that are killed ---
+
+
+def start(results: Path, *arguments: str, lanes: int = 2, **environ: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, SWEEP, str(results), str(lanes), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, env={**os.environ, **environ}, start_new_session=True,
+    )  # fmt: skip
+
+
+def alive_in(results: Path) -> list[int]:
+    """Processes of ours that still work for this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().decode()
+            except OSError:
+                continue
+            if str(results) in command and "quick_" in command:
+                found.append(int(entry.name))
+    return found
+
+
+def gone(results: Path, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not alive_in(results):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def wait_for_records(results: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while sum(1 for _ in (results / "records").glob("*/*.json")) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_what_runs_and_the_rest_is_measured_on_resume(number: signal.Signals, tmp_path: Path) -> None:
+    sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
+    deadline = time.monotonic() + 30
+    while not all((tmp_path / "claims" / f"{name}.lock").exists() for name in "bc"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    begun = time.monotonic()
+    sweep.send_signal(number)
+    output, _ = sweep.communicate(timeout=30)
+    assert time.monotonic() - begun < 10
+    assert sweep.returncode == 128 + number
+    assert "stopping: what runs is being saved" in output
+    assert counted(tmp_path)["b"] == {"interrupted": 1}
+    assert "Traceback" not in output
+    assert gone(tmp_path, 5)
+    again, _ = drive(tmp_path, "a=ok", "b=sleep+ok", "c=sleep+ok", "d=ok")
+    assert again.counts == {"ok": 4}
+    assert counted(tmp_path)["a"] == {"ok": 1}
+
+
+def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+    sweep = start(tmp_path, "a=hang", "b=hang")
+    while len(alive_in(tmp_path)) < 3:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    sweep.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=30)
+    assert sweep.returncode == 130
+    assert gone(tmp_path, max(0.1, 3 - (time.monotonic() - begun)))
+
+
+def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(tmp_path: Path) -> None:
+    sweep = start(tmp_path, "x=sleep", IDS="30")
+    wait_for_records(tmp_path, 5)
+    sweep.kill()
+    sweep.communicate()
+    assert gone(tmp_path, 5)
+    before = counted(tmp_path)
+    names = [f"t{number:06d}=ok" for number in range(30)]
+    _, notes = drive(tmp_path, "x=sleep+ok", *names)
+    planned = {name.partition("=")[0] for name in names} - set(before)
+    assert {name for name, _ in notes.ends} - {"x"} == planned
+    assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
+
+
+def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "SPACE_WAIT_S", 0.1)
+    real, asked = os.statvfs, [0]
+
+    class Full:
+        f_bavail, f_frsize = 0, 4096
+
+    def statvfs(path: object) -> object:
+        asked[0] += 1
+        return Full() if asked[0] <= 3 else real(path)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    outcome, notes = drive(tmp_path, "a=ok", "b=ok")
+    assert outcome.counts == {"ok": 2}
+    assert sum("The sweep waits for it" in line for line in notes.warnings) == 3
+
+
+# --- Two drivers, one folder (G5) ---
+
+
+@pytest.mark.parametrize("drivers", [2, 4])
+def test_several_drivers_share_a_sweep_and_measure_nothing_twice(drivers: int, tmp_path: Path) -> None:
+    count = 60
+    log = tmp_path / "ack"
+    results = tmp_path / "r"
+    sweeps = [start(results, lanes=1, IDS=str(count), ACK=str(log)) for _ in range(drivers)]
+    for sweep in sweeps:
+        output, _ = sweep.communicate(timeout=300)
+        assert sweep.returncode == 0, output
+        assert json.loads(output.rpartition("counts ")[2]) == {"ok": count}
+    assert counted(results) == {f"t{number:06d}": {"ok": 1} for number in range(count)}
+    assert len(log.read_text().splitlines()) == count
+
+
+def test_records_that_others_made_meanwhile_are_seen_before_a_trial_is_started(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    match(tasks, read_index(store), software="", retry=())
+    store.save(record("b", "ok", {}))
+    Driver(LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert notes.ends == [("a", "ok")]
