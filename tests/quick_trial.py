@@ -1,7 +1,7 @@
 """A trial without Hydra or a measuring process, for tests of thousands: it claims, saves one record and ends.
 
 Started as `python quick_trial.py id=ID do=HOW results_dir=DIR known_records=N ...`. HOW is a status, or: `die` (kill -9 of
-itself), `refuse` (exit 2), `hang`, `gate` (until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several joined by `+` are for
+itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate` (until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several joined by `+` are for
 the first, second, ... record of the trial.
 """
 
@@ -43,7 +43,7 @@ def main() -> int:
     try:
         with store.claim(words["id"]):
             known = store.count(words["id"])
-            if known > int(words["known_records"]):
+            if known > int(words.get("known_records", 0)):
                 return 75
             steps = words["do"].split("+")
             how = steps[min(known, len(steps) - 1)]
@@ -54,6 +54,9 @@ def main() -> int:
             if how == "hang":
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 time.sleep(600)
+            if how == "slow":
+                time.sleep(3)
+                how = "ok"
             if how == "gate":
                 while not (Path(words["results_dir"]) / "now_ok").exists():
                     time.sleep(0.05)

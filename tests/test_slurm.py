@@ -154,7 +154,7 @@ def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_pat
         wait_until_claimed(tmp_path, "a")
         jobs = subprocess.run(["squeue", "-h", "-o", "%A"], capture_output=True, text=True).stdout.split()
         subprocess.run(["scancel", "--full", "--signal=KILL", *jobs], check=False)
-        time.sleep(3)
+        time.sleep(8)
         (tmp_path / "now_ok").touch()
 
     threading.Thread(target=vanish, daemon=True).start()

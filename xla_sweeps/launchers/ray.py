@@ -21,6 +21,7 @@ from typing import Any
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_line
 
+CONNECT_S = 10.0
 LOG_LIMIT = 256 * 1024
 _TYPE_RESOURCE = "accelerator_type:"
 
@@ -42,6 +43,7 @@ class RayLauncher:
             import ray
         except ImportError:
             raise ConfigError("--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'") from None
+        _require_listening(address)
         self._ray, self._slots, self._command = ray, slots, tuple(command)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
@@ -206,6 +208,22 @@ def _wait(process: subprocess.Popen[bytes], is_stopped: Callable[[], bool]) -> i
             return process.wait(timeout=1.0)
         if is_stopped():
             process.terminate()
+
+
+def _require_listening(address: str | None) -> None:
+    """Find out in seconds whether anything listens; Ray itself asks for minutes.
+
+    Raises:
+        XlaSweepsError: nothing does.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if "/" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise XlaSweepsError(f"--address={address}: no Ray cluster answers: {reason}") from error
 
 
 def _offers(node: dict[str, Any], accelerator: str | None) -> bool:
