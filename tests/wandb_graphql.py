@@ -126,6 +126,8 @@ class StoredSweep:
     Attributes:
         waiting: parameters not yet handed out.
         handed_out: run name to its parameters.
+        stopping: runs that a person has stopped in the page.
+        resumes: runs to hand out again, with the whole config that they logged, as the server does.
     """
 
     entity: str
@@ -136,6 +138,8 @@ class StoredSweep:
     state: str = "PENDING"
     handed_out: dict[str, dict[str, Any]] = field(default_factory=dict)
     agents: list[str] = field(default_factory=list)
+    stopping: list[str] = field(default_factory=list)
+    resumes: list[str] = field(default_factory=list)
 
 
 class Backend:
@@ -274,7 +278,15 @@ class Backend:
         sweep.state = "RUNNING" if sweep.state == "PENDING" else sweep.state
         busy = any(json.loads(variables.get("runState") or "{}").values())
         commands: list[dict[str, Any]] = []
-        if sweep.state != "RUNNING" or (not sweep.waiting and not busy):
+        if busy and sweep.stopping:
+            running = json.loads(variables.get("runState") or "{}")
+            mine = [name for name in sweep.stopping if running.get(name)]
+            commands += [{"type": "stop", "run_id": name} for name in mine]
+        elif not busy and sweep.resumes:
+            run = self.runs[sweep.resumes.pop(0)]
+            config = {key: {"value": item["value"]} for key, item in run.raw_config.items() if key != "_wandb"}
+            commands.append({"type": "resume", "run_id": run.name, "run_uuid": run.id, "args": config, "program": None})
+        elif sweep.state != "RUNNING" or (not sweep.waiting and not busy):
             commands.append({"type": "exit"})
         elif not busy:
             commands.append(self._next_run(sweep))
