@@ -14,6 +14,7 @@ import time
 import msgspec
 
 from xla_sweeps import events
+from xla_sweeps.faults import fault_point
 from xla_sweeps.measurement import Block, ModeOutcome, Phase, Round, Status
 from xla_sweeps.record import ModelFacts
 from xla_sweeps.trial import ReplicateJob
@@ -38,8 +39,15 @@ def main() -> None:
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
 
     def say(event: events.Event) -> None:
+        if isinstance(event, events.Stage):
+            fault_point(f"worker.{event.phase}")
+        elif isinstance(event, events.Square | events.Finished):
+            fault_point(f"worker.{type(event).__name__.lower()}")
         out.write(events.encode(event))
 
+    if any(name.startswith("XLA_SWEEPS_FP") for name in os.environ):  # all the stages that there are
+        for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY, Phase.WARMUP):
+            say(events.Stage(phase=phase))
     say(events.Stage(phase=Phase.BUILD))
     say(events.Loaded(environment={"tensorflow": "fake"}))
     say(

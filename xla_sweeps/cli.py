@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps import __version__
-from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+from xla_sweeps.errors import ConfigError, StoreError, XlaSweepsError, unknown_name
 from xla_sweeps.sweep import GROUPS, flattened, overrides
 
 if TYPE_CHECKING:  # the runner loads much that most commands do not need
@@ -359,6 +359,26 @@ def _doctor(arguments: Sequence[str]) -> int:
     return 1 if any(item.level == "bad" for item in findings) else 0
 
 
+def _check_results(arguments: Sequence[str]) -> int:
+    """An independent check of a results folder."""
+    parser = _parser(
+        "check",
+        "Look a results folder over, with code that shares nothing with what wrote it: names, numbers, times, samples, "
+        "and that nothing is there twice. Exit code 1 where something is wrong.",
+    )
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    options = parser.parse_args(arguments)
+    if not (options.dir / "records").is_dir():
+        raise StoreError(f"{options.dir} holds no records")
+    from xla_sweeps.checking import check
+
+    counts, problems = check(options.dir)
+    for problem in problems:
+        print(problem)
+    print(f"{options.dir}: {', '.join(f'{count} {word}' for word, count in counts.items())}; {len(problems)} problems")
+    return 1 if problems else 0
+
+
 def _push(arguments: Sequence[str]) -> int:
     """Send records to W&B that it does not have."""
     parser = _parser("push", "Send the records that Weights & Biases does not have; safe to repeat.")
@@ -388,4 +408,5 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,
     "push": _push,
+    "check": _check_results,
 }

@@ -109,7 +109,8 @@ class Driver:
         extra: overrides that every job gets besides its own (`tracker.group=…`).
         logs: folder of the jobs' output.
         costs: seconds that a replicate of a model took before, by model.
-        anchor: measured on each device at the start, every half hour and at the end; None for none.
+        anchors: the anchor trial, one for each lane, so that all can be measured at once: at the start, every half hour
+            and at the end.
         source: of further tasks.
         record_death: records a trial whose own process died time and again.
         rematch: looks a task's records up again, where its ids are not known here.
@@ -124,13 +125,13 @@ class Driver:
         extra: Sequence[str],
         logs: Path,
         costs: Mapping[str, float] | None = None,
-        anchor: Task | None = None,
+        anchors: Sequence[Task] = (),
         source: Source | None = None,
         record_death: Callable[[Task, str], None] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
-        self._extra, self._logs, self._anchor, self._source = tuple(extra), logs, anchor, source
+        self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, list(anchors), source
         self._record_death, self._rematch = record_death, rematch
         self._past, self._took = dict(costs or {}), list[float]()
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
@@ -144,7 +145,7 @@ class Driver:
         self._jobs = self._records = 0
         self._broken, self._signal = "", 0
         self._anchored = -ANCHOR_EVERY_S
-        self._anchors_due: list[str | None] = []
+        self._anchors_due: list[tuple[Task, str | None]] = []
         self._since_anchor = False
         self._shown: dict[Future[Ended], str] = {}
 
@@ -173,7 +174,7 @@ class Driver:
             return True
         if self._source is not None and not self._source.exhausted:
             return True
-        if self._anchor is not None and self._since_anchor:
+        if self._anchors and self._since_anchor:
             self._call_anchors()  # the last ones, behind everything
             return True
         return False
@@ -211,20 +212,21 @@ class Driver:
 
     def _call_anchors(self) -> None:
         """Have the anchor trial measured next, on every device."""
-        if self._anchor is not None:
+        if self._anchors:
             self._anchored, self._since_anchor = time.monotonic(), False
-            self._anchors_due = [*self._launcher.lanes()] if self._launcher.targets else [None]
+            lanes: list[str | None] = [*self._launcher.lanes()] if self._launcher.targets else [None]
+            self._anchors_due = list(zip(self._anchors, lanes, strict=False))
 
     def _submit_anchors(self) -> None:
-        for lane in list(self._anchors_due):
-            if self._anchor is not None and self._launcher.free(None, lane) and not self._is_running(self._anchor):
-                self._anchors_due.remove(lane)
-                self._submit(self._anchor, lane)
+        for anchor, lane in list(self._anchors_due):
+            if self._launcher.free(None, lane) and not self._is_running(anchor):
+                self._anchors_due.remove((anchor, lane))
+                self._submit(anchor, lane)
 
     def _submit(self, task: Task, lane: str | None = None) -> None:
         """Start a task's next replicate, unless somebody else has measured it meanwhile."""
         known = self._known(task)
-        if len(known) > task.records and task is not self._anchor:
+        if len(known) > task.records and not self._is_anchor(task):
             self._learn(task, [record for record in self._of(task) if (record.trial_id, record.replicate) in known])
             if not task.wanted:
                 self._finish(task)
@@ -239,6 +241,9 @@ class Driver:
         future = self._launcher.submit(job)
         self._running[future] = _Running(task, job, known, time.monotonic())
         future.add_done_callback(self._ended.put)
+
+    def _is_anchor(self, task: Task) -> bool:
+        return any(task is anchor for anchor in self._anchors)
 
     def _is_running(self, task: Task) -> bool:
         """Whether a replicate of the same trial runs: on one machine they would only wait for each other."""
@@ -304,7 +309,7 @@ class Driver:
             else:
                 self._pending.append(task)
             return "died"
-        if task is self._anchor:
+        if self._is_anchor(task):
             return str(entry_of(new[-1]).outcome)
         self._since_anchor = True
         if task.wanted:
@@ -357,7 +362,7 @@ class Driver:
         """Take new records into the task's standing."""
         task.records += len(new)
         task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in new)]
-        if task is not self._anchor:
+        if not self._is_anchor(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
@@ -393,7 +398,7 @@ class Driver:
         return max(0.0, total - error) / lanes, (total + error) / lanes
 
     def _what(self, task: Task) -> str:
-        return "anchor" if task is self._anchor else " ".join(task.words)
+        return "anchor" if self._is_anchor(task) else " ".join(task.words)
 
     @staticmethod
     def _detail(ended: Ended, new: Sequence[Record]) -> str:
@@ -411,14 +416,14 @@ class Driver:
                 self._screen.running(lane, self._what(item.task), item.job.log)
 
     def _report(self) -> None:
-        tasks = [task for task in self._all if task is not self._anchor]
+        tasks = [task for task in self._all if not self._is_anchor(task)]
         done = sum(not task.wanted or task.key in self._gave_up for task in tasks)
         self._screen.progress(done, len(tasks), self._counts(), left_s=self.left_s())
 
     def _counts(self) -> dict[str, int]:
         words: Counter[str] = Counter()
         for task in self._all:
-            if task is self._anchor:
+            if self._is_anchor(task):
                 continue
             outcome = final_outcome(task.outcomes)
             if outcome is not None and (not task.wanted or task.key in self._gave_up or outcome in WEAK):
@@ -430,7 +435,7 @@ class Driver:
         return dict(words)
 
     def _outcome(self) -> Outcome:
-        left = tuple(task for task in self._all if task.wanted and task is not self._anchor)
+        left = tuple(task for task in self._all if task.wanted and not self._is_anchor(task))
         return Outcome(
             counts=self._counts(), records=self._records, signal_number=self._signal, broken=self._broken,
             left=left, gave_up=dict(self._gave_up),

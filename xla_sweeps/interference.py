@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xla_sweeps import drift
-from xla_sweeps.launchers import Ended, Job
+from xla_sweeps.launchers import End, Ended, Job
 from xla_sweeps.launchers.local import LocalLauncher
 from xla_sweeps.planning import Task
 from xla_sweeps.store import Store
@@ -16,10 +16,18 @@ TOLERANCE = 0.01
 TURNS_VARIABLE = "XLA_SWEEPS_TURNS"
 
 
-def test(
-    launcher: LocalLauncher, store: Store, anchor: Task, *, extra: Sequence[str], logs: Path, say: Callable[[str], None]
+def take_turns_if_needed(
+    launcher: LocalLauncher,
+    store: Store,
+    anchors: Sequence[Task],
+    *,
+    extra: Sequence[str],
+    logs: Path,
+    say: Callable[[str], None],
 ) -> float | None:
     """Measure the anchor alone on the first device, then on all at once; past 1 % only one measures at a time.
+
+    There is an anchor for each device, since a trial is measured by one process at a time.
 
     Returns:
         How much longer a call took with all devices busy (1.0: no longer); None where it could not be measured.
@@ -28,21 +36,20 @@ def test(
 
     def measure(names: Sequence[str], phase: str) -> float | None:
         """The latency on the first of the lanes with all of them busy, seconds."""
-        known = set(_keys(store, anchor))
-        futures = [
-            launcher.submit(Job(
-                arguments=(*anchor.words, *extra), key=f"{anchor.key} {name}", lane=name,
-                log=logs / f"interference-{phase}-{name.replace(':', '')}.log",
-            ))
-            for name in names
-        ]  # fmt: skip
+        known = set(_keys(store, anchors[0]))
+        futures = []
+        for name, anchor in zip(names, anchors, strict=False):
+            arguments = (*anchor.words, *extra, f"known_records={len(_keys(store, anchor))}")
+            log = logs / f"interference-{phase}-{name.replace(':', '')}.log"
+            futures.append(launcher.submit(Job(arguments=arguments, key=anchor.key, lane=name, log=log)))
         ended: list[Ended] = [future.result() for future in futures]
         records = [
-            record for identifier in anchor.trial_ids for group in store.load(identifier).records.values()
+            record for identifier in anchors[0].trial_ids for group in store.load(identifier).records.values()
             for record in group if (record.trial_id, record.replicate) not in known
         ]  # fmt: skip
         seconds = [value for record in records if (value := drift.call_s(record)) is not None]
-        return max(seconds) if len(seconds) == len(ended) else None
+        measured = all(item.how is End.FINISHED for item in ended)
+        return seconds[0] if seconds and measured else None
 
     alone, together = measure(lanes[:1], "alone"), measure(lanes, "together")
     if alone is None or together is None:

@@ -153,7 +153,7 @@ def _plan(sweep: Sweep, composer: Composer, options: Options) -> Plan:
         trials = proposals.expand(sweep, seed=options.seed)
         composed = compose_all(composer, trials, lines=sweep.lines, where=str(options.path), memo=memo)
         tasks = list(_shown(composed, asked)) if asked >= _PROGRESS_FROM else list(composed)
-        if results_dir.is_dir() and not options.dry_run:
+        if results_dir.is_dir():
             memo.save()
     repeated = asked - len(tasks)
     tasks = with_aa(tasks, composer.of_words)
@@ -173,16 +173,17 @@ def _execute(plan: Plan, composer: Composer, store: Store, options: Options, lan
     if not any(word.startswith("tracker.group=") for word in options.overrides):
         extra.append(f"tracker.group={proposals.group_word(sweep.name)}")
     careful = any(task.effort != "quick" for task in plan.tasks)
-    anchor = composer.anchor(ANCHOR) if careful and any(task.wanted for task in plan.tasks) else None
+    work = any(task.wanted for task in plan.tasks)
+    anchors = [composer.anchor([*ANCHOR, f"seed={index}"]) for index in range(len(lanes or [None]))] if work else []
     source = SearchSource(sweep, composer, store, seed=options.seed) if sweep.method == "bayes" else None
     launcher = _launcher(options, lanes, plan.results_dir)
     try:
         with Board(sweep.name, launcher.lanes(), ui=plan.ui) as board:
-            if isinstance(launcher, LocalLauncher) and len(launcher.lanes()) > 1 and any(t.wanted for t in plan.tasks):
-                interference.test(launcher, store, composer.anchor(ANCHOR), extra=extra, logs=logs, say=board.warn)
+            if isinstance(launcher, LocalLauncher) and len(anchors) > 1:
+                interference.take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, say=board.warn)
             driver = Driver(
-                launcher, store, board, extra=extra, logs=logs, costs=plan.costs, anchor=anchor, source=source,
-                record_death=_death_recorder(composer, store, lanes),
+                launcher, store, board, extra=extra, logs=logs, costs=plan.costs, source=source,
+                anchors=anchors if careful else [], record_death=_death_recorder(composer, store, lanes),
                 rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
             )  # fmt: skip
             outcome = driver.run(plan.tasks)

@@ -71,11 +71,13 @@ _OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 )  # fmt: skip
 _COMMANDS = (
     ("results [DIR]", "comparison rows of a results folder, as table, csv, json or parquet"),
-    ("sweep FILE", "run a sweep definition in W&B's format, one trial after the other on this machine"),
+    ("sweep FILE", "run or resume a sweep definition in W&B's format: on this machine, Ray, Slurm or by W&B agents"),
+    ("agents SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     ("models [PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"),
     ("hub-replicas [NAME …]", "make the SavedModels that source=hub runs with random weights; once, into a cache"),
     ("doctor", "devices, versions, flags, and whether this machine is quiet enough to measure on"),
     ("push [DIR]", "send records to Weights & Biases that it does not have"),
+    ("check [DIR]", "look a results folder over: names, numbers, times, nothing there twice"),
 )
 _EXAMPLES = (
     ("python -m xla_sweeps model=efficientnetv2s jit=true", "eager, graph and XLA at 384 px"),

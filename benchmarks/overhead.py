@@ -1,0 +1,89 @@
+"""What a sweep adds to a trial: the driver, a launcher and the store, with trials that do nothing.
+
+Each figure is the time of many no-op trials through the driver, less that of the same commands one after the other in a
+bare loop, in the same run and in turn; the commands claim a trial and save one record, but measure nothing
+(`tests/quick_trial.py`).
+
+    python benchmarks/overhead.py local [--trials 200]
+    python benchmarks/overhead.py ray
+    python benchmarks/overhead.py slurm          # in the environment of tests/slurm_cluster.sh
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from quick_sweep import QUICK, lanes_of, task
+from test_driver import Notes
+
+from xla_sweeps.driver import Driver
+from xla_sweeps.launchers import Launcher
+from xla_sweeps.launchers.local import LocalLauncher
+from xla_sweeps.store import Store
+
+REPETITIONS = 3
+
+
+def launcher_of(name: str, results: Path) -> Launcher:
+    """The launcher, one trial at a time where it can be told."""
+    if name == "local":
+        return LocalLauncher(lanes_of(1), command=QUICK)
+    if name == "ray":
+        from xla_sweeps.launchers.ray import RayLauncher
+
+        return RayLauncher(None, command=QUICK)
+    from xla_sweeps.launchers.slurm import SlurmLauncher
+
+    return SlurmLauncher(results, options={"mem": "10", "gres": "none", "array": "%1"}, command=QUICK)
+
+
+def through_driver(name: str, results: Path, trials: int) -> float:
+    """Seconds of so many trials through the driver, the launcher's own start not counted."""
+    tasks = [task(f"t{number:06d}", "ok", results) for number in range(trials)]
+    for one in tasks:
+        one.wanted = 1
+        if name != "local":
+            one.trial_ids = ()
+    launcher = launcher_of(name, results)
+    started = time.monotonic()
+    outcome = Driver(launcher, Store(results), Notes(), extra=(), logs=results / "logs").run(tasks)
+    seconds = time.monotonic() - started
+    assert outcome.counts == {"ok": trials}, outcome.counts
+    return seconds
+
+
+def bare(results: Path, trials: int) -> float:
+    """Seconds of the same commands, one after the other."""
+    started = time.monotonic()
+    for number in range(trials):
+        words = task(f"t{number:06d}", "ok", results).words
+        subprocess.run([*QUICK, *words, "known_records=0"], check=True)
+    return time.monotonic() - started
+
+
+def main() -> None:
+    """Measure in turn, and print the table's line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("launcher", choices=("local", "ray", "slurm"))
+    parser.add_argument("--trials", type=int, default=100)
+    options = parser.parse_args()
+    extra = []
+    for repetition in range(REPETITIONS):
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            ours = through_driver(options.launcher, Path(one), options.trials)
+            loop = bare(Path(other), options.trials)
+        extra.append(1e3 * (ours - loop) / options.trials)
+        print(f"{repetition}: driver {ours:.2f} s, bare loop {loop:.2f} s, {extra[-1]:.1f} ms a trial more", flush=True)
+    print(f"{options.launcher}: {statistics.median(extra):.1f} ms a trial more (median of {REPETITIONS})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+"""`xla-sweeps sweep` as a person uses it: plan, run, resume, retry, search, stop; with a scripted measuring process."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import make_record
+
+from xla_sweeps import drift, environment
+from xla_sweeps.environment import Device, near_cores, visible
+from xla_sweeps.errors import DeviceError
+from xla_sweeps.launchers.local import job_environment, lanes_for
+from xla_sweeps.record import Record
+from xla_sweeps.store import Store
+from xla_sweeps.terminal.board import Board
+
+SWEEP = str(Path(__file__).with_name("fake_sweep.py"))
+
+
+def definition(folder: Path, **parameters: Any) -> Path:
+    chosen = {"model": {"values": ["mobilenet_v2", "resnet50"]}, "modes": {"value": ["graph", "xla"]}, **parameters}
+    top = chosen.pop("top", {})
+    path = folder / "mine.yaml"
+    path.write_text(json.dumps({"name": "mine", "method": "grid", "parameters": chosen, **top}))
+    return path
+
+
+def sweep(folder: Path, *arguments: str, worker: str = "") -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "XLA_SWEEPS"))}
+    return subprocess.run(
+        [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *arguments], cwd=folder, capture_output=True,
+        text=True, timeout=120, env={**kept, "FAKE_WORKER": worker},
+    )  # fmt: skip
+
+
+def records(folder: Path) -> list[Record]:
+    return [record for group in Store(folder / "results").load().records.values() for record in group]
+
+
+def tags(folder: Path) -> Counter[str]:
+    return Counter(" ".join(record.config["tracker"]["tags"]) or "trial" for record in records(folder))
+
+
+def test_a_sweep_runs_says_what_came_of_it_and_the_same_command_again_does_nothing(tmp_path: Path) -> None:
+    definition(tmp_path)
+    first = sweep(tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert re.search(
+        r"start    cpu  model=mobilenet_v2 'modes=\[graph,xla\]'|start    cpu  model=mobilenet_v2", first.stderr
+    )
+    assert re.search(r"sweep    2/2 trials  2 ok\n", first.stderr)
+    lines = first.stdout.splitlines()
+    assert lines[0] == "mine: 2 trials: 2 ok"
+    assert any(
+        line.startswith("xla over graph: geometric mean speedup 1.0") and "2 of 2 planned" in line for line in lines
+    )
+    assert lines[-1] == "results xla-sweeps results results"
+    assert {record.config["tracker"]["group"] for record in records(tmp_path)} == {"mine"}
+    again = sweep(tmp_path)
+    assert again.returncode == 0
+    assert "start " not in again.stderr
+    assert len(records(tmp_path)) == 2
+    plan = sweep(tmp_path, "--dry-run")
+    assert plan.stdout == ""
+    assert "2 trials; 2 done, 0 to measure" in plan.stderr
+
+
+def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_path: Path) -> None:
+    definition(tmp_path)
+    sweep(tmp_path)
+    definition(tmp_path, batch_size={"values": [4, 8]})
+    plan = sweep(tmp_path, "--dry-run")
+    assert [line.split("batch_size=")[1].split()[0] for line in plan.stdout.splitlines()] == ["8", "8"]
+    assert "4 trials; 2 done, 2 to measure (2 replicates)" in plan.stderr
+    sweep(tmp_path)
+    assert len(records(tmp_path)) == 4
+
+
+def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(tmp_path: Path) -> None:
+    definition(tmp_path)
+    done = sweep(tmp_path, worker="raise:xla")
+    assert done.returncode == 0, "all trials are final"
+    assert done.stdout.startswith("mine: 2 trials: 2 compile_error\n")
+    assert "2 compile_error: " in done.stdout.split("\n", 1)[1]
+    assert len(records(tmp_path)) == 4
+    assert len(records(tmp_path)) == (sweep(tmp_path).returncode, len(records(tmp_path)))[1]
+    sweep(tmp_path, "--retry", "compile_error")
+    assert len(records(tmp_path)) == 6
+    wrong = sweep(tmp_path, "--retry", "compile_eror")
+    assert (wrong.returncode, wrong.stderr.split("?")[0]) == (
+        2, "xla-sweeps: unknown status 'compile_eror'. Did you mean 'compile_error'",
+    )  # fmt: skip
+
+
+def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(tmp_path: Path) -> None:
+    definition(tmp_path, effort={"value": "standard"})
+    done = sweep(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert tags(tmp_path) == {"trial": 6, "aa": 3, "anchor": 2}
+    order = [record.config["tracker"]["tags"] for record in sorted(records(tmp_path), key=lambda item: item.started_at)]
+    assert order[0] == ["anchor"]
+
+
+def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
+    definition(tmp_path)
+    sweep(tmp_path)
+    assert sweep(tmp_path, "--rerun", "model=resnet50", "--dry-run").stdout.count("resnet50") == 0, (
+        "the fake is called fake"
+    )
+    assert sweep(tmp_path, "--rerun", "candidate=xla").returncode == 0
+    assert Counter(record.config["model"]["name"] for record in records(tmp_path)) == {"mobilenet_v2": 2, "resnet50": 2}
+    assert (
+        "unknown column in --rerun 'verdit'. Did you mean 'verdict'?" in sweep(tmp_path, "--rerun", "verdit=x").stderr
+    )
+
+
+def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(tmp_path: Path) -> None:
+    definition(tmp_path, batch_size={"min": 1, "max": 64},
+               top={"method": "bayes", "run_cap": 5, "metric": {"name": "speedup", "goal": "maximize"}})  # fmt: skip
+    done = sweep(tmp_path)
+    assert done.returncode == 0, done.stderr
+    first = len(records(tmp_path))
+    assert 1 <= first <= 5
+    assert len({record.config["batch_size"] for record in records(tmp_path)}) > 1
+    assert sweep(tmp_path).returncode == 0
+    assert len(records(tmp_path)) == first
+    plan = sweep(tmp_path, "--dry-run")
+    assert "5 trials, proposed one after the other as results come in" in plan.stderr
+
+
+def test_a_metric_that_no_run_has_is_one_line(tmp_path: Path) -> None:
+    definition(tmp_path, top={"method": "bayes", "run_cap": 2, "metric": {"name": "spedup", "goal": "maximize"}})
+    done = sweep(tmp_path)
+    assert done.returncode == 2
+    assert "metric spedup: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_path: Path) -> None:
+    if environment.usable_cores() < 2:
+        pytest.skip("one core cannot be split")
+    definition(tmp_path)
+    done = sweep(tmp_path, "--devices", "cpu:0,cpu:1")
+    assert done.returncode == 0, done.stderr
+    assert tags(tmp_path) == {"anchor": 3, "trial": 2}
+    assert {record.environment["cpu"]["cores"] for record in records(tmp_path)} == {environment.usable_cores() // 2}
+    logs = list((tmp_path / "results" / "logs" / "sweeps").glob("*/interference-*.log"))
+    assert sorted(path.name for path in logs) == [
+        "interference-alone-cpu0.log", "interference-together-cpu0.log", "interference-together-cpu1.log",
+    ]  # fmt: skip
+
+
+def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used(tmp_path: Path) -> None:
+    definition(tmp_path, accelerator={"value": "H100"})
+    done = sweep(tmp_path)
+    assert done.returncode == 2
+    assert "mine.yaml:1: accelerator=H100: the devices here are " in done.stderr
+    word = environment.cpu_name().split()[0]
+    definition(tmp_path, model={"value": "resnet50"}, accelerator={"value": word})
+    assert sweep(tmp_path).returncode == 0
+    assert len(records(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--launcher", "loca"], "sweep: argument --launcher: invalid choice: 'loca'"),
+        (["--devices", "gpu:9"], "--devices=gpu:9: gpu:9 is not here; this machine has "),
+        (["--devices", "cpu,cpu"], "--devices=cpu,cpu: name each device once"),
+        (["--rerun", "verdict"], "--rerun verdict: write KEY=VALUE"),
+        (["device=cpu", "--devices", "cpu"], "device=cpu and --devices=cpu: give one of the two"),
+        (["--max-trials", "1"], "mine.yaml: 2 trials are more than --max-trials=1; raise it if you mean it"),
+        (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_started(arguments: Sequence[str], line: str, tmp_path: Path) -> None:
+    definition(tmp_path)
+    done = sweep(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("xla-sweeps: ")
+    assert line in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_ctrl_c_on_a_terminal_saves_prints_the_way_on_and_exits_130(tmp_path: Path) -> None:
+    definition(tmp_path)
+    code, screen = on_terminal(tmp_path, presses=1, worker="wait-at:4")
+    assert code == 130
+    assert "to go on: xla-sweeps sweep mine.yaml tracker=none" in screen
+    assert "Traceback" not in screen
+    assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
+    assert sweep(tmp_path).returncode == 0
+    assert Counter(str(record.status) for record in records(tmp_path)) == {"interrupted": 1, "ok": 2}
+
+
+def test_the_terminal_shows_the_device_what_it_does_and_how_far_the_sweep_is(tmp_path: Path) -> None:
+    definition(tmp_path)
+    code, screen = on_terminal(tmp_path, presses=0)
+    assert code == 0
+    assert re.search(r"cpu\s+model=resnet50", screen)
+    assert "2/2 trials" in screen
+    assert re.search(r"(build|compile|measure|start)", screen)
+
+
+def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, str]:
+    """Run the sweep on a pseudo-terminal, press Ctrl-C while the first trial measures, and give what was shown."""
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "140", "LINES": "40", "FAKE_WORKER": worker}
+    environ.pop("CI", None)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execve(sys.executable, [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none"], environ)
+    shown, deadline = b"", time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+        if presses and b"measure" in shown:
+            time.sleep(1)
+            os.write(terminal, b"\x03")
+            presses -= 1
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode("utf-8", "replace"))
+
+
+def test_a_name_on_the_board_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with Board("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:
+        board.running("cpu", "model=\x1b[31m\u202eevil", tmp_path / "log")
+        board.ended("cpu", "m", "ok", "\x1b[2J", left_s=None)
+    assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err)
+
+
+# --- Devices ---
+
+GPUS = [
+    Device(kind="gpu", index=0, name="NVIDIA A100-SXM4-80GB", uuid="GPU-a", pci="0000:17:00.0"),
+    Device(kind="gpu", index=1, name="Tesla T4", uuid="GPU-b", pci="0000:65:00.0"),
+]
+CPU = Device(kind="cpu", index=0, name="Some CPU")
+
+
+def test_by_default_every_gpu_is_used_and_the_cpu_where_there_is_none() -> None:
+    assert [lane.name for lane in lanes_for(None, found=[*GPUS, CPU])] == ["gpu:0", "gpu:1"]
+    assert [lane.name for lane in lanes_for(None, found=[CPU])] == ["cpu"]
+    assert [lane.device.uuid for lane in lanes_for("gpu:1", found=[*GPUS, CPU])] == ["GPU-b"]
+    assert [lane.device.uuid for lane in lanes_for("GPU-b", found=[*GPUS, CPU])] == ["GPU-b"]
+    with pytest.raises(DeviceError, match=r"3 parts of \d+ cores cannot be made|.*") as caught:
+        lanes_for(",".join(f"cpu:{number}" for number in range(999)), found=[CPU])
+    assert "999 parts of" in str(caught.value)
+
+
+def test_a_job_sees_its_device_by_uuid_and_the_cpu_sees_none() -> None:
+    gpu, cpu = lanes_for("gpu:1", found=[*GPUS, CPU])[0], lanes_for("cpu", found=[*GPUS, CPU])[0]
+    assert job_environment({"A": "b"}, gpu)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
+    assert job_environment({"CUDA_VISIBLE_DEVICES": "0"}, cpu)["CUDA_VISIBLE_DEVICES"] == ""
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ or os.environ["CUDA_VISIBLE_DEVICES"] != "GPU-b"
+
+
+@pytest.mark.parametrize(
+    ("mask", "indices"),
+    [(None, [0, 1]), ("1", [1]), ("1,0", [1, 0]), ("GPU-b", [1]), ("", []), ("-1", []), ("0,7,1", [0]), ("0,0", [0])],
+)
+def test_visible_devices_are_read_as_cuda_reads_them(mask: str | None, indices: list[int]) -> None:
+    assert [gpu.index for gpu in visible(GPUS, mask)] == indices
+
+
+def test_a_gpus_cores_are_those_of_its_numa_node(tmp_path: Path) -> None:
+    usable = sorted(os.sched_getaffinity(0))
+    (tmp_path / "0000:17:00.0").mkdir()
+    (tmp_path / "0000:17:00.0" / "local_cpulist").write_text(f"{usable[-1]},9000-9003\n")
+    assert near_cores(GPUS[0], sysfs=tmp_path) == [usable[-1]]
+    assert near_cores(GPUS[1], sysfs=tmp_path) == usable
+
+
+@pytest.mark.parametrize(("name", "wanted", "same"), [("NVIDIA A100-SXM4-80GB", "a100", True), ("Tesla T4", "T4", True),
+                                                      ("Tesla V100-SXM2", "A100", False), ("NVIDIA H100 80GB", "H100", True)])  # fmt: skip
+def test_an_accelerator_is_part_of_a_devices_name(name: str, wanted: str, same: bool) -> None:
+    assert environment.is_accelerator(name, wanted) is same
+
+
+# --- Drift ---
+
+
+def anchor(minute: int, latency_s: float, device: str = "d") -> Record:
+    made = make_record({"graph": latency_s, "graph_2": latency_s})
+    return replace(made, started_at=f"2026-01-01T00:{minute:02d}:00+00:00", device={"name": device},
+                   config={**made.config, "tracker": {"tags": ["anchor"]}})  # fmt: skip
+
+
+def measured(minute: int, device: str = "d") -> Record:
+    made = make_record({"graph": 0.1, "xla": 0.1})
+    return replace(made, started_at=f"2026-01-01T00:{minute:02d}:00+00:00", device={"name": device})
+
+
+def test_what_lies_between_anchors_that_differ_is_flagged_and_nothing_else() -> None:
+    anchors = [anchor(0, 0.100), anchor(10, 0.101), anchor(20, 0.110), anchor(30, 0.110), anchor(15, 0.5, "other")]
+    spans = drift.drifting(anchors)
+    assert spans == {
+        f"{anchors[0].environment.get('host', '')} d": [("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")]
+    }
+    flagged = drift.flagged([measured(5), measured(15), measured(25), measured(15, "other")], spans)
+    assert ["drift" in record.flags for record in flagged] == [False, True, False, False]
