@@ -17,7 +17,7 @@ from pathlib import Path
 from xla_sweeps.errors import HeldError
 from xla_sweeps.faults import fault_point
 from xla_sweeps.lifeline import die_with_parent
-from xla_sweeps.measurement import ModeOutcome, Status
+from xla_sweeps.measurement import Block, ModeOutcome, Round, Status
 from xla_sweeps.record import ModelFacts, Record
 from xla_sweeps.store import Store
 
@@ -27,8 +27,12 @@ MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", reso
 def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
     modes = {label: ModeOutcome(status=Status.OK, latencies_s=(0.01,)) for label in ("graph", "xla")}
     stamp = "2026-01-01T00:00:00+00:00"
+    blocks = tuple(
+        Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1) for label in modes
+    )
+    rounds = (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=2),) if status == "ok" else ()
     return Record(trial_id=trial_id, replicate=0, status=Status(status), config=config, model=MODEL, environment={},
-                  device={"name": "d"}, modes=modes, started_at=stamp, finished_at=stamp)  # fmt: skip
+                  device={"name": "d"}, modes=modes, rounds=rounds, started_at=stamp, finished_at=stamp)  # fmt: skip
 
 
 def main() -> int:
