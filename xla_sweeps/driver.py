@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import statistics
 import time
 import types
 from collections import Counter, deque
@@ -24,6 +23,7 @@ from xla_sweeps.faults import fault_point
 from xla_sweeps.index import entry_of
 from xla_sweeps.launchers import End, Ended, Job, Launcher
 from xla_sweeps.measurement import Status
+from xla_sweeps.pacing import BREAKER, Breaker, Forecast
 from xla_sweeps.planning import Task
 from xla_sweeps.record import Record, RecordFormatError
 from xla_sweeps.standing import WEAK, final_outcome, missing
@@ -31,9 +31,6 @@ from xla_sweeps.store import Store
 
 POLL_S = 0.25
 DRAW_S = 1.0
-BREAKER = 3
-"""Jobs in a row that a device or machine may lose before it gets no more."""
-
 MAX_DEATHS = 2
 HELD_WAIT_S = 2.0
 SPACE_WAIT_S = 5.0
@@ -133,7 +130,7 @@ class Driver:
         self._launcher, self._store, self._screen = launcher, store, screen
         self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, list(anchors), source
         self._record_death, self._rematch = record_death, rematch
-        self._past, self._took = dict(costs or {}), list[float]()
+        self._forecast, self._breaker = Forecast(costs or {}), Breaker()
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
         self._running: dict[Future[Ended], _Running] = {}
         self._pending: deque[Task] = deque()
@@ -141,9 +138,9 @@ class Driver:
         self._all: list[Task] = []
         self._gave_up: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
-        self._lost_in_row: Counter[str] = Counter()
         self._jobs = self._records = 0
         self._broken, self._signal = "", 0
+        self._drained: set[str] = set()
         self._anchored = -ANCHOR_EVERY_S
         self._anchors_due: list[tuple[Task, str | None]] = []
         self._since_anchor = False
@@ -277,7 +274,7 @@ class Driver:
         new = self._new_records(item, ended)
         self._learn(item.task, new)
         if new:
-            self._took.append(time.monotonic() - item.started)
+            self._forecast.add(time.monotonic() - item.started)
         self._watch_device(ended, new)
         outcome = self._judge(item.task, ended, new)
         self._screen.ended(ended.where, self._what(item.task), outcome, self._detail(ended, new), left_s=self.left_s())
@@ -324,7 +321,9 @@ class Driver:
             self._record_death(task, detail)
             task.outcomes += [Status.CRASHED] * MAX_DEATHS
             task.wanted = 0
-        self._give_up(task, f"its process died {MAX_DEATHS} times; {detail}")
+            self._finish(task)
+        else:
+            self._give_up(task, f"its process died {MAX_DEATHS} times; {detail}")
 
     def _give_up(self, task: Task, why: str) -> None:
         self._gave_up[task.key] = why
@@ -368,16 +367,14 @@ class Driver:
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
         """Take a device out that loses one job after the other."""
         lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(item.status is Status.INFRA for item in new)
-        if not lost or self._signal:
-            if ended.how is End.FINISHED:
-                self._lost_in_row.clear() if not ended.where else self._lost_in_row.pop(ended.where, None)
-            return
-        self._lost_in_row[ended.where] += 1
-        if self._lost_in_row[ended.where] < BREAKER:
+        if not lost and ended.how is End.FINISHED:
+            self._breaker.worked(ended.where)
+        if not lost or self._signal or ended.where in self._drained or not self._breaker.lost(ended.where):
             return
         place = ended.where or self._launcher.name
         why = f"{place} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
         if self._launcher.drain(ended.where):
+            self._drained.add(ended.where)
             self._screen.warn(f"{why}. It gets no more trials.")
             return
         self._broken = why
@@ -386,16 +383,8 @@ class Driver:
 
     def left_s(self) -> tuple[float, float] | None:
         """How long the rest will take, from what replicates took so far and before: a range."""
-        took = self._took[-50:] or [cost for cost in self._past.values() if cost > 0]
-        if not took:
-            return None
-        typical = statistics.median(took)
-        waiting = [*self._pending, *(task for _, task in self._later), *(item.task for item in self._running.values())]
-        total = sum(self._past.get(task.model, typical) * max(1, task.wanted) for task in waiting)
-        lanes = max(1, len(self._launcher.lanes()))
-        spread = 0.0 if len(took) < 4 else (statistics.quantiles(took, n=4)[2] - statistics.quantiles(took, n=4)[0]) / 2
-        error = spread * len(waiting) ** 0.5 + 0.1 * total
-        return max(0.0, total - error) / lanes, (total + error) / lanes
+        tasks = [*self._pending, *(task for _, task in self._later), *(item.task for item in self._running.values())]
+        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=len(self._launcher.lanes()))
 
     def _what(self, task: Task) -> str:
         return "anchor" if self._is_anchor(task) else " ".join(task.words)

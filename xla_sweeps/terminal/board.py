@@ -74,8 +74,9 @@ class Board:
 
     def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
         """How far the sweep is."""
-        self._done, self._total, self._counts, self._left = done, total, counts, left_s
-        self._line("sweep", f"{done}/{total} trials  {_counted(counts)}{self._eta()}")
+        self._done, self._total, self._left = done, total, left_s
+        self._counts = {word: count for word, count in counts.items() if word != "missing"}
+        self._line("sweep", f"{done}/{total} trials  {_counted(self._counts)}{self._eta()}")
         self.tick()
 
     def tick(self) -> None:
