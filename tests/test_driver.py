@@ -19,7 +19,8 @@ from quick_sweep import QUICK, lanes_of, task, tasks_of
 from quick_trial import record
 
 from xla_sweeps import driver as driver_module
-from xla_sweeps.driver import Driver, Outcome
+from xla_sweeps.driver import Driver
+from xla_sweeps.driver_seams import Outcome
 from xla_sweeps.index import read_index
 from xla_sweeps.launchers import Ended, Job
 from xla_sweeps.launchers.local import LocalLauncher
@@ -42,7 +43,7 @@ class Notes:
     def running(self, lane: str, what: str, log: Path) -> None:
         self.where.append(lane)
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str, *, left_s: tuple[float, float] | None) -> None:
+    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
         self.ends.append((what.split()[0].removeprefix("id="), outcome))
 
     def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
@@ -162,15 +163,15 @@ def test_what_a_job_refuses_is_given_up_with_its_last_line(tmp_path: Path) -> No
 def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_module, "ANCHOR_EVERY_S", 1.0)
+    monkeypatch.setattr(driver_module, "ANCHOR_EVERY_S", 0.5)
     store, notes = Store(tmp_path), Notes()
-    tasks = tasks_of(tmp_path, [f"t{number:02d}=ok" for number in range(30)])
+    tasks = tasks_of(tmp_path, [f"t{number:02d}=ok" for number in range(40)])
     match(tasks, read_index(store), software="", retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
     launcher = LocalLauncher(lanes_of(2), command=QUICK)
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(tasks)
     order = [name for name, _ in notes.ends]
-    assert outcome.counts == {"ok": 30}
+    assert outcome.counts == {"ok": 40}
     assert order[:2] == order[-2:] == ["anchor", "anchor"]
     assert all(counted(tmp_path)[name]["ok"] >= 3 for name in ("anchor0", "anchor1")), "start, between, end"
 

@@ -70,7 +70,7 @@ class _Screen:
         self.ends: list[str] = []
 
     def running(self, *_: object) -> None: ...
-    def ended(self, lane: str, what: str, outcome: str, detail: str, *, left_s: object) -> None:
+    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
         self.ends.append(outcome)
 
     def progress(self, *_: object, **__: object) -> None: ...

@@ -13,7 +13,8 @@ import pytest
 from quick_sweep import QUICK, task
 from test_driver import Notes, counted
 
-from xla_sweeps.driver import Driver, Outcome
+from xla_sweeps.driver import Driver
+from xla_sweeps.driver_seams import Outcome
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.index import read_index
 from xla_sweeps.launchers import End, Job

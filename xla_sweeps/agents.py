@@ -151,9 +151,7 @@ def _wait(agents: Sequence[_Agent], board: Board, stopper: _Stopper) -> int:
             failed = gave_up or agent.process.returncode != 0
             detail = next((line for line in reversed(text.splitlines()) if line.strip()), "") if failed else ""
             outcome = "gave up" if gave_up else "failed" if failed else "finished"
-            board.ended(
-                agent.lane.name, "wandb agent", outcome, f"{detail}  log={agent.log}" if failed else "", left_s=None
-            )
+            board.ended(agent.lane.name, "wandb agent", outcome, f"{detail}  log={agent.log}" if failed else "")
             if failed and not stopper.number:
                 board.warn(f"the agent on {agent.lane.name} {outcome}: {detail or 'see'} {agent.log}")
                 code = 1

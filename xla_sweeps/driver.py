@@ -14,10 +14,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from xla_sweeps.driver_seams import Outcome, Screen, Source
 from xla_sweeps.errors import StoreError
 from xla_sweeps.faults import fault_point
 from xla_sweeps.index import entry_of
@@ -35,58 +35,6 @@ MAX_DEATHS = 2
 HELD_WAIT_S = 2.0
 SPACE_WAIT_S = 5.0
 ANCHOR_EVERY_S = 1800.0
-
-
-class Screen(Protocol):
-    """What a person follows a sweep on; `terminal` has one."""
-
-    def running(self, lane: str, what: str, log: Path) -> None:
-        """A job runs on a device."""
-
-    def ended(self, lane: str, what: str, outcome: str, detail: str, *, left_s: tuple[float, float] | None) -> None:
-        """A job ended, and how."""
-
-    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
-        """How far the sweep is."""
-
-    def tick(self) -> None:
-        """Time has passed."""
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
-
-
-class Source(Protocol):
-    """Where tasks come from while the sweep runs, beyond those that were planned; a search has one."""
-
-    def next(self) -> Task | None:
-        """The next task, or None where there is none for now."""
-
-    def done(self, task: Task) -> None:
-        """A task has all that it wants."""
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether there will be no more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a run of a sweep ended.
-
-    Attributes:
-        signal_number: of the signal that stopped it, or 0.
-        broken: why the circuit breaker stopped it, or "".
-        left: tasks that are not done.
-        gave_up: why, for tasks that were left without a record that says it.
-    """
-
-    counts: Mapping[str, int]
-    records: int
-    signal_number: int = 0
-    broken: str = ""
-    left: tuple[Task, ...] = ()
-    gave_up: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -141,6 +89,7 @@ class Driver:
         self._jobs = self._records = 0
         self._broken, self._signal = "", 0
         self._drained: set[str] = set()
+        self._jobs_ended, self._reported = 0, 0
         self._anchored = -ANCHOR_EVERY_S
         self._anchors_due: list[tuple[Task, str | None]] = []
         self._since_anchor = False
@@ -161,7 +110,9 @@ class Driver:
                 self._show_running()
                 if time.monotonic() - drawn > DRAW_S:
                     drawn = time.monotonic()
+                    self._report()
                     self._screen.tick()
+            self._report()
         return self._outcome()
 
     def _more(self) -> bool:
@@ -270,6 +221,7 @@ class Driver:
         item = self._running.pop(future)
         self._shown.pop(future, None)
         ended = future.result()
+        self._jobs_ended += 1
         fault_point("driver.ended")
         new = self._new_records(item, ended)
         self._learn(item.task, new)
@@ -277,8 +229,7 @@ class Driver:
             self._forecast.add(time.monotonic() - item.started)
         self._watch_device(ended, new)
         outcome = self._judge(item.task, ended, new)
-        self._screen.ended(ended.where, self._what(item.task), outcome, self._detail(ended, new), left_s=self.left_s())
-        self._report()
+        self._screen.ended(ended.where, self._what(item.task), outcome, self._detail(ended, new))
 
     def _judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Decide what becomes of the task; returns a word on how the job ended."""
@@ -405,6 +356,10 @@ class Driver:
                 self._screen.running(lane, self._what(item.task), item.job.log)
 
     def _report(self) -> None:
+        """Show how far the sweep is, where that has changed; counting a large sweep takes a while."""
+        if self._reported == self._jobs_ended:
+            return
+        self._reported = self._jobs_ended
         tasks = [task for task in self._all if not self._is_anchor(task)]
         done = sum(not task.wanted or task.key in self._gave_up for task in tasks)
         self._screen.progress(done, len(tasks), self._counts(), left_s=self.left_s())

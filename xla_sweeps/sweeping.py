@@ -17,7 +17,8 @@ import yaml
 from xla_sweeps import interference, launchers, proposals, results
 from xla_sweeps.comparison import ComparisonRow
 from xla_sweeps.composition import check_file
-from xla_sweeps.driver import Driver, Outcome
+from xla_sweeps.driver import Driver
+from xla_sweeps.driver_seams import Outcome
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.index import Index, read_index
 from xla_sweeps.launchers import Launcher

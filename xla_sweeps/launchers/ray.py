@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,6 +23,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_line
 
 CONNECT_S = 10.0
+ASK_S = 1.0
 LOG_LIMIT = 256 * 1024
 _TYPE_RESOURCE = "accelerator_type:"
 
@@ -59,6 +61,8 @@ class RayLauncher:
         self._jobs: dict[Future[Ended], tuple[Any, Any, Job]] = {}
         self._warned: set[str] = set()
         self._stopping = False
+        self._places: dict[str, str] = {}
+        self._asked = 0.0
         home = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
         )
@@ -91,9 +95,11 @@ class RayLauncher:
         """The node that the job runs on."""
         if future not in self._jobs:
             return ""
-        with contextlib.suppress(Exception):
-            return str(self._ray.get(self._notes.where.remote(self._jobs[future][1]), timeout=0.2))
-        return ""
+        if time.monotonic() > self._asked + ASK_S:
+            self._asked = time.monotonic()
+            with contextlib.suppress(Exception):
+                self._places = self._ray.get(self._notes.places.remote(), timeout=1.0)
+        return self._places.get(self._jobs[future][1], "")
 
     def drain(self, where: str) -> bool:
         """Ray chooses nodes itself."""
@@ -146,7 +152,9 @@ class RayLauncher:
             records = tuple(text.encode() for text in answer["records"])
             detail = "" if how is End.FINISHED else f"exit code {answer['exit_code']}: {last_line(job.log)}"
             ended = Ended(how=how, where=answer["where"], detail=detail, records=records)
-        self._jobs.pop(future, None)
+        _, key, _ = self._jobs.pop(future)
+        with contextlib.suppress(Exception):
+            self._notes.ended.remote(key)
         future.set_result(ended)
 
 
@@ -162,6 +170,12 @@ class _Notes:
 
     def where(self, key: str) -> str:
         return self._where.get(key, "")
+
+    def places(self) -> dict[str, str]:
+        return self._where
+
+    def ended(self, key: str) -> None:
+        self._where.pop(key, None)
 
     def stop(self, key: str) -> None:
         self._stopped.add(key)

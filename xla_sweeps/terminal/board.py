@@ -62,7 +62,7 @@ class Board:
         self._line("start", f"{lane}  {displayable(what)}  log={log}")
         self.tick()
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str, *, left_s: tuple[float, float] | None) -> None:
+    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
         """A job ended, and how."""
         job = self._jobs.get(lane)
         took = duration(time.monotonic() - job[2]) if job else ""
