@@ -1,8 +1,9 @@
 """What a sweep adds to a trial: the driver, a launcher and the store, with trials that do nothing.
 
-Each figure is the time of many no-op trials through the driver, less that of the same commands one after the other in a
-bare loop, in the same run and in turn; the commands claim a trial and save one record, but measure nothing
-(`tests/quick_trial.py`).
+Each figure is the time of many no-op trials through the driver, less that of as many processes one after the other in a
+bare loop, in the same run and in turn. A no-op trial (`tests/quick_trial.py`) claims itself and saves one record, but
+measures nothing; the loop's processes import the same modules and do nothing. So scheduling, supervision, claim and
+record are counted, the start of an interpreter is not.
 
     python benchmarks/overhead.py local [--trials 200]
     python benchmarks/overhead.py ray
@@ -60,12 +61,12 @@ def through_driver(name: str, results: Path, trials: int) -> float:
     return seconds
 
 
-def bare(results: Path, trials: int) -> float:
-    """Seconds of the same commands, one after the other."""
+def bare(trials: int) -> float:
+    """Seconds of as many processes that do nothing, one after the other."""
+    code = f"import sys; sys.path.insert(0, {str(Path(QUICK[-1]).parent)!r}); import quick_trial"
     started = time.monotonic()
-    for number in range(trials):
-        words = task(f"t{number:06d}", "ok", results).words
-        subprocess.run([*QUICK, *words, "known_records=0"], check=True)
+    for _ in range(trials):
+        subprocess.run([sys.executable, "-c", code], check=True)
     return time.monotonic() - started
 
 
@@ -77,9 +78,9 @@ def main() -> None:
     options = parser.parse_args()
     extra = []
     for repetition in range(REPETITIONS):
-        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-            ours = through_driver(options.launcher, Path(one), options.trials)
-            loop = bare(Path(other), options.trials)
+        with tempfile.TemporaryDirectory() as folder:
+            ours = through_driver(options.launcher, Path(folder), options.trials)
+        loop = bare(options.trials)
         extra.append(1e3 * (ours - loop) / options.trials)
         print(f"{repetition}: driver {ours:.2f} s, bare loop {loop:.2f} s, {extra[-1]:.1f} ms a trial more", flush=True)
     print(f"{options.launcher}: {statistics.median(extra):.1f} ms a trial more (median of {REPETITIONS})")
