@@ -28,7 +28,7 @@ from xla_sweeps.index import Entry, Index, software_of
 from xla_sweeps.measurement import Status
 from xla_sweeps.runner import identify
 from xla_sweeps.standing import counting, missing
-from xla_sweeps.sweep import GROUPS, flattened, overrides
+from xla_sweeps.sweep import GROUPS, flattened, override_value, overrides
 from xla_sweeps.trial import request_id
 
 AA_TAG = "aa"
@@ -94,6 +94,7 @@ class Composer:
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._words: dict[tuple[str, type, Any], str] = {}
 
     def fingerprint(self) -> str:
         """Equal while the same words compose to the same tasks: of code, `conf/`, machine and what was given."""
@@ -117,7 +118,15 @@ class Composer:
 
     def words(self, values: Mapping[str, Any]) -> tuple[str, ...]:
         """The overrides of one trial."""
-        return (*overrides(self._kept(values)), *self._given)
+        try:
+            words = [self._words[key, type(value), value] for key, value in values.items()]
+        except (KeyError, TypeError):  # new, or not hashable: a list, a mapping
+            words = list(overrides(self._kept(values)))
+            for key, value in values.items():
+                if isinstance(value, str | int | float | None):
+                    kept = key not in self._keys
+                    self._words[key, type(value), value] = f"{key}={override_value(value)}" if kept else ""
+        return (*filter(None, words), *self._given)
 
     def _kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in flattened(values, GROUPS).items() if key not in self._keys}

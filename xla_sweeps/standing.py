@@ -41,6 +41,8 @@ def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
         outcomes: of the trial's records that count, in any order.
         replicates: how many good ones are asked for.
     """
+    if all(status is Status.OK for status in outcomes):
+        return max(0, replicates - len(outcomes))
     counts = Counter(outcomes)
     for status, count in counts.items():
         if status in (Status.OK, Status.INFRA, Status.INTERRUPTED):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import gc
 import os
 import shlex
 import statistics
@@ -37,6 +39,7 @@ from xla_sweeps.terminal.sweeps import show_plan, show_sweep
 LEFT_CODE = 3
 """Exit code of a sweep that ended with trials that are to be measured again."""
 
+_PROGRESS_EVERY = 64
 _PROGRESS_FROM = 200
 """Trials from which composing them takes long enough to be shown."""
 
@@ -117,7 +120,8 @@ def run(options: Options) -> int:
     lanes = _lanes(options) if options.launcher == "local" else None
     places = None if lanes is None else [Place(lane.device, lane.core_count) for lane in lanes]
     composer = Composer(_checked_overrides(options), places=places)
-    plan = _plan(sweep, composer, options)
+    with _without_collecting():
+        plan = _plan(sweep, composer, options)
     if options.dry_run:
         show_plan(plan.sweep, plan.tasks, repeated=plan.repeated, costs=plan.costs, lanes=len(lanes or [None]))
         return 0
@@ -294,9 +298,20 @@ def _costs(index: Index) -> dict[str, float]:
 def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
     """The tasks, with a progress bar while they are composed."""
     with Steps("planning", total, quiet=True) as steps:
-        for task in tasks:
-            steps.end(task.model)
+        for number, task in enumerate(tasks, 1):
+            if number % _PROGRESS_EVERY == 0:
+                steps.end(task.model, count=_PROGRESS_EVERY)
             yield task
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Leave the cycle collector out while many small objects are made that have no cycles."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _lines(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -45,9 +45,9 @@ class Steps:
         self._started = time.monotonic()
         self._progress.update(self._task, description=f"{self._title}: {displayable(name)}")
 
-    def end(self, name: str) -> None:
-        """A step ended."""
-        self._progress.advance(self._task)
+    def end(self, name: str, *, count: int = 1) -> None:
+        """A step ended, or several."""
+        self._progress.advance(self._task, count)
         if not self._live and not self._quiet:
             took = duration(time.monotonic() - self._started)
             self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
