@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 from xla_sweeps import isolation, runner
 from xla_sweeps.composition import compose_config
 from xla_sweeps.config import Settings, to_settings
+from xla_sweeps.environment import cpu_name
+from xla_sweeps.errors import DeviceError, HeldError
 from xla_sweeps.measurement import Round, Status
 from xla_sweeps.record import Record
 from xla_sweeps.runner import TrialResult, run_trial
 from xla_sweeps.store import Store
 from xla_sweeps.terminal.progress import Progress
 from xla_sweeps.trackers import RunHeader, TrackerReport
+from xla_sweeps.trial import request_id, trial_id
 
 WORKER = str(Path(__file__).with_name("fake_worker.py"))
 
@@ -149,3 +153,32 @@ def test_a_full_disk_is_found_before_anything_is_measured(tmp_path: Path, monkey
     with pytest.raises(StoreError, match=r"has less than 16 MiB of space left. Free some, or choose another"):
         run(tmp_path, monkeypatch)
     assert not list((tmp_path / "records").iterdir())
+
+
+def test_a_sweeps_job_measures_one_replicate_and_none_that_was_measured_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])
+    assert [record.replicate for record in first.records] == [0]
+    with pytest.raises(HeldError, match=r"has 1 records, known_records=0: it was measured meanwhile") as caught:
+        run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])
+    assert caught.value.exit_code == 75
+    again, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=1"])
+    assert [record.replicate for record in again.records] == [1]
+    assert again.trial_id == first.trial_id, "known_records is no part of what is measured"
+
+
+def test_the_request_is_the_same_on_every_device_and_the_trial_is_not(tmp_path: Path) -> None:
+    here = settings(tmp_path)
+    elsewhere = replace(here.trial, device="gpu:3")
+    other_index = replace(here.trial, device="gpu:5")
+    assert request_id(elsewhere) == request_id(here.trial)
+    assert trial_id(elsewhere, {}) == trial_id(other_index, {}) != trial_id(here.trial, {})
+
+
+def test_a_device_that_is_not_the_accelerator_asked_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        DeviceError, match=r"accelerator=H100: cpu here is .*; run this trial where there is one, or drop it"
+    ):
+        settings(tmp_path, "accelerator=H100")
+    assert settings(tmp_path, f"accelerator={cpu_name()[:3]}").document["accelerator"]
