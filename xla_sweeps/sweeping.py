@@ -164,7 +164,7 @@ def _plan(sweep: Sweep, composer: Composer, options: Options) -> Plan:
     tasks = with_aa(tasks, composer.of_words)
     match(tasks, index, software=composer.software, retry=options.retry)
     if options.rerun is not None:
-        _want_again(tasks, results_dir, *options.rerun)
+        _want_again(tasks, index, results_dir, *options.rerun)
     return Plan(
         sweep=sweep, tasks=tasks, repeated=repeated, costs=_costs(index), results_dir=results_dir, ui=str(base["ui"])
     )
@@ -274,13 +274,14 @@ def _death_recorder(composer: Composer, store: Store, lanes: Sequence[Lane] | No
     return lambda task, detail: record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
 
 
-def _want_again(tasks: Sequence[Task], results_dir: Path, column: str, value: str) -> None:
+def _want_again(tasks: Sequence[Task], index: Index, results_dir: Path, column: str, value: str) -> None:
     """One more replicate for trials whose headline row says so."""
     if column not in results.COLUMNS:
         raise unknown_name("column in --rerun", column, results.COLUMNS)
     wanted = {row.trial_id for row in _rows(results_dir, tasks) if str(getattr(row, column)).lower() == value.lower()}
+    requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
     for task in tasks:
-        if wanted & set(task.trial_ids):
+        if wanted & set(task.trial_ids) or (not task.trial_ids and task.request_id in requests):
             task.outcomes = [status for status in task.outcomes if status is Status.OK]
             task.replicates = max(task.replicates, len(task.outcomes) + 1)
             task.wanted = max(task.wanted, 1)
