@@ -281,6 +281,11 @@ def test_visible_devices_are_read_as_cuda_reads_them(mask: str | None, indices: 
     assert [gpu.index for gpu in visible(GPUS, mask)] == indices
 
 
+def test_a_part_of_a_gpu_is_refused_rather_than_measured_on_the_cpu() -> None:
+    with pytest.raises(DeviceError, match="parts of a GPU"):
+        visible(GPUS, "MIG-1234")
+
+
 def test_a_gpus_cores_are_those_of_its_numa_node(tmp_path: Path) -> None:
     usable = sorted(os.sched_getaffinity(0))
     (tmp_path / "0000:17:00.0").mkdir()

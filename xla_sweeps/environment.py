@@ -78,9 +78,14 @@ def visible(gpus: Sequence[Device], mask: str | None) -> list[Device]:
     """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by index in the driver's order, or by UUID.
 
     As CUDA does, the first entry that names none ends the list.
+
+    Raises:
+        DeviceError: it names a part of a GPU, which would go unseen and leave the trial to the CPU.
     """
     if mask is None:
         return list(gpus)
+    if mask.startswith("MIG-"):
+        raise DeviceError(f"CUDA_VISIBLE_DEVICES={mask}: parts of a GPU (MIG) are not supported; give a whole one")
     found: list[Device] = []
     for word in mask.split(","):
         matches = [
