@@ -26,7 +26,7 @@ from xla_sweeps.sweeping import load_sweep
 
 SWEEP = str(Path(__file__).with_name("fake_sweep.py"))
 PLACE = Place(environment.devices()[-1], environment.usable_cores())
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
