@@ -14,7 +14,7 @@ import pytest
 
 from xla_sweeps.environment import Device
 from xla_sweeps.measurement import Round
-from xla_sweeps.sampler import Sample, Sampler, around, disturbance
+from xla_sweeps.sampler import Sample, Sampler, around, disturbance, machine_times
 
 CPU = Device(kind="cpu", index=0, name="Some CPU")
 SECOND = 10**9
@@ -152,3 +152,12 @@ def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
     assert last.own_s - first.own_s > 0.3
     foreign = (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
     assert foreign < 0.9 * (last.busy_s - first.busy_s)
+
+
+def test_where_we_may_use_some_cores_only_what_others_do_on_the_rest_is_no_disturbance() -> None:
+    stat = "cpu  300 0 0 900 0 0 0 30 0 0\ncpu0 100 0 0 500 0 0 0 10 0 0\ncpu1 200 0 0 400 0 0 0 20 0 0\nintr 5\n"
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert machine_times(stat, {0}) == pytest.approx((100 * tick, 10 * tick))
+    assert machine_times(stat, {0, 1}) == pytest.approx((300 * tick, 30 * tick))
+    assert machine_times(stat, {7}) == pytest.approx((300 * tick, 30 * tick))
+    assert machine_times("", {0}) == (0.0, 0.0)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +79,7 @@ class Sampler:
     ) -> None:
         self._root, self._pid = root, pid
         self._device, self._limit, self._exceeded = device, memory_limit_bytes, exceeded
-        self._cores = usable_cores()
+        self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
         self._samples: list[Sample] = []
         self._stopped = threading.Event()
         self._gpu: dict[str, float] = {}
@@ -138,7 +138,7 @@ class Sampler:
 
     def read(self) -> Sample:
         """One sample, now."""
-        busy_s, steal_s = _machine_times(_read(self._root / "proc/stat"))
+        busy_s, steal_s = machine_times(_read(self._root / "proc/stat"), self._mine)
         own_s = sum(_process_s(self._root, pid) for pid in (*self._group(), os.getpid(), *self._helpers()))
         status = _read(self._root / f"proc/{self._pid}/status")
         return Sample(
@@ -236,14 +236,26 @@ def _foreign_s(first: Sample, last: Sample) -> float:
     return (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
 
 
-def _machine_times(stat: str) -> tuple[float, float]:
-    """Seconds that all cores together were busy, and that the hypervisor took."""
+def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
+    """Seconds that cores were busy, and that the hypervisor took: of all, or of ours where we may use some only.
+
+    Args:
+        stat: /proc/stat.
+        mine: numbers of the cores that this process and its children may run on.
+    """
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    for line in stat.splitlines():
-        if line.startswith("cpu "):
-            user, nice, system, _idle, _iowait, irq, softirq, steal = (int(word) for word in line.split()[1:9])
-            return (user + nice + system + irq + softirq) * tick_s, steal * tick_s
-    return 0.0, 0.0
+    lines = {
+        line.split()[0]: [int(word) for word in line.split()[1:9]] for line in stat.splitlines() if line[:3] == "cpu"
+    }
+    each = [name for name in lines if name != "cpu"]
+    own = [f"cpu{number}" for number in mine if f"cpu{number}" in lines]
+    chosen = own if own and len(own) < len(each) else ["cpu"]
+    busy = steal = 0
+    for name in chosen:
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = lines.get(name, [0] * 8)
+        busy += user + nice + system + irq + softirq
+        steal += stolen
+    return busy * tick_s, steal * tick_s
 
 
 def _process_s(root: Path, pid: int) -> float:
