@@ -252,7 +252,7 @@ def test_the_same_trial_twice_at_once_is_refused(tmp_path: Path) -> None:
     code, out, err = finished(*SMALL, "tracker=none", cwd=tmp_path)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=60)
-    assert code == 2
+    assert code == 75
     assert out == ""
     assert f"by another process (pid {first.pid} on " in err
     assert err.count("\n") == 1
