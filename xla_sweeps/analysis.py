@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps import stats
+from xla_sweeps import provenance, stats
 from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
 from xla_sweeps.measurement import Block, Failure, ModeOutcome, Round, Status
 from xla_sweeps.record import ModelFacts, Record
@@ -46,6 +46,7 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
     records = sorted(records, key=lambda record: record.replicate)
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
     modes = {label: _summarize_mode(records, label) for label in labels}
+    origin = _origin(records)
     model = next((record.model for record in reversed(records) if record.model.params), records[-1].model)
     return TrialSummary(
         trial_id=records[0].trial_id,
@@ -56,7 +57,7 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
         flags=_flags(records),
         modes=tuple(modes.values()),
         comparisons=tuple(
-            _compare(records, modes, model, baseline, candidate, floor=floor)
+            _compare(records, modes, model, baseline, candidate, floor=floor, origin=origin)
             for baseline, candidate in comparison_pairs(labels)
         ),
     )
@@ -130,7 +131,7 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     return dict(sorted(steps.items()))
 
 
-def variance_budget(replicates: Sequence[Sequence[float]]) -> dict[str, float | None]:
+def variance_budget(replicates: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Where the uncertainty comes from, in percent: rounds within a process, or differences between processes.
 
     The larger says what to buy more of: time in each process, or processes.
@@ -247,15 +248,17 @@ def _compare(
     candidate: str,
     *,
     floor: float,
+    origin: Mapping[str, Any],
 ) -> ComparisonRow:
     first, second, config = modes[baseline], modes[candidate], records[0].config
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
     replicates = _ratios(records, baseline, candidate)
     interval = None if failed else _over_replicates(replicates, LEVEL)
     narrower = None if failed else _over_replicates(replicates, 2 * LEVEL - 1)
-    verdict = Verdict.FAILED
+    verdict, p_value = Verdict.FAILED, None
     if interval and narrower:
         verdict = verdict_of(interval, narrower, floor=floor)
+        p_value = _p_value(interval, replicates, floor)
     speedup = _exponentiated(interval, 1.0)
     extra = _extra_s(first, second)
     rates, latencies = (
@@ -313,14 +316,47 @@ def _compare(
         speedup_raw=math.exp(raw.estimate) if raw else None,
         failure_message=failed.failure.message if failed and failed.failure else "",
         failed_mode=failed.label if failed else "",
+        failure_hint=failed.failure.hint if failed and failed.failure else "",
+        p_value=p_value,
+        cv_percent=_cv_percent(records, candidate),
+        **origin,
     )
 
 
-def _three(
-    name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]
-) -> dict[str, float | None]:
+def _p_value(interval: Interval, replicates: Sequence[Sequence[float]], floor: float) -> float | None:
+    """From within a process, no smaller than the signed-rank test of so many rounds can give."""
+    if len(replicates) >= MIN_REPLICATES:
+        return stats.p_beyond(interval, math.log1p(floor), freedom=len(replicates) - 1)
+    p_value = stats.p_beyond(interval, math.log1p(floor))
+    return None if p_value is None else max(p_value, 0.5 ** (min(map(len, replicates)) - 1))
+
+
+def _origin(records: Sequence[Record]) -> dict[str, Any]:
+    """The columns that say where a trial's numbers come from."""
+    last = records[-1]
+    return {
+        **provenance.telemetry_of(records),
+        "request_id": last.request_id,
+        "measured_at": last.started_at,
+        "software": provenance.software_of(last),
+        "driver": provenance.driver_of(last),
+        "environment_flags": provenance.flags_of(last),
+        "host": str(last.environment.get("host", "")),
+        "log": last.log,
+        "command": provenance.command_of(last),
+    }
+
+
+def _cv_percent(records: Sequence[Record], label: str) -> float | None:
+    """The worst process's coefficient of variation of undisturbed blocks."""
+    blocks = (_blocks(clean_rounds(record.rounds, (label,)), label) for record in records)
+    spreads = [provenance.cv_percent([block.call_s for block in group]) for group in blocks]
+    return max((spread for spread in spreads if spread is not None), default=None)
+
+
+def _three(name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]) -> dict[str, Any]:
     """Value and bounds of baseline and candidate under the row's column names."""
-    columns: dict[str, float | None] = {}
+    columns: dict[str, Any] = {}
     for prefix, estimate in zip(("baseline_", ""), pair, strict=True):
         columns[f"{prefix}{name}{suffix}"] = estimate.value if estimate else None
         columns[f"{prefix}{name}_low{bound_suffix}"] = estimate.low if estimate else None

@@ -86,6 +86,19 @@ class ComparisonRow:
         speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
         status: of the candidate, or of the baseline where that is what failed.
         failed_mode: label of the mode that failed, or "".
+        failure_hint: what to do about it, or "".
+        p_value: how likely an estimate so far past the floor is where the true difference lies within it; below 0.05
+            exactly where the verdict is faster or slower. None where there is no interval.
+        cv_percent: coefficient of variation of the candidate's undisturbed blocks, percent, the worst process.
+        sm_clock_mhz_low, sm_clock_mhz_high, temperature_high: the GPU while measured (MHz, MHz, °C); None on a CPU.
+        foreign_cores: cores that other processes used meanwhile, the most of any process.
+        origin: `measured`, or `imported` for published figures: single measurements without an interval.
+        note: what to know about an imported figure, or "".
+        request_id: of what was asked for, whatever device and versions measured it.
+        measured_at: when its last process started, ISO 8601.
+        software, driver, environment_flags, host: what measured it.
+        log: the last process's log, relative to the results folder.
+        command: what a person would type to measure it again (overridden keys of `effort.` and `timeouts.` left out).
     """
 
     trial_id: str
@@ -140,6 +153,23 @@ class ComparisonRow:
     failed_mode: str = ""
     eager_is_graph: bool = False
     replica_of: str = ""
+    failure_hint: str = ""
+    p_value: float | None = None
+    cv_percent: float | None = None
+    sm_clock_mhz_low: float | None = None
+    sm_clock_mhz_high: float | None = None
+    temperature_high: float | None = None
+    foreign_cores: float | None = None
+    origin: str = "measured"
+    note: str = ""
+    request_id: str = ""
+    measured_at: str = ""
+    software: str = ""
+    driver: str = ""
+    environment_flags: str = ""
+    host: str = ""
+    log: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

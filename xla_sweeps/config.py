@@ -18,18 +18,19 @@ from omegaconf import DictConfig
 from xla_sweeps import catalog, composition, environment, user_model
 from xla_sweeps.composition import OPTIONS, group_choices
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.trial import Effort, ExecutionMode, ModelSpec, Precision, Scenario, Timeouts, Trial, label_modes
+from xla_sweeps.trial import (
+    JIT_CANDIDATES,
+    Effort,
+    ExecutionMode,
+    ModelSpec,
+    Precision,
+    Scenario,
+    Timeouts,
+    Trial,
+    label_modes,
+)
 
 UI_MODES = ("auto", "live", "plain", "quiet")
-JIT_CANDIDATES = {
-    "true": ExecutionMode.XLA,
-    "false": ExecutionMode.GRAPH,
-    "null": ExecutionMode.DEFAULT,
-    "none": ExecutionMode.DEFAULT,
-    "auto": ExecutionMode.AUTOCLUSTER,
-}
-"""The candidate mode of each value of `jit`, as Hydra, W&B and people write them, in lower case."""
-
 MAX_BATCH = 65_536
 
 

@@ -74,6 +74,31 @@ def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
     return Interval(estimate=mean, low=mean - reach, high=mean + reach, level=level)
 
 
+def p_beyond(interval: Interval, bound: float, *, freedom: int | None = None) -> float | None:
+    """Two-sided p-value of an estimate against the hypothesis that the truth lies within `bound` of zero.
+
+    Built from the interval, so that p < 1 - level exactly where the whole interval lies past the bound.
+
+    Args:
+        interval: of the estimate.
+        bound: half-width of what does not count as a difference.
+        freedom: degrees of freedom of the t distribution that the interval came from; None for a normal one.
+
+    Returns:
+        None where the interval has no bound on the side of zero.
+    """
+    near = interval.low if interval.estimate > 0 else -interval.high
+    if not math.isfinite(near):
+        return None
+    tail = (1 + interval.level) / 2
+    quantile = float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    excess, error = abs(interval.estimate) - bound, (abs(interval.estimate) - near) / quantile
+    if error <= 0:
+        return 0.0 if excess > 0 else 1.0
+    score = -excess / error
+    return min(1.0, 2 * float(special.ndtr(score) if freedom is None else special.stdtr(freedom, score)))
+
+
 def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
     """Whether two windows of positive figures agree in median, and show no trend over both, within `tolerance`.
 

@@ -29,6 +29,16 @@ class ExecutionMode(StrEnum):
     """`tf.function` with the graph optimizer's XLA auto-clustering switched on."""
 
 
+JIT_CANDIDATES = {
+    "true": ExecutionMode.XLA,
+    "false": ExecutionMode.GRAPH,
+    "null": ExecutionMode.DEFAULT,
+    "none": ExecutionMode.DEFAULT,
+    "auto": ExecutionMode.AUTOCLUSTER,
+}
+"""The candidate mode of each value of `jit`, as Hydra, W&B and people write them, in lower case."""
+
+
 class Precision(StrEnum):
     """Keras dtype policy of the model."""
 
