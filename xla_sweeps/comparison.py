@@ -89,6 +89,7 @@ class ComparisonRow:
         failure_hint: what to do about it, or "".
         p_value: how likely an estimate so far past the floor is where the true difference lies within it; below 0.05
             exactly where the verdict is faster or slower. None where there is no interval.
+        speedup_low_90, speedup_high_90: the speedup's interval at 90 %, which decides equivalence.
         cv_percent: coefficient of variation of the candidate's undisturbed blocks, percent, the worst process.
         sm_clock_mhz_low, sm_clock_mhz_high, temperature_high: the GPU while measured (MHz, MHz, °C); None on a CPU.
         foreign_cores: cores that other processes used meanwhile, the most of any process.
@@ -155,6 +156,8 @@ class ComparisonRow:
     replica_of: str = ""
     failure_hint: str = ""
     p_value: float | None = None
+    speedup_low_90: float | None = None
+    speedup_high_90: float | None = None
     cv_percent: float | None = None
     sm_clock_mhz_low: float | None = None
     sm_clock_mhz_high: float | None = None

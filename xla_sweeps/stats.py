@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 MIN_PAIRS = 6
 """The fewest differences that have a 95 % signed-rank interval: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
 
 _EXACT_UP_TO = 50
+_Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +49,27 @@ def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -
     References:
         Hollander, Wolfe & Chicken (2014), Nonparametric Statistical Methods, sections 3.2 and 3.3.
     """
+    return signed_rank_intervals(differences, levels=(level,))[0]
+
+
+def signed_rank_intervals(differences: Sequence[float] | _Numbers, *, levels: Sequence[float]) -> tuple[Interval, ...]:
+    """`signed_rank_interval` at several levels, for the price of one."""
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"differences must be finite and at least one, got shape {values.shape}")
-    first, second = np.triu_indices(values.size)
-    walsh = np.sort((values[first] + values[second]) / 2)
-    estimate = float(np.median(walsh))
-    skip = _signed_rank_quantile(int(values.size), round((1 - level) / 2, 12))
-    if skip < 1:
-        return Interval(estimate=estimate, low=-math.inf, high=math.inf, level=level)
-    return Interval(estimate=estimate, low=float(walsh[skip - 1]), high=float(walsh[-skip]), level=level)
+    first, second = _pairs(values.size)
+    walsh = values[first]
+    walsh += values[second]
+    walsh /= 2
+    walsh.sort()
+    middle = walsh.size // 2
+    estimate = float(walsh[middle] if walsh.size % 2 else (walsh[middle - 1] + walsh[middle]) / 2)
+    intervals = []
+    for level in levels:
+        skip = _signed_rank_quantile(values.size, round((1 - level) / 2, 12))
+        low, high = (float(walsh[skip - 1]), float(walsh[-skip])) if skip else (-math.inf, math.inf)
+        intervals.append(Interval(estimate=estimate, low=low, high=high, level=level))
+    return tuple(intervals)
 
 
 def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
@@ -120,6 +133,12 @@ def theil_slope(values: Sequence[float]) -> float:
     numbers = np.asarray(values, dtype=float)
     first, second = np.triu_indices(numbers.size, k=1)
     return float(np.median((numbers[second] - numbers[first]) / (second - first)))
+
+
+@functools.lru_cache(maxsize=256)
+def _pairs(count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Places of every pair of `count` values, a value with itself included."""
+    return np.triu_indices(count)
 
 
 @functools.cache
