@@ -24,7 +24,7 @@ from xla_sweeps.estimates import (
 )
 from xla_sweeps.measurement import Failure, ModeOutcome, Status
 from xla_sweeps.record import Record
-from xla_sweeps.samples import Samples
+from xla_sweeps.samples import Samples, Seconds
 from xla_sweeps.trial import is_aa_pair
 
 MIN_FLOOR = 0.01
@@ -146,7 +146,20 @@ def _summarize_mode(records: Sequence[Record], samples: Sequence[Samples], label
         rounds=sum(count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS),
         replicates=len(within),
         failure=failure,
+        cv_percent=_cv_percent([sample.call_s(label)[:, 0] for sample in samples]),
     )
+
+
+def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
+    """The worst process's coefficient of variation, percent."""
+    worst = None
+    for seconds in blocks:
+        if seconds.size > 1:
+            mean = seconds.sum() / seconds.size
+            apart = seconds - mean
+            spread = 100 * math.sqrt(float(apart @ apart) / (seconds.size - 1)) / float(mean)
+            worst = spread if worst is None else max(worst, spread)
+    return worst
 
 
 def _mode_status(outcomes: Sequence[ModeOutcome]) -> tuple[Status, Failure | None]:

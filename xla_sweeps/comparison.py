@@ -46,6 +46,7 @@ class ModeSummary:
         latency_p99_ms: only from at least 1000 calls, else None.
         host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls do not queue.
         rmse_rel, top1_match: the worst over replicates.
+        cv_percent: coefficient of variation of the undisturbed blocks, percent, the worst process.
     """
 
     label: str
@@ -66,6 +67,7 @@ class ModeSummary:
     rounds: int
     replicates: int
     failure: Failure | None
+    cv_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

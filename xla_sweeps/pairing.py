@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from xla_sweeps import provenance
 from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, Verdict
 from xla_sweeps.estimates import (
@@ -133,7 +131,7 @@ def compare(
         failure_message=failed.failure.message if failed and failed.failure else "",
         failed_mode=failed.label if failed else "",
         failure_hint=failed.failure.hint if failed and failed.failure else "",
-        cv_percent=_cv_percent(samples, candidate),
+        cv_percent=second.cv_percent,
     )
 
 
@@ -198,12 +196,6 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     within = within_replicates(sample.log_ratios(baseline, candidate, undisturbed=False) for sample in samples)
     interval = over_replicates([wide for wide, _ in within])
     return math.exp(interval.estimate) if interval else None
-
-
-def _cv_percent(samples: Sequence[Samples], label: str) -> float | None:
-    """The worst process's coefficient of variation of undisturbed blocks, percent."""
-    blocks = [seconds for sample in samples if len(seconds := sample.call_s(label)) > 1]
-    return max((100 * float(np.std(seconds, ddof=1) / np.mean(seconds)) for seconds in blocks), default=None)
 
 
 def _three(name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]) -> dict[str, Any]:

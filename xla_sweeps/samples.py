@@ -33,7 +33,9 @@ class Samples:
         shape = (len(rounds), len(labels))
         self._call_s = np.array(call_s).reshape(shape)
         self._queued = np.array(queued).reshape(shape)
+        self._known = ~np.isnan(self._call_s)
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
+        self._chosen: dict[tuple[tuple[str, ...], bool], Seconds] = {}
 
     def call_s(self, *labels: str, undisturbed: bool = True) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
@@ -42,14 +44,9 @@ class Samples:
             labels: of modes; one that was never measured gives no rounds.
             undisturbed: leave out disturbed rounds, unless fewer than `stats.MIN_PAIRS` are left without them.
         """
-        if not set(labels) <= self._place.keys():
-            return np.empty((0, len(labels)))
-        chosen = self._call_s[:, [self._place[label] for label in labels]]
-        whole = ~np.isnan(chosen).any(axis=1)
-        quiet = whole & self._quiet
-        if undisturbed and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
-            whole = quiet
-        kept: Seconds = chosen[whole]
+        kept = self._chosen.get((labels, undisturbed))
+        if kept is None:
+            kept = self._chosen[labels, undisturbed] = self._choose(labels, undisturbed)
         return kept
 
     def log_ratios(self, baseline: str, candidate: str, *, undisturbed: bool = True) -> Seconds:
@@ -65,3 +62,14 @@ class Samples:
         shares = self._queued[:, self._place[label]]
         known: Seconds = shares[~np.isnan(shares)]
         return known
+
+    def _choose(self, labels: tuple[str, ...], undisturbed: bool) -> Seconds:
+        if not all(label in self._place for label in labels):
+            return np.empty((0, len(labels)))
+        places = [self._place[label] for label in labels]
+        whole = self._known[:, places].all(axis=1)
+        quiet = whole & self._quiet
+        if undisturbed and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
+            whole = quiet
+        kept: Seconds = self._call_s[whole][:, places]
+        return kept
