@@ -24,6 +24,20 @@ def _results(arguments: Sequence[str]) -> int:
     return results.show(options.dir, form=options.format, output=options.output, every=options.all)
 
 
+def _dashboard(arguments: Sequence[str]) -> int:
+    """The local page."""
+    parser = _parser("dashboard", "One HTML file with everything that was measured: opens offline, in any browser.")
+    parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
+    parser.add_argument("--title", help="the page's title (default: the folders' names)")
+    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import dashboarding
+
+    dirs = options.dirs or [Path("results")]
+    return dashboarding.show(dirs, options.output, open_it=options.open, title=options.title)
+
+
 def _sweep(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
     from xla_sweeps.launchers import NAMES
@@ -186,6 +200,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sweep": _sweep,
     "agents": _agents,
     "results": _results,
+    "dashboard": _dashboard,
     "models": _models,
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,
