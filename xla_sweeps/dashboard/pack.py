@@ -65,7 +65,8 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
             described.append({"name": name, "kind": "category", "bytes": width, "values": values})
             planes.append(_planes(codes.astype("<u4"), range(width)))
     document = {"version": 1, "rows": lengths.pop() if lengths else 0, "columns": described, "meta": meta}
-    header = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    header = text.encode(errors="replace")  # a file name need not be UTF-8: its lone surrogates become question marks
     return gzip.compress(b"".join([len(header).to_bytes(4, "little"), header, *planes]), _LEVEL, mtime=0)
 
 
@@ -97,7 +98,7 @@ def _number_planes(column: npt.NDArray[np.float64]) -> bytes:
     dropped = 23 - KEPT_BITS
     bits = single.view("<u4")
     rounded = (bits + np.uint32(1 << (dropped - 1))) & ~np.uint32((1 << dropped) - 1)
-    return _planes(np.where(np.isfinite(single), rounded, np.uint32(0x7FC00000)), range(1, 4))
+    return _planes(np.where(np.isfinite(rounded.view("<f4")), rounded, np.uint32(0x7FC00000)), range(1, 4))
 
 
 def _planes(values: npt.NDArray[np.uint32], places: Sequence[int]) -> bytes:
