@@ -38,6 +38,23 @@ def _dashboard(arguments: Sequence[str]) -> int:
     return dashboarding.show(dirs, options.output, open_it=options.open, title=options.title)
 
 
+def _import(arguments: Sequence[str]) -> int:
+    """Published figures beside measured ones."""
+    parser = _parser(
+        "import",
+        "Put the published figures of the study keras-xla-benchmarks (its CSV) into a results folder, where `results` "
+        "and the dashboards show them beside measured rows, marked as imported.",
+    )
+    parser.add_argument("file", type=Path, help="the CSV file")
+    parser.add_argument("--into", default="results", type=Path, metavar="DIR", help="results folder (default: results)")
+    parser.add_argument("--name", metavar="LABEL", help="what to know the import by (default: the file's name); the "
+                        "same again replaces it")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from xla_sweeps import results
+
+    return results.add_published(options.file, options.into, label=options.name)
+
+
 def _sweep(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
     from xla_sweeps.launchers import NAMES
@@ -201,6 +218,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "agents": _agents,
     "results": _results,
     "dashboard": _dashboard,
+    "import": _import,
     "models": _models,
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,

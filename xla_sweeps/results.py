@@ -8,11 +8,11 @@ import json
 import os
 import sys
 from collections.abc import Collection
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import analysis, drift
+from xla_sweeps import analysis, drift, imported
 from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.record import Record
@@ -21,7 +21,7 @@ from xla_sweeps.terminal.progress import Progress
 from xla_sweeps.terminal.tables import show_rows
 from xla_sweeps.trackers import RunHeader, run_header, wandb
 
-COLUMNS = tuple(field.name for field in fields(ComparisonRow))
+COLUMNS = tuple(ComparisonRow.columns())
 
 
 def load(
@@ -63,10 +63,40 @@ def load(
     return loaded.records, summaries
 
 
+def rows_of(results_dir: Path) -> list[ComparisonRow]:
+    """Every comparison row of a results folder, measured and imported.
+
+    Raises:
+        StoreError: it holds neither records nor imports.
+    """
+    published, problems = imported.load(results_dir)
+    with Progress(ui="quiet") as screen:
+        for problem in problems:
+            screen.warn(problem)
+    if published and not (results_dir / "records").is_dir():
+        return published
+    _, summaries = load(results_dir, missing_ok=bool(published))
+    return [row for summary in summaries.values() for row in summary.comparisons] + published
+
+
+def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
+    """Import published figures and say what came of it."""
+    done = imported.add(file, results_dir, label=label)
+    with Progress(ui="quiet") as screen:
+        for warning in done.warnings:
+            screen.warn(f"{file}, {warning}")
+    compared = sum(row.speedup is not None for row in done.rows)
+    verb = "replaced" if done.replaced else "wrote"
+    print(
+        f"{done.figures} figures of {len({row.model for row in done.rows})} models: {len(done.rows)} rows, {compared} "
+        f"of them with a speedup over eager; {verb} {done.path}"
+    )
+    return 0
+
+
 def show(results_dir: Path, *, form: str, output: Path | None, every: bool) -> int:
     """Comparison rows as a table, CSV, JSON or Parquet; the headline ones, or every baseline."""
-    _, summaries = load(results_dir)
-    rows = [row for summary in summaries.values() for row in summary.comparisons if every or row.headline]
+    rows = [row for row in rows_of(results_dir) if every or row.headline]
     rows.sort(key=lambda row: (row.family, row.model, row.resolution_px, row.batch_size, row.candidate, row.baseline))
     if form == "table" and output is None:
         show_rows(rows)
