@@ -18,10 +18,12 @@ def _results(arguments: Sequence[str]) -> int:
                         help="how to write them (default: table); parquet needs -o")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
     parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution>=224', "
+                        "'verdict=slower or not device~A100'; columns: docs/results.md")  # fmt: skip
     options = parser.parse_args(arguments)
     from xla_sweeps import results
 
-    return results.show(options.dir, form=options.format, output=options.output, every=options.all)
+    return results.show(options.dir, form=options.format, output=options.output, every=options.all, where=options.where)
 
 
 def _dashboard(arguments: Sequence[str]) -> int:

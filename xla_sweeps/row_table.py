@@ -5,12 +5,9 @@ The only place that knows how a row's fields are typed outside Python.
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xla_sweeps.comparison import ComparisonRow
 
@@ -24,8 +21,7 @@ def schema() -> pyarrow.Schema:
     import pyarrow
 
     kinds = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-    hints = typing.get_type_hints(ComparisonRow)
-    return pyarrow.schema([(name, kinds[_plain_type(hint)]) for name, hint in hints.items()])
+    return pyarrow.schema([(name, kinds[kind]) for name, kind in ComparisonRow.columns().items()])
 
 
 def table_of(rows: Sequence[ComparisonRow]) -> pyarrow.Table:
@@ -59,13 +55,3 @@ def joined(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
 
     parts = list(tables)
     return pyarrow.concat_tables(parts) if parts else schema().empty_table()
-
-
-def _plain_type(hint: Any) -> type:
-    """str, bool, int or float of a field's annotation; tuples and enumerations are texts."""
-    if isinstance(hint, types.UnionType):
-        (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
-    if typing.get_origin(hint) is tuple or (isinstance(hint, type) and issubclass(hint, StrEnum)):
-        return str
-    assert isinstance(hint, type)
-    return hint
