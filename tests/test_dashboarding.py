@@ -137,3 +137,31 @@ def test_open_says_so_where_there_is_no_browser(tmp_path: Path) -> None:
     done = command("dashboard", "--open", cwd=tmp_path)
     assert done.returncode == 0
     assert "opens offline" in done.stdout
+
+
+def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> None:
+    measured(tmp_path / "results")
+    sample = Path(__file__).parent / "data" / "published_sample.csv"
+    assert command("import", sample, "--into", "results", cwd=tmp_path).returncode == 0
+    dashboarding.write_page([tmp_path / "results"], tmp_path / "page.html")
+    columns, meta = unpacked(tmp_path / "page.html")
+    imported = [place for place, origin in enumerate(columns["origin"]) if origin == "imported"]
+    assert {columns["device"][place] for place in imported} == {"NVIDIA A100", "NVIDIA V100", "NVIDIA T4"}
+    assert meta["overview"]["eager"]["pairs"] == 1  # measured ones alone
+    alone = tmp_path / "published"
+    assert command("import", sample, "--into", "published", cwd=tmp_path).returncode == 0
+    dashboarding.write_page([alone], tmp_path / "page.html")
+    assert set(unpacked(tmp_path / "page.html")[0]["origin"]) == {"imported"}
+
+
+def test_a_filter_keeps_the_rows_it_means(tmp_path: Path) -> None:
+    measured(tmp_path / "results")
+    done = command("dashboard", "--where", "family=ResNetV1 and baseline=graph", cwd=tmp_path)
+    assert done.returncode == 0
+    columns, meta = unpacked(tmp_path / "results" / "dashboard.html")
+    assert (columns["family"], columns["baseline"]) == (["ResNetV1"], ["graph"])
+    assert meta["overview"]["graph"]["pairs"] == 1
+    nothing = command("dashboard", "--where", "family=Nobody", cwd=tmp_path)
+    assert (nothing.returncode, "no row of results fits --where" in nothing.stderr) == (2, True)
+    wrong = command("dashboard", "--where", "famly=x", cwd=tmp_path)
+    assert (wrong.returncode, "family" in wrong.stderr) == (2, True)

@@ -31,13 +31,15 @@ def _dashboard(arguments: Sequence[str]) -> int:
     parser = _parser("dashboard", "One HTML file with everything that was measured: opens offline, in any browser.")
     parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows, as in 'family=ConvNeXt and resolution=224'")
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     options = parser.parse_args(arguments)
-    from xla_sweeps import dashboarding
+    from xla_sweeps import dashboarding, where
 
     dirs = options.dirs or [Path("results")]
-    return dashboarding.show(dirs, options.output, open_it=options.open, title=options.title)
+    kept = where.compile(options.where) if options.where else None
+    return dashboarding.show(dirs, options.output, open_it=options.open, title=options.title, where=kept)
 
 
 def _import(arguments: Sequence[str]) -> int:

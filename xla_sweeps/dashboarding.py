@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xla_sweeps import __version__, advice, overview, row_cache, row_table
+from xla_sweeps import __version__, advice, imported, overview, row_cache, row_table
 from xla_sweeps.dashboard.pack import Coded, Column, pack
 from xla_sweeps.dashboard.page import render
 from xla_sweeps.errors import ConfigError, StoreError
@@ -81,8 +81,12 @@ def write_page(
         StoreError: nothing to show, or the file cannot be written.
         ConfigError: more rows than a page can hold.
     """
-    found = [(_label(folder, results_dirs), folder, row_cache.load(folder, advance=advance)) for folder in results_dirs]
-    table = row_table.joined(_labelled(rows.table, label) for label, _, rows in found)
+    found = [(_label(folder, results_dirs), row_cache.load(folder, advance=advance)) for folder in results_dirs]
+    published = [imported.load(folder) for folder in results_dirs]
+    table = row_table.joined(
+        _labelled(row_table.joined([rows.table, row_table.table_of(figures)]), label)
+        for (label, rows), (figures, _) in zip(found, published, strict=True)
+    )
     if where is not None:
         table = table.filter([where(document) for document in table.to_pylist()])
     if not table.num_rows:
@@ -92,14 +96,15 @@ def write_page(
             f"dashboard: {table.num_rows:,} rows are more than a page holds ({MAX_ROWS:,}); keep some with --where, "
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
-    problems = tuple(problem for *_, rows in found for problem in rows.problems)
-    name = title or " · ".join(dict.fromkeys(label for label, *_ in found))
+    problems = tuple(problem for _, rows in found for problem in rows.problems)
+    problems += tuple(problem for _, unread in published for problem in unread)
+    name = title or " · ".join(dict.fromkeys(label for label, _ in found))
     summary = overview.overview_of(_overview_columns(table))
     meta = {
         **_meta(table),
         "title": name,
-        "records": sum(rows.records for *_, rows in found),
-        "trials": sum(rows.trials for *_, rows in found),
+        "records": sum(rows.records for _, rows in found),
+        "trials": sum(rows.trials for _, rows in found),
         "problems": list(problems),
         "comparison": comparison,
     }
