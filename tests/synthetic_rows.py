@@ -188,19 +188,19 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
             "baseline": baseline,
             "headline": float((candidate, baseline) == pairs[0]),
         }
-        mode = next((mode for mode in (candidate, baseline) if mode in failed), None)
-        if mode is not None:
-            status, message, hint = failed[mode]
+        culprit = next((mode for mode in (candidate, baseline) if mode in failed), None)
+        if culprit is not None:
+            status, message, hint = failed[culprit]
             row |= {
                 "verdict": "failed",
                 "status": status,
-                "failed_mode": mode,
+                "failed_mode": culprit,
                 "failure_message": message,
                 "failure_hint": hint,
             }
-            if baseline != mode:
+            if baseline != culprit:
                 row["baseline_throughput_samples_per_s"] = rates[baseline]
-            if candidate != mode:
+            if candidate != culprit:
                 row["throughput_samples_per_s"] = rates[candidate]
         else:
             half_width = (

@@ -13,7 +13,11 @@ import hashlib
 import html
 from importlib import resources
 
-SCRIPTS = ("data.js", "numbers.js", "filters.js", "charts.js", "table.js", "sections.js", "detail.js", "main.js")
+SCRIPTS = (
+    *("data.js", "numbers.js", "dom.js", "state.js", "view.js", "scales.js", "panels.js", "filters.js"),
+    *("answer.js", "where.js", "fastest.js", "flops.js", "cost.js", "compare.js", "broke.js", "trust.js"),
+    *("parallel.js", "grid.js", "difference.js", "main.js"),
+)
 """The page's own scripts, in the order in which they run, in one scope."""
 
 _ASSETS = resources.files("xla_sweeps.dashboard") / "assets"
