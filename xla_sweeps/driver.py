@@ -87,7 +87,8 @@ class Driver:
         self._gave_up: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
         self._jobs = self._records = 0
-        self._broken, self._signal = "", 0
+        self._broken, self._signal, self._stopping, self._kill = "", 0, False, False
+        self._space_asked = -SPACE_WAIT_S
         self._drained: set[str] = set()
         self._jobs_ended, self._reported = 0, 0
         self._anchored = -ANCHOR_EVERY_S
@@ -103,6 +104,7 @@ class Driver:
         drawn = 0.0
         with self._stoppable():
             while self._more():
+                self._obey()
                 self._take_from_source()
                 if not self._signal and not self._broken:
                     self._submit_what_fits()
@@ -112,10 +114,21 @@ class Driver:
                     drawn = time.monotonic()
                     self._report()
                     self._screen.tick()
+            while not self._ended.empty():
+                self._take_in(self._ended.get_nowait())
             self._report()
         return self._outcome()
 
+    def _obey(self) -> None:
+        """Do what a signal asked for: here, since a handler may interrupt whoever holds a lock that this needs."""
+        if self._signal and not self._stopping:
+            self._stopping = True
+            self._launcher.stop(now=False)
+            self._screen.warn("stopping: what runs is being saved; Ctrl-C once more ends it at once")
+
     def _more(self) -> bool:
+        if self._kill:
+            return False  # what runs ends with the launcher
         if self._signal or self._broken:
             return bool(self._running)
         if self._running or self._pending or self._later or self._anchors_due:
@@ -147,7 +160,7 @@ class Driver:
             self._call_anchors()
         self._submit_anchors()
         waiting: list[Task] = []
-        while self._pending and self._launcher.free(None):
+        while self._pending and not self._signal and self._launcher.free(None):
             task = self._pending.popleft()
             if self._is_running(task) or not self._launcher.free(task.accelerator):
                 waiting.append(task)
@@ -167,7 +180,7 @@ class Driver:
 
     def _submit_anchors(self) -> None:
         for anchor, lane in list(self._anchors_due):
-            if self._launcher.free(None, lane) and not self._is_running(anchor):
+            if not self._signal and self._launcher.free(None, lane) and not self._is_running(anchor):
                 self._anchors_due.remove((anchor, lane))
                 self._submit(anchor, lane)
 
@@ -202,8 +215,9 @@ class Driver:
         try:
             self._store.check_space()
         except StoreError as error:
-            self._screen.warn(f"{error} The sweep waits for it.")
-            time.sleep(SPACE_WAIT_S)
+            if time.monotonic() > self._space_asked + SPACE_WAIT_S:
+                self._space_asked = time.monotonic()
+                self._screen.warn(f"{error} The sweep waits for it.")
             return False
         return True
 
@@ -390,11 +404,8 @@ class Driver:
         """First Ctrl-C or SIGTERM: save what runs. Second Ctrl-C: kill it. Always: leave nothing running."""
 
         def handle(number: int, frame: types.FrameType | None) -> None:
-            first, self._signal = not self._signal, self._signal or number
-            if first or number == signal.SIGINT:  # schedulers repeat their SIGTERM, people their Ctrl-C
-                self._launcher.stop(now=not first)
-            if first:
-                self._screen.warn("stopping: what runs is being saved; once more ends it at once")
+            self._kill = self._kill or (bool(self._signal) and number == signal.SIGINT)  # schedulers repeat SIGTERM
+            self._signal = self._signal or number
 
         previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -105,7 +105,7 @@ class Launcher(Protocol):
         """Ask all running jobs to save what they have and end; `now` ends them at once."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """End at once what still runs, and give everything back; may be called again."""
 
 
 def end_of(exit_code: int) -> End:

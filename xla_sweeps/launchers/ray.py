@@ -60,7 +60,7 @@ class RayLauncher:
         self._owned = address is None
         self._jobs: dict[Future[Ended], tuple[Any, Any, Job]] = {}
         self._warned: set[str] = set()
-        self._stopping = False
+        self._stopping = self._closed = False
         self._places: dict[str, str] = {}
         self._asked = 0.0
         home = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -120,6 +120,9 @@ class RayLauncher:
 
     def close(self) -> None:
         """Cancel everything and leave the cluster; end it where it is ours."""
+        if self._closed:
+            return  # once it is left, any word to Ray would start a cluster here
+        self._closed = True
         self.stop(now=True)
         self._ray.shutdown()
 
