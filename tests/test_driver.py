@@ -290,6 +290,21 @@ def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(t
     assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
 
 
+def test_records_that_others_add_are_counted_once_beside_those_that_were_known(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    store.save(record("a", "contaminated", {}))
+    store.save(record("a", "ok", {}))
+    tasks = tasks_of(tmp_path, ["a=ok*3"])
+    match(tasks, read_index(store), software="", retry=())
+    earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
+    store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
+    Driver(LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
+    assert tasks[0].outcomes == [Status.OK] * 3, "what was weak before the sweep does not count again"
+    assert len(tasks[0].seen) == 4
+    assert notes.ends == [("a", "ok")]
+
+
 class Holding(LocalLauncher):
     """A launcher whose lock a signal finds held, as any of its methods holds it for a moment."""
 

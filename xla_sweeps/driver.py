@@ -187,13 +187,15 @@ class Driver:
     def _submit(self, task: Task, lane: str | None = None) -> None:
         """Start a task's next replicate, unless somebody else has measured it meanwhile."""
         known = self._known(task)
-        if len(known) > task.records and not self._is_anchor(task):
-            self._learn(task, [record for record in self._of(task) if (record.trial_id, record.replicate) in known])
+        if task.trial_ids:
+            task.seen &= known  # what was damaged and moved away gives its number to the next record
+        if known - task.seen and not self._is_anchor(task):
+            self._learn(task, self._of(task))
             if not task.wanted:
                 self._finish(task)
                 return
         self._jobs += 1
-        counted = f"known_records={max(len(known), task.records)}"
+        counted = f"known_records={max(len(known), len(task.seen))}"
         job = Job(
             arguments=(*task.words, *self._extra, counted), key=task.key, accelerator=task.accelerator, lane=lane,
             log=self._logs / f"{self._jobs:05d}-{os.getpid()}.log",
@@ -247,7 +249,7 @@ class Driver:
 
     def _judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Decide what becomes of the task; returns a word on how the job ended."""
-        if ended.how is End.STOPPED and self._signal:
+        if ended.how is End.STOPPED and (self._signal or self._broken):
             self._pending.append(task)
             return "stopped"
         if ended.how is End.HELD:
@@ -323,9 +325,10 @@ class Driver:
         return frozenset(key for identifier in task.trial_ids for key in self._store.keys(identifier))
 
     def _learn(self, task: Task, new: Sequence[Record]) -> None:
-        """Take new records into the task's standing."""
-        task.records += len(new)
-        task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in new)]
+        """Take records into the task's standing, each once."""
+        fresh = [record for record in new if (record.trial_id, record.replicate) not in task.seen]
+        task.seen |= {(record.trial_id, record.replicate) for record in fresh}
+        task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in fresh)]
         if not self._is_anchor(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 

@@ -58,7 +58,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         key: equal for tasks that are the same trial.
         trial_ids: the ids that it has on the places of this machine; empty where it is measured elsewhere.
         outcomes: of its records that count, oldest first; added to while the sweep runs.
-        records: how many records it has, whether they count or not.
+        seen: trial and number of each record that was taken into account, whether it counts or not.
         wanted: replicates that are still wanted.
     """
 
@@ -72,7 +72,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     accelerator: str | None = None
     tags: tuple[str, ...] = ()
     outcomes: list[Status] = []
-    records: int = 0
+    seen: frozenset[tuple[str, int]] = frozenset()
     wanted: int = 0
 
 
@@ -338,6 +338,6 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
                 if entry.software == software
                 and (task.accelerator is None or environment.is_accelerator(entry.device, task.accelerator))
             ]  # fmt: skip
-        task.records = len(found)
+        task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
         task.outcomes = counting([entry.outcome for entry in found], retry)
         task.wanted = missing(task.outcomes, replicates=task.replicates)
