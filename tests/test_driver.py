@@ -18,6 +18,7 @@ import pytest
 from quick_sweep import QUICK, lanes_of, task, tasks_of
 from quick_trial import record
 
+from xla_sweeps import anchors as anchors_module
 from xla_sweeps import driver as driver_module
 from xla_sweeps.driver import Driver
 from xla_sweeps.driver_seams import Outcome
@@ -163,7 +164,7 @@ def test_what_a_job_refuses_is_given_up_with_its_last_line(tmp_path: Path) -> No
 def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_module, "ANCHOR_EVERY_S", 0.5)
+    monkeypatch.setattr(anchors_module, "EVERY_S", 0.5)
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, [f"t{number:02d}=ok" for number in range(40)])
     match(tasks, read_index(store), software="", retry=())

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from xla_sweeps.driver_seams import Outcome, Screen, Source
+from xla_sweeps.anchors import Anchors
+from xla_sweeps.driver_seams import Outcome, Screen, Source, count_trials, detail_of
 from xla_sweeps.errors import StoreError
 from xla_sweeps.faults import fault_point
 from xla_sweeps.index import entry_of
@@ -26,7 +27,7 @@ from xla_sweeps.measurement import Status
 from xla_sweeps.pacing import BREAKER, Breaker, Forecast
 from xla_sweeps.planning import Task
 from xla_sweeps.record import Record, RecordFormatError
-from xla_sweeps.standing import WEAK, final_outcome, missing
+from xla_sweeps.standing import missing
 from xla_sweeps.store import Store
 
 POLL_S = 0.25
@@ -34,7 +35,6 @@ DRAW_S = 1.0
 MAX_DEATHS = 2
 HELD_WAIT_S = 2.0
 SPACE_WAIT_S = 5.0
-ANCHOR_EVERY_S = 1800.0
 
 
 @dataclass(eq=False)
@@ -76,7 +76,7 @@ class Driver:
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
-        self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, list(anchors), source
+        self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, Anchors(anchors), source
         self._record_death, self._rematch = record_death, rematch
         self._forecast, self._breaker = Forecast(costs or {}), Breaker()
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
@@ -91,9 +91,6 @@ class Driver:
         self._space_asked = -SPACE_WAIT_S
         self._drained: set[str] = set()
         self._jobs_ended, self._reported = 0, 0
-        self._anchored = -ANCHOR_EVERY_S
-        self._anchors_due: list[tuple[Task, str | None]] = []
-        self._since_anchor = False
         self._shown: dict[Future[Ended], str] = {}
 
     def run(self, tasks: Iterable[Task]) -> Outcome:
@@ -131,11 +128,11 @@ class Driver:
             return False  # what runs ends with the launcher
         if self._signal or self._broken:
             return bool(self._running)
-        if self._running or self._pending or self._later or self._anchors_due:
+        if self._running or self._pending or self._later or self._anchors.due:
             return True
         if self._source is not None and not self._source.exhausted:
             return True
-        if self._anchors and self._since_anchor:
+        if self._anchors.owed:
             self._call_anchors()  # the last ones, behind everything
             return True
         return False
@@ -156,7 +153,7 @@ class Driver:
         due = [task for at, task in self._later if at <= now]
         self._later = [(at, task) for at, task in self._later if at > now]
         self._pending.extend(due)
-        if self._pending and now >= self._anchored + ANCHOR_EVERY_S:
+        if self._pending and self._anchors.overdue(now=now):
             self._call_anchors()
         self._submit_anchors()
         waiting: list[Task] = []
@@ -172,16 +169,13 @@ class Driver:
         self._pending.extendleft(reversed(waiting))
 
     def _call_anchors(self) -> None:
-        """Have the anchor trial measured next, on every device."""
-        if self._anchors:
-            self._anchored, self._since_anchor = time.monotonic(), False
-            lanes: list[str | None] = [*self._launcher.lanes()] if self._launcher.targets else [None]
-            self._anchors_due = list(zip(self._anchors, lanes, strict=False))
+        lanes: list[str | None] = [*self._launcher.lanes()] if self._launcher.targets else [None]
+        self._anchors.call(lanes, now=time.monotonic())
 
     def _submit_anchors(self) -> None:
-        for anchor, lane in list(self._anchors_due):
+        for anchor, lane in list(self._anchors.due):
             if not self._signal and self._launcher.free(None, lane) and not self._is_running(anchor):
-                self._anchors_due.remove((anchor, lane))
+                self._anchors.due.remove((anchor, lane))
                 self._submit(anchor, lane)
 
     def _submit(self, task: Task, lane: str | None = None) -> None:
@@ -189,7 +183,7 @@ class Driver:
         known = self._known(task)
         if task.trial_ids:
             task.seen &= known  # what was damaged and moved away gives its number to the next record
-        if known - task.seen and not self._is_anchor(task):
+        if known - task.seen and not self._anchors.includes(task):
             self._learn(task, self._of(task))
             if not task.wanted:
                 self._finish(task)
@@ -204,9 +198,6 @@ class Driver:
         future = self._launcher.submit(job)
         self._running[future] = _Running(task, job, known, time.monotonic())
         future.add_done_callback(self._ended.put)
-
-    def _is_anchor(self, task: Task) -> bool:
-        return any(task is anchor for anchor in self._anchors)
 
     def _is_running(self, task: Task) -> bool:
         """Whether a replicate of the same trial runs: on one machine they would only wait for each other."""
@@ -245,7 +236,7 @@ class Driver:
             self._forecast.add(time.monotonic() - item.started)
         self._watch_device(ended, new)
         outcome = self._judge(item.task, ended, new)
-        self._screen.ended(ended.where, self._what(item.task), outcome, self._detail(ended, new))
+        self._screen.ended(ended.where, self._what(item.task), outcome, detail_of(ended, new))
 
     def _judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Decide what becomes of the task; returns a word on how the job ended."""
@@ -273,9 +264,9 @@ class Driver:
             else:
                 self._pending.append(task)
             return "died"
-        if self._is_anchor(task):
+        if self._anchors.includes(task):
             return str(entry_of(new[-1]).outcome)
-        self._since_anchor = True
+        self._anchors.note()
         if task.wanted:
             self._pending.append(task)
         else:
@@ -329,7 +320,7 @@ class Driver:
         fresh = [record for record in new if (record.trial_id, record.replicate) not in task.seen]
         task.seen |= {(record.trial_id, record.replicate) for record in fresh}
         task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in fresh)]
-        if not self._is_anchor(task):
+        if not self._anchors.includes(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
@@ -355,15 +346,7 @@ class Driver:
         return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=len(self._launcher.lanes()))
 
     def _what(self, task: Task) -> str:
-        return "anchor" if self._is_anchor(task) else " ".join(task.words)
-
-    @staticmethod
-    def _detail(ended: Ended, new: Sequence[Record]) -> str:
-        if new:
-            failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
-            failure = new[-1].failure or (failures[0] if failures else None)
-            return failure.message if failure else ""
-        return ended.detail
+        return "anchor" if self._anchors.includes(task) else " ".join(task.words)
 
     def _show_running(self) -> None:
         for future, item in self._running.items():
@@ -377,26 +360,16 @@ class Driver:
         if self._reported == self._jobs_ended:
             return
         self._reported = self._jobs_ended
-        tasks = [task for task in self._all if not self._is_anchor(task)]
+        tasks = [task for task in self._all if not self._anchors.includes(task)]
         done = sum(not task.wanted or task.key in self._gave_up for task in tasks)
         self._screen.progress(done, len(tasks), self._counts(), left_s=self.left_s())
 
     def _counts(self) -> dict[str, int]:
-        words: Counter[str] = Counter()
-        for task in self._all:
-            if self._is_anchor(task):
-                continue
-            outcome = final_outcome(task.outcomes)
-            if outcome is not None and (not task.wanted or task.key in self._gave_up or outcome in WEAK):
-                words[str(outcome)] += 1
-            elif task.key in self._gave_up:
-                words["refused" if not self._deaths[task.key] else "died"] += 1
-            else:
-                words["missing"] += 1
-        return dict(words)
+        tasks = [task for task in self._all if not self._anchors.includes(task)]
+        return count_trials(tasks, gave_up=self._gave_up, died=self._deaths)
 
     def _outcome(self) -> Outcome:
-        left = tuple(task for task in self._all if task.wanted and not self._is_anchor(task))
+        left = tuple(task for task in self._all if task.wanted and not self._anchors.includes(task))
         return Outcome(
             counts=self._counts(), records=self._records, signal_number=self._signal, broken=self._broken,
             left=left, gave_up=dict(self._gave_up),
