@@ -21,12 +21,13 @@ from xla_sweeps.anchors import Anchors
 from xla_sweeps.driver_seams import Outcome, Screen, Source, count_trials, detail_of
 from xla_sweeps.errors import StoreError
 from xla_sweeps.faults import fault_point
+from xla_sweeps.harvest import Delivery, Harvest
 from xla_sweeps.index import entry_of
 from xla_sweeps.launchers import End, Ended, Job, Launcher
 from xla_sweeps.measurement import Status
 from xla_sweeps.pacing import BREAKER, Breaker, Forecast
 from xla_sweeps.planning import Task
-from xla_sweeps.record import Record, RecordFormatError
+from xla_sweeps.record import Record
 from xla_sweeps.standing import missing
 from xla_sweeps.store import Store
 
@@ -43,6 +44,15 @@ class _Running:
     job: Job
     known: frozenset[tuple[str, int]]
     started: float
+
+
+@dataclass(eq=False)
+class _Over:
+    """A job that ended, whose records are on their way into the store."""
+
+    item: _Running
+    ended: Ended
+    delivery: Delivery
 
 
 class Driver:
@@ -76,17 +86,19 @@ class Driver:
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
+        self._harvest = Harvest(store, screen.warn)
         self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, Anchors(anchors), source
         self._record_death, self._rematch = record_death, rematch
         self._forecast, self._breaker = Forecast(costs or {}), Breaker()
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
         self._running: dict[Future[Ended], _Running] = {}
+        self._unsaved: list[_Over] = []
         self._pending: deque[Task] = deque()
         self._later: list[tuple[float, Task]] = []
         self._all: list[Task] = []
         self._gave_up: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
-        self._jobs = self._records = 0
+        self._jobs = 0
         self._broken, self._signal, self._stopping, self._kill = "", 0, False, False
         self._space_asked = -SPACE_WAIT_S
         self._drained: set[str] = set()
@@ -106,6 +118,7 @@ class Driver:
                 if not self._signal and not self._broken:
                     self._submit_what_fits()
                 self._wait()
+                self._save_again()
                 self._show_running()
                 if time.monotonic() - drawn > DRAW_S:
                     drawn = time.monotonic()
@@ -113,6 +126,11 @@ class Driver:
                     self._screen.tick()
             while not self._ended.empty():
                 self._take_in(self._ended.get_nowait())
+            self._save_again()
+            for over in self._unsaved:
+                self._screen.warn(
+                    f"what {over.ended.where} measured could not be kept; the same sweep measures it again"
+                )
             self._report()
         return self._outcome()
 
@@ -128,7 +146,7 @@ class Driver:
             return False  # what runs ends with the launcher
         if self._signal or self._broken:
             return bool(self._running)
-        if self._running or self._pending or self._later or self._anchors.due:
+        if self._running or self._unsaved or self._pending or self._later or self._anchors.due:
             return True
         if self._source is not None and not self._source.exhausted:
             return True
@@ -155,6 +173,8 @@ class Driver:
         self._pending.extend(due)
         if self._pending and self._anchors.overdue(now=now):
             self._call_anchors()
+        if not (self._pending or self._anchors.due) or not self._launcher.free(None) or not self._space():
+            return
         self._submit_anchors()
         waiting: list[Task] = []
         while self._pending and not self._signal and self._launcher.free(None):
@@ -162,9 +182,6 @@ class Driver:
             if self._is_running(task) or not self._launcher.free(task.accelerator):
                 waiting.append(task)
                 continue
-            if not self._space():
-                waiting.append(task)
-                break
             self._submit(task)
         self._pending.extendleft(reversed(waiting))
 
@@ -180,11 +197,11 @@ class Driver:
 
     def _submit(self, task: Task, lane: str | None = None) -> None:
         """Start a task's next replicate, unless somebody else has measured it meanwhile."""
-        known = self._known(task)
+        known = self._harvest.known(task)
         if task.trial_ids:
             task.seen &= known  # what was damaged and moved away gives its number to the next record
         if known - task.seen and not self._anchors.includes(task):
-            self._learn(task, self._of(task))
+            self._learn(task, self._harvest.of(task))
             if not task.wanted:
                 self._finish(task)
                 return
@@ -208,11 +225,14 @@ class Driver:
         try:
             self._store.check_space()
         except StoreError as error:
-            if time.monotonic() > self._space_asked + SPACE_WAIT_S:
-                self._space_asked = time.monotonic()
-                self._screen.warn(f"{error} The sweep waits for it.")
+            self._wait_for_store(error)
             return False
-        return True
+        return not self._unsaved
+
+    def _wait_for_store(self, error: StoreError) -> None:
+        if time.monotonic() > self._space_asked + SPACE_WAIT_S:
+            self._space_asked = time.monotonic()
+            self._screen.warn(f"{error} The sweep waits for it.")
 
     def _wait(self) -> None:
         """Wait for a job to end, and take in all that have."""
@@ -228,9 +248,26 @@ class Driver:
         item = self._running.pop(future)
         self._shown.pop(future, None)
         ended = future.result()
-        self._jobs_ended += 1
         fault_point("driver.ended")
-        new = self._new_records(item, ended)
+        self._settle(_Over(item, ended, Delivery.of(ended)))
+
+    def _save_again(self) -> None:
+        """Try again to save the records that were sent home when the store did not take them."""
+        again, self._unsaved = self._unsaved, []
+        for over in again:
+            self._settle(over)
+
+    def _settle(self, over: _Over) -> None:
+        """Take a job's records into the store, learn from them, and decide what becomes of its task."""
+        item, ended = over.item, over.ended
+        try:
+            self._harvest.save(over.delivery)
+        except StoreError as error:
+            self._unsaved.append(over)
+            self._wait_for_store(error)
+            return
+        self._jobs_ended += 1
+        new = over.delivery.saved if ended.records else self._harvest.found(item.task, ended, item.known)
         self._learn(item.task, new)
         if new:
             self._forecast.add(time.monotonic() - item.started)
@@ -291,30 +328,6 @@ class Driver:
         if self._source is not None:
             self._source.done(task)
 
-    def _new_records(self, item: _Running, ended: Ended) -> list[Record]:
-        """What the job recorded: sent home by it, or found in the store."""
-        new = []
-        for text in ended.records:
-            try:
-                new.append(self._store.save(Record.from_json(text))[0])
-            except (RecordFormatError, StoreError) as error:
-                self._screen.warn(f"a record from {ended.where} could not be kept: {error}")
-        if not ended.records:
-            found = self._store.load_paths(ended.paths) if ended.paths else self._of(item.task)
-            new = [record for record in found if (record.trial_id, record.replicate) not in item.known]
-        self._records += len(new)
-        return new
-
-    def _of(self, task: Task) -> list[Record]:
-        """A task's records in the store, where its ids are known."""
-        loaded = [self._store.load(identifier) for identifier in task.trial_ids]
-        for problem in (problem for part in loaded for problem in part.problems):
-            self._screen.warn(problem)
-        return [record for part in loaded for group in part.records.values() for record in group]
-
-    def _known(self, task: Task) -> frozenset[tuple[str, int]]:
-        return frozenset(key for identifier in task.trial_ids for key in self._store.keys(identifier))
-
     def _learn(self, task: Task, new: Sequence[Record]) -> None:
         """Take records into the task's standing, each once."""
         fresh = [record for record in new if (record.trial_id, record.replicate) not in task.seen]
@@ -371,7 +384,7 @@ class Driver:
     def _outcome(self) -> Outcome:
         left = tuple(task for task in self._all if task.wanted and not self._anchors.includes(task))
         return Outcome(
-            counts=self._counts(), records=self._records, signal_number=self._signal, broken=self._broken,
+            counts=self._counts(), signal_number=self._signal, broken=self._broken,
             left=left, gave_up=dict(self._gave_up),
         )  # fmt: skip
 

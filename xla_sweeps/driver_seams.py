@@ -59,7 +59,6 @@ class Outcome:
     """
 
     counts: Mapping[str, int]
-    records: int
     signal_number: int = 0
     broken: str = ""
     left: tuple[Task, ...] = ()
