@@ -9,10 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
+import pytest
 from quick_sweep import tasks_of
 from quick_trial import record
 from test_driver import Notes, counted
 
+from xla_sweeps import driver as driver_module
 from xla_sweeps.driver import Driver
 from xla_sweeps.driver_seams import Outcome
 from xla_sweeps.errors import StoreError
@@ -124,7 +126,8 @@ def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again
     assert "what n0 measured could not be kept; the same sweep measures it again" in notes.warnings
 
 
-def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(tmp_path: Path) -> None:
+def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "TOGETHER_S", 0.0)
     lost = Ended(how=End.LOST, detail="gone")
     outcome, notes = drive(
         Cluster(lambda trial, attempt: None if trial == "a" else lost), Store(tmp_path), "a=ok", "b=ok"
@@ -132,3 +135,25 @@ def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(tmp_path: Path) -
     assert "cluster failed 3 times in a row, last: gone" in outcome.broken
     assert Counter(notes.ends) == {("b", "lost"): 3, ("a", "stopped"): 1}
     assert {task.key for task in outcome.left} == {"a", "b"}
+
+
+def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: Path) -> None:
+    cluster = Cluster(
+        lambda trial, attempt: measured(trial) if attempt > 1 else Ended(how=End.LOST, detail="node died")
+    )
+    outcome, notes = drive(cluster, Store(tmp_path), *(f"{trial}=ok" for trial in "abcde"))
+    assert not outcome.broken
+    assert outcome.counts == {"ok": 5}
+    assert Counter(end for _, end in notes.ends) == {"lost": 5, "ok": 5}
+
+
+def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "TOGETHER_S", 0.0)
+    died = Ended(how=End.DIED, where="n0", detail="exit code -9")
+
+    def answer(trial: str, attempt: int) -> Ended:
+        return died if trial.startswith("d") and attempt == 1 else measured(trial, where="n1")
+
+    outcome, _ = drive(Cluster(answer, slots=1), Store(tmp_path), *(f"{x}{n}=ok" for n in range(4) for x in "dk"))
+    assert not outcome.broken
+    assert outcome.counts == {"ok": 8}

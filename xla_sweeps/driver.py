@@ -25,7 +25,7 @@ from xla_sweeps.harvest import Delivery, Harvest
 from xla_sweeps.index import entry_of
 from xla_sweeps.launchers import End, Ended, Job, Launcher
 from xla_sweeps.measurement import Status
-from xla_sweeps.pacing import BREAKER, Breaker, Forecast
+from xla_sweeps.pacing import BREAKER, TOGETHER_S, Breaker, Forecast
 from xla_sweeps.planning import Task
 from xla_sweeps.record import Record
 from xla_sweeps.standing import missing
@@ -89,7 +89,8 @@ class Driver:
         self._harvest = Harvest(store, screen.warn)
         self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, Anchors(anchors), source
         self._record_death, self._rematch = record_death, rematch
-        self._forecast, self._breaker = Forecast(costs or {}), Breaker()
+        self._forecast = Forecast(costs or {})
+        self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
         self._running: dict[Future[Ended], _Running] = {}
         self._unsaved: list[_Over] = []
@@ -337,16 +338,18 @@ class Driver:
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
-        """Take a device out that loses one job after the other."""
+        """Take a device out that loses one job after the other; on a cluster, which has its own ways, stop instead."""
+        where = ended.where if self._launcher.targets else ""
         lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(item.status is Status.INFRA for item in new)
         if not lost and ended.how is End.FINISHED:
-            self._breaker.worked(ended.where)
-        if not lost or self._signal or ended.where in self._drained or not self._breaker.lost(ended.where):
+            self._breaker.worked(where)
+        if not lost or self._signal or self._broken or where in self._drained:
             return
-        place = ended.where or self._launcher.name
-        why = f"{place} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
-        if self._launcher.drain(ended.where):
-            self._drained.add(ended.where)
+        if not self._breaker.lost(where, now=time.monotonic()):
+            return
+        why = f"{where or self._launcher.name} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
+        if self._launcher.drain(where):
+            self._drained.add(where)
             self._screen.warn(f"{why}. It gets no more trials.")
             return
         self._broken = why
