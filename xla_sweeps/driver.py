@@ -67,7 +67,7 @@ class Driver:
         anchors: the anchor trial, one for each lane, so that all can be measured at once: at the start, every half hour
             and at the end.
         source: of further tasks.
-        record_death: records a trial whose own process died time and again.
+        record_death: records that a trial's own process died, where it can be said on which device.
         rematch: looks a task's records up again, where its ids are not known here.
     """
 
@@ -82,7 +82,7 @@ class Driver:
         costs: Mapping[str, float] | None = None,
         anchors: Sequence[Task] = (),
         source: Source | None = None,
-        record_death: Callable[[Task, str], None] | None = None,
+        record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
@@ -296,11 +296,7 @@ class Driver:
             self._pending.append(task)
             return "lost"
         if not new:
-            self._deaths[task.key] += 1
-            if self._deaths[task.key] >= MAX_DEATHS:
-                self._bury(task, ended.detail)
-            else:
-                self._pending.append(task)
+            self._note_death(task, ended.detail)
             return "died"
         if self._anchors.includes(task):
             return str(entry_of(new[-1]).outcome)
@@ -311,12 +307,19 @@ class Driver:
             self._finish(task)
         return str(entry_of(new[-1]).outcome)
 
-    def _bury(self, task: Task, detail: str) -> None:
-        """A trial whose own process died twice: recorded as crashed, so that no resume tries it for ever."""
+    def _note_death(self, task: Task, detail: str) -> None:
+        """A trial's own process died: recorded as crashed, so that no resume tries it for ever."""
+        self._deaths[task.key] += 1
+        recorded = False
         if self._record_death is not None:
-            self._record_death(task, detail)
-            task.outcomes += [Status.CRASHED] * MAX_DEATHS
-            task.wanted = 0
+            try:
+                self._learn(task, [self._record_death(task, detail)])
+                recorded = True
+            except StoreError as error:
+                self._screen.warn(f"a death could not be recorded: {error}")
+        if self._deaths[task.key] < MAX_DEATHS and (task.wanted or self._anchors.includes(task)):
+            self._pending.append(task)
+        elif recorded:
             self._finish(task)
         else:
             self._give_up(task, f"its process died {MAX_DEATHS} times; {detail}")

@@ -9,10 +9,9 @@ import os
 import shlex
 import statistics
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -27,6 +26,7 @@ from xla_sweeps.launchers import Launcher
 from xla_sweeps.launchers.local import Lane, LocalLauncher, lanes_for
 from xla_sweeps.measurement import Status
 from xla_sweeps.planning import ANCHOR, Composer, Memo, Place, Task, compose_all, match, with_aa
+from xla_sweeps.record import Record
 from xla_sweeps.runner import record_death
 from xla_sweeps.searching import SearchSource
 from xla_sweeps.standing import WEAK
@@ -267,7 +267,9 @@ def _launcher(options: Options, lanes: Sequence[Lane] | None, results_dir: Path)
     raise unknown_name("launcher", options.launcher, launchers.NAMES)
 
 
-def _death_recorder(composer: Composer, store: Store, lanes: Sequence[Lane] | None) -> Any:
+def _death_recorder(
+    composer: Composer, store: Store, lanes: Sequence[Lane] | None
+) -> Callable[[Task, str], Record] | None:
     """Writes the record of a trial whose own process died, where the device it ran on is known."""
     if not lanes:
         return None
