@@ -202,6 +202,8 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
         (["--devices", "cpu,cpu"], "--devices=cpu,cpu: name each device once"),
         (["--rerun", "verdict"], "--rerun verdict: write KEY=VALUE"),
         (["device=cpu", "--devices", "cpu"], "device=cpu and --devices=cpu: give one of the two"),
+        (["device=cpu", "--launcher", "ray"], "device=cpu with --launcher ray: device is the launcher's to give: use "),
+        (["device=cpu", "--launcher", "slurm"], "device=cpu with --launcher slurm: device is the launcher's to give"),
         (["--max-trials", "1"], "mine.yaml: 2 trials are more than --max-trials=1; raise it if you mean it"),
         (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
     ],
@@ -213,6 +215,16 @@ def test_a_mistake_is_one_line_and_nothing_is_started(arguments: Sequence[str], 
     assert done.stderr.startswith("xla-sweeps: ")
     assert line in done.stderr
     assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("launcher", ["local", "ray", "slurm"])
+def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(launcher: str, tmp_path: Path) -> None:
+    definition(tmp_path, device={"values": ["cpu", "gpu:0"]})
+    done = sweep(tmp_path, "--launcher", launcher)
+    assert (done.returncode, done.stderr) == (
+        2, "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this machine, or accelerator\n",
+    )  # fmt: skip
     assert not (tmp_path / "results").exists()
 
 

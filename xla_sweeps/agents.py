@@ -223,7 +223,7 @@ def _shim(folder: Path) -> Path:
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The file's content with the overrides as constant parameters."""
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    given = {key: {"value": value} for key, value in values.items() if key != "device"}
+    given = {key: {"value": value} for key, value in values.items()}
     parameters = {**document["parameters"], **given}
     return {"command": COMMAND, **document, "name": load_sweep(path).name, "parameters": parameters}
 

@@ -39,6 +39,7 @@ from xla_sweeps.terminal.sweeps import show_plan, show_sweep
 LEFT_CODE = 3
 """Exit code of a sweep that ended with trials that are to be measured again."""
 
+_DEVICE_RULE = "device is the launcher's to give: use --devices on this machine, or accelerator"
 _PROGRESS_EVERY = 64
 _PROGRESS_FROM = 200
 """Trials from which composing them takes long enough to be shown."""
@@ -147,6 +148,9 @@ def _plan(sweep: Sweep, composer: Composer, options: Options) -> Plan:
     results_dir = Path(str(base["results_dir"])).expanduser()
     if "results_dir" in sweep.parameters:
         raise ConfigError(f"{options.path}: results_dir is one for the whole sweep: give it on the command line")
+    if "device" in sweep.parameters:
+        line = sweep.lines.get("device")
+        raise ConfigError(f"{options.path}{f':{line}' if line else ''}: {_DEVICE_RULE}")
     index = read_index(Store(results_dir))
     for problem in index.problems:
         print(f"warning: {problem}", file=sys.stderr)
@@ -240,7 +244,10 @@ def _rows(results_dir: Path, tasks: Sequence[Task]) -> list[ComparisonRow]:
 
 
 def _checked_overrides(options: Options) -> tuple[str, ...]:
-    """Overrides of the command line, less the device, which is the launcher's to give."""
+    """Overrides of the command line, less the device, which says where the local launcher runs trials."""
+    device = next((word for word in options.overrides if word.startswith("device=")), None)
+    if device and options.launcher != "local":
+        raise ConfigError(f"{device} with --launcher {options.launcher}: {_DEVICE_RULE}")
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 
