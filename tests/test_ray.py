@@ -90,7 +90,7 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, 
 def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
     launcher = RayLauncher(cluster.address, command=QUICK)
     jobs = [
-        Job(arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"), key=f"t{number}",
+        Job(arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"),
             log=tmp_path / f"{number}.log")
         for number in range(5)
     ]  # fmt: skip

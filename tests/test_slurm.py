@@ -65,9 +65,7 @@ def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tup
 
 def job(results: Path, trial_id: str, how: str, accelerator: str | None = None) -> Job:
     words = task(trial_id, how, results).words
-    return Job(
-        arguments=(*words, "known_records=0"), key=trial_id, log=results / f"{trial_id}.log", accelerator=accelerator
-    )
+    return Job(arguments=(*words, "known_records=0"), log=results / f"{trial_id}.log", accelerator=accelerator)
 
 
 @needs_slurm

@@ -24,6 +24,7 @@ import yaml
 from xla_sweeps.composition import override_values
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.launchers.local import Lane, job_environment, lanes_for
+from xla_sweeps.lifeline import PARENT_VARIABLE
 from xla_sweeps.sweeping import Options, check, load_sweep
 from xla_sweeps.terminal.board import Board
 from xla_sweeps.trackers.wandb import require_api_key
@@ -119,7 +120,7 @@ def _start(path: str, lane: Lane, folder: Path, shim: Path, results_dir: Path, m
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
-    environment.pop("XLA_SWEEPS_PARENT")
+    environment.pop(PARENT_VARIABLE)
     command = [
         sys.executable, "-m", "wandb", "agent", "--forward-signals", "--term-timeout", str(TERM_TIMEOUT_S),
         "--max-consecutive-failed-runs", str(max_failed), path,

@@ -209,7 +209,7 @@ class Driver:
         self._jobs += 1
         counted = f"known_records={max(len(known), len(task.seen))}"
         job = Job(
-            arguments=(*task.words, *self._extra, counted), key=task.key, accelerator=task.accelerator, lane=lane,
+            arguments=(*task.words, *self._extra, counted), accelerator=task.accelerator, lane=lane,
             log=self._logs / f"{self._jobs:05d}-{os.getpid()}.log",
         )  # fmt: skip
         fault_point("driver.submit")

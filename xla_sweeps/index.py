@@ -9,7 +9,6 @@ import contextlib
 import datetime
 import os
 import time
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from xla_sweeps.files import replace_whole
 from xla_sweeps.measurement import Status
 from xla_sweeps.record import Record
 from xla_sweeps.standing import outcome_of
@@ -136,11 +136,5 @@ def _load(path: Path) -> dict[str, _Folder]:
 
 def _save(path: Path, folders: dict[str, _Folder]) -> None:
     """Replace the kept index; where that cannot be done, it is read anew next time."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(msgspec.json.encode(_File(VERSION, folders)))
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    with contextlib.suppress(OSError):
+        replace_whole(path, msgspec.json.encode(_File(VERSION, folders)))

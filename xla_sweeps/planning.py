@@ -10,7 +10,6 @@ import contextlib
 import copy
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +23,7 @@ from xla_sweeps import catalog, composition, environment
 from xla_sweeps.config import Settings, settings_of
 from xla_sweeps.drift import ANCHOR_TAG
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
+from xla_sweeps.files import replace_whole
 from xla_sweeps.index import Entry, Index, software_of
 from xla_sweeps.measurement import Status
 from xla_sweeps.runner import identify
@@ -253,11 +253,8 @@ class Memo:
         """Keep what was added; where that cannot be done, it is composed anew next time."""
         if not self._changed:
             return
-        temporary = self._path.with_name(f".{uuid.uuid4().hex}.tmp")
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))))
-            temporary.replace(self._path)
+            replace_whole(self._path, msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))))
 
 
 class _MemoFile(msgspec.Struct):

@@ -21,6 +21,7 @@ from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_line
+from xla_sweeps.lifeline import PARENT_VARIABLE
 
 CONNECT_S = 10.0
 ASK_S = 1.0
@@ -208,7 +209,7 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
             mine.append("tracker=none")  # `push` makes the run from the record, at home
         with log.open("wb") as output:
             process = subprocess.Popen([*command, *mine], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                       env={**os.environ, "XLA_SWEEPS_PARENT": str(os.getpid())})  # fmt: skip
+                                       env={**os.environ, PARENT_VARIABLE: str(os.getpid())})  # fmt: skip
         code = _wait(process, is_stopped)
         records = [path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))]
         text = log.read_text("utf-8", "replace") + "".join(
