@@ -1,6 +1,7 @@
 """What planning needs of every record, kept beside them so that it need not be read again; may be deleted at any time.
 
-A trial's folder is read again when it changed since, or when it changed so lately that the clock could not tell.
+A trial's folder is read again when it changed since, or when it changed so lately that the clock could not tell. A file
+that is damaged in place leaves its folder's time as it was: planning does not notice until `cache/` is deleted.
 """
 
 from __future__ import annotations
