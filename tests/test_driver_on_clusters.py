@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -40,6 +40,7 @@ class Cluster:
         self._answer, self._slots = answer, slots
         self._running: list[Future[Ended]] = []
         self.attempts: Counter[str] = Counter()
+        self.jobs: dict[str, Future[Ended]] = {}
 
     def lanes(self) -> list[str]:
         return ["n0", "n1"]
@@ -55,6 +56,7 @@ class Cluster:
         if ended is not None:
             future.set_result(ended)
         self._running.append(future)
+        self.jobs[trial] = future
         return future
 
     def where(self, future: Future[Ended]) -> str:
@@ -157,3 +159,27 @@ def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(tmp_path: Path, mo
     outcome, _ = drive(Cluster(answer, slots=1), Store(tmp_path), *(f"{x}{n}=ok" for n in range(4) for x in "dk"))
     assert not outcome.broken
     assert outcome.counts == {"ok": 8}
+
+
+def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_nodes(tmp_path: Path) -> None:
+    class Watching(Notes):
+        left: tuple[float, float] | None = None
+
+        def running(self, lane: str, what: str, log: Path) -> None:
+            super().running(lane, what, log)
+            if len(self.where) == 4:  # all of them: one ends
+                cluster.jobs["a"].set_result(measured("a"))
+
+        def progress(
+            self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None
+        ) -> None:
+            if done == 1:
+                self.left = left_s
+                for trial in "bcd":
+                    cluster.jobs[trial].set_result(measured(trial))
+
+    cluster, store, notes = Cluster(lambda trial, attempt: None), Store(tmp_path), Watching()
+    tasks = tasks_of(tmp_path, [f"{trial}=ok" for trial in "abcd"])
+    match(tasks, read_index(store), software="", retry=())
+    Driver(cluster, store, notes, extra=(), logs=tmp_path / "logs", costs={"m": 10.0}).run(tasks)
+    assert notes.left == pytest.approx((27 / 4, 33 / 4)), "three of 10 s each, four at a time, though on two nodes"

@@ -105,6 +105,7 @@ class Driver:
         self._drained: set[str] = set()
         self._jobs_ended, self._reported = 0, 0
         self._shown: dict[Future[Ended], str] = {}
+        self._at_once = 0
 
     def run(self, tasks: Iterable[Task]) -> Outcome:
         """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
@@ -362,7 +363,8 @@ class Driver:
     def left_s(self) -> tuple[float, float] | None:
         """How long the rest will take, from what replicates took so far and before: a range."""
         tasks = [*self._pending, *(task for _, task in self._later), *(item.task for item in self._running.values())]
-        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=len(self._launcher.lanes()))
+        lanes = len(self._launcher.lanes()) if self._launcher.targets else self._at_once
+        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=lanes)
 
     def _what(self, task: Task) -> str:
         return "anchor" if self._anchors.includes(task) else " ".join(task.words)
@@ -371,8 +373,11 @@ class Driver:
         for future, item in self._running.items():
             lane = self._launcher.where(future)
             if lane and self._shown.get(future) != lane:
+                if future not in self._shown and not self._launcher.targets:
+                    item.started = time.monotonic()  # until now it was queued
                 self._shown[future] = lane
                 self._screen.running(lane, self._what(item.task), item.job.log)
+        self._at_once = max(self._at_once, len(self._shown))
 
     def _report(self) -> None:
         """Show how far the sweep is, where that has changed; counting a large sweep takes a while."""
