@@ -1,4 +1,4 @@
-"""What a driver is followed on, what it takes further tasks from, and what it answers with. Pure."""
+"""What a driver is followed on, what it takes further tasks from, and what it answers with."""
 
 from __future__ import annotations
 
