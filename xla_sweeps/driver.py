@@ -234,7 +234,7 @@ class Driver:
     def _wait_for_store(self, error: StoreError) -> None:
         if time.monotonic() > self._space_asked + SPACE_WAIT_S:
             self._space_asked = time.monotonic()
-            self._screen.warn(f"{error} The sweep waits for it.")
+            self._screen.warn(f"{str(error).removesuffix('.')}. The sweep waits for it.")
 
     def _wait(self) -> None:
         """Wait for a job to end, and take in all that have."""
