@@ -75,7 +75,7 @@ def show(results_dir: Path, *, form: str, output: Path | None, every: bool) -> i
     if form == "parquet":
         if output is None:
             raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
-        _write_parquet(documents, output)
+        write_parquet(documents, output)
         return 0
     text = json.dumps(documents, indent=1) + "\n" if form == "json" else _csv(documents)
     if output is None:
@@ -125,7 +125,12 @@ def _csv(documents: list[dict[str, Any]]) -> str:
     return buffer.getvalue()
 
 
-def _write_parquet(documents: list[dict[str, Any]], output: Path) -> None:
+def write_parquet(documents: list[dict[str, Any]], output: Path) -> None:
+    """Rows as a Parquet file.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     import pyarrow
     import pyarrow.parquet
 
