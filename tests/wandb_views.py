@@ -85,7 +85,7 @@ class Views:
             "UpdateArtifactManifest": self._create_manifest, "CreateArtifactFiles": self._create_files,
             "CommitArtifact": self._commit, "XXHashDigestsEnabled": lambda _: {"entity": {"xxhashDigestsEnabled": False}},
             "FetchArtifactDigestAlgorithm": lambda _: {"project": None},
-            "ArtifactByID": self._artifact, "ArtifactType": lambda _: {"project": {"artifact": None}},
+            "ArtifactByID": self._artifact, "ArtifactMembershipByName": self._membership, "ArtifactType": lambda _: {"project": {"artifact": None}},
             "ClientIDMapping": lambda _: {"clientIDMapping": None},
         }  # fmt: skip
 
@@ -197,18 +197,33 @@ class Views:
         return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
 
     def _artifact(self, variables: Variables) -> dict[str, Any]:
-        item = self.artifacts[variables["id"]]
-        project = {"id": "1", "internalId": "42", "name": "p", "entity": {"name": "tester"}}
-        described = {
-            "__typename": "Artifact", "id": item.id, "versionIndex": item.version, "artifactType": {"name": item.type},
-            "artifactSequence": {"__typename": "ArtifactSequence", "name": item.name, "project": project},
-            "description": None, "metadata": "{}", "ttlDurationSeconds": -1, "ttlIsInherited": True, "tags": [],
-            "historyStep": None, "state": item.state, "size": 1, "digest": item.digest, "digestAlgorithm": "MANIFEST_MD5",
-            "commitHash": "0", "fileCount": 1, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": None, "aliases": [],
+        return {"artifact": _described(self.artifacts[variables["id"]])}
+
+    def _membership(self, variables: Variables) -> dict[str, Any]:
+        name = variables["name"].partition(":")[0]
+        found = [item for item in self.artifacts.values() if (item.name, item.state) == (name, "COMMITTED")]
+        if not found:
+            return {"project": {"artifactCollectionMembership": None}}
+        described = _described(found[-1])
+        collection = {**described["artifactSequence"], "description": None, "tags": {"edges": []}}
+        member = {
+            "__typename": "ArtifactCollectionMembership", "id": "1", "artifact": described, "artifactCollection": collection,
+            "versionIndex": found[-1].version, "aliases": [], "createdAt": "2026-01-01T00:00:00Z",
         }  # fmt: skip
-        return {"artifact": described}
+        return {"project": {"artifactCollectionMembership": member}}
 
     def _commit(self, variables: Variables) -> dict[str, Any]:
         artifact = self.artifacts[variables["artifactID"]]
         artifact.state = "COMMITTED"
         return {"commitArtifact": {"artifact": {"id": artifact.id, "digest": artifact.digest}}}
+
+
+def _described(item: StoredArtifact) -> dict[str, Any]:
+    project = {"id": "1", "internalId": "42", "name": "p", "entity": {"name": "tester"}}
+    return {
+        "__typename": "Artifact", "id": item.id, "versionIndex": item.version, "artifactType": {"name": item.type},
+        "artifactSequence": {"__typename": "ArtifactSequence", "name": item.name, "project": project},
+        "description": None, "metadata": "{}", "ttlDurationSeconds": -1, "ttlIsInherited": True, "tags": [],
+        "historyStep": None, "state": item.state, "size": 1, "digest": item.digest, "digestAlgorithm": "MANIFEST_MD5",
+        "commitHash": "0", "fileCount": 1, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": None, "aliases": [],
+    }  # fmt: skip

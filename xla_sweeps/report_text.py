@@ -221,8 +221,8 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
 def _flops(pairs: Sequence[ComparisonRow]) -> str:
     counted = sum(row.macs is not None for row in pairs)
     return (
-        "Throughput over multiply-accumulates of one image, both logarithmic; models on one falling line would need only "
-        f"their arithmetic. {counted:,} of {len(pairs):,} pairs have a count. The second run set has MobileNets alone."
+        "Throughput over multiply-accumulates of one image, both logarithmic; models on one falling line would need "
+        f"their arithmetic only. {counted:,} of {len(pairs):,} pairs have a count. The second run set has MobileNets."
     )
 
 
@@ -332,7 +332,7 @@ def _who(row: ComparisonRow) -> list[str]:
 
 def _bar(speedup: float) -> str:
     cells = min(BAR_CELLS, round(BARS_PER_DOUBLING * abs(math.log2(speedup))))
-    return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "■"
+    return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "·"
 
 
 def _geomean(found: Overview) -> str:

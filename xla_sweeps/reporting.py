@@ -23,10 +23,11 @@ from xla_sweeps.trackers import wandb
 TABLE_ROWS = 10_000
 TABLE_COLUMNS = (
     "model", "family", "variant", "source", "resolution_px", "batch_size", "precision", "scenario", "device",
-    "candidate", "baseline", "verdict", "speedup", "speedup_low", "speedup_high", "throughput_samples_per_s", "throughput_low",
-    "throughput_high", "baseline_throughput_samples_per_s", "speedup_percent", "absolute_speedup_samples_per_s",
-    "compile_s_extra", "break_even_calls", "peak_memory_ratio", "params", "macs", "replicates", "preliminary", "floor",
-    "status", "flags", "failure_message", "trial_id",
+    "candidate", "baseline", "verdict", "speedup", "speedup_low", "speedup_high", "throughput_samples_per_s",
+    "throughput_low", "throughput_high", "baseline_throughput_samples_per_s", "speedup_percent",
+    "absolute_speedup_samples_per_s", "compile_s_extra", "break_even_calls", "peak_memory_ratio",
+    "params", "macs", "replicates", "preliminary",
+    "floor", "status", "flags", "failure_message", "trial_id",
 )  # fmt: skip
 PROJECT = "xla-sweeps"
 
@@ -78,10 +79,13 @@ def report(
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")
     print(f"summary    {published.run}")
+    if not published.run_confirmed:
+        print("warning: W&B does not show the summary run's table yet; look, and run the same command again if it stays "
+              "away", file=sys.stderr)  # fmt: skip
     if unsent:
         print(f"warning: {unsent:,} of {len(records):,} trials are not known to be on W&B: the panels lack them until "
               "`xla-sweeps push`", file=sys.stderr)  # fmt: skip
-    return 0
+    return 0 if published.run_confirmed else 1
 
 
 def plan_document(

@@ -22,6 +22,12 @@ LOOK_S = 30.0
 STEP_S = 120.0
 BYTES_A_SECOND = 250_000
 """Of a slow connection; what the waiting for attachments is reckoned by."""
+TASKS = {
+    "spec": "the report could not be made", "look": "nothing was written",
+    "summarize": "the summary run could not be written, and no report", "report": "the report could not be written",
+    "workspace": "the workspace could not be written, the report is there",
+}  # fmt: skip
+"""What it means that an order was not obeyed."""
 
 
 class ReportError(XlaSweepsError):
@@ -37,12 +43,14 @@ class Published:
     Attributes:
         report, workspace, run: their addresses.
         updated: whether there was such a report before.
+        run_confirmed: whether the server shows the summary run's figures and table.
     """
 
     report: str
     workspace: str
     run: str
     updated: bool
+    run_confirmed: bool
 
 
 def require_extra() -> None:
@@ -102,16 +110,18 @@ def publish(
         workspace = _ask(helper, "workspace", STEP_S, log, plan=plan, report_url=report["url"])
     finally:
         helper.end(0.0)
-    return Published(report=report["url"], workspace=workspace["url"], run=run["url"], updated=report["updated"])
+    return Published(
+        report=report["url"], workspace=workspace["url"], run=run["url"], updated=report["updated"],
+        run_confirmed=run["confirmed"],
+    )  # fmt: skip
 
 
 def _ask(helper: Helper, order: str, within_s: float, log: Path, **arguments: Any) -> dict[str, Any]:
     answer = helper.answer(helper.order(order, **arguments), within_s)
-    what = {"look": "the project", "summarize": "the summary run"}.get(order, f"the {order}")
     if answer is None:
-        raise ReportError(f"W&B at {_host()}: no answer about {what} within {within_s:.0f} s; see {log}")
+        raise ReportError(f"{TASKS[order]}: no answer from W&B at {_host()} within {within_s:.0f} s; see {log}")
     if "error" in answer:
-        raise ReportError(f"W&B at {_host()}: {what} was not written: {answer['error']}")
+        raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {answer['error']}")
     return answer
 
 

@@ -65,14 +65,14 @@ class Reporter:
         except BaseException:
             run.finish(exit_code=1)
             raise
-        path, url = f"{run.entity}/{run.project}/{run.id}", shown(run.url or "")
+        place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         run.finish(exit_code=0)
         until = time.monotonic() + CONFIRM_S
-        while wandb.Api(timeout=CONNECT_S).run(path).summary.get(DIGEST_KEY) != digest:
+        while not _is_there(place, name, digest):
             if time.monotonic() > until:
-                raise RuntimeError("the server does not show what it was given")
+                return {"url": url, "confirmed": False}
             time.sleep(CONFIRM_PAUSE_S)
-        return {"url": url}
+        return {"url": url, "confirmed": True}
 
     def report(self, *, plan: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Write the report in the place of the one that was there, and read it back."""
@@ -116,13 +116,21 @@ def _fill(run: wandb.Run, plan: dict[str, Any], table: dict[str, Any], attachmen
     if run.summary.get(DIGEST_KEY) != digest:
         made = wandb.Table(columns=table["columns"], data=table["data"], allow_mixed_types=True)
         run.log({report_layout.TABLE_KEY: made})
-    run.summary.update({**plan["figures"], DIGEST_KEY: digest})
+    run.summary.update(plan["figures"])
     for path in attachments:
         name, kind = KINDS.get(path.suffix, ("results", "dataset"))
         artifact = wandb.Artifact(f"{name}-{plan['run_id']}", type=kind)
         artifact.add_file(str(path), skip_cache=True)
         run.log_artifact(artifact).wait(timeout=int(FINISH_S))
+    run.summary[DIGEST_KEY] = digest  # last: with it, the table is not sent again
     return digest
+
+
+def _is_there(place: str, run: str, digest: str) -> bool:
+    """Whether the server shows the run's figures and its table; files it has confirmed before."""
+    api = wandb.Api(timeout=CONNECT_S)
+    table = f"{place}/run-{run}-{report_layout.TABLE_KEY}:latest"
+    return api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table)
 
 
 def _trials_in(api: wandb.Api, path: str) -> int:
