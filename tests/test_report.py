@@ -269,7 +269,7 @@ def test_what_is_missing_is_one_line(
     assert "cannot write /nowhere/x.json" in complaint("--dry-run", "-o", "/nowhere/x.json")
     measure(tmp_path / "r", "b", project="other")
     assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint("--dry-run")
-    monkeypatch.setattr(tracker.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install 'xla-sweeps[report]'" in complaint("--dry-run")
 
 
@@ -327,13 +327,17 @@ def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
 
 
 def test_a_table_that_the_server_does_not_show_is_a_warning(
-    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(tracker, "CONFIRM_S", 1.0)
     measure(tmp_path / "r", "a")
     server.backend._operations["ArtifactMembershipByName"] = lambda _: {"project": None}
     assert report(tmp_path / "r") == 1
-    assert "does not show the summary run's table yet" in capsys.readouterr().err
+    assert "does not show the summary run's table; " in capsys.readouterr().err
     assert len(server.pages.views) == 2
+    assert [len(run.rows) for run in server.runs.values()] == [1]
+    assert report(tmp_path / "r") == 1
+    assert [len(run.rows) for run in server.runs.values()] == [2], "sent again, since it is not there"
 
 
 def test_a_server_that_stores_something_else_is_noticed(

@@ -189,7 +189,7 @@ class Views:
         return {"createArtifactManifest": made, "updateArtifactManifest": made}
 
     def _create_files(self, variables: Variables) -> dict[str, Any]:
-        nodes = [
+        nodes: list[dict[str, Any]] = [
             {"storagePath": f"{item['artifactID']}/{item['name']}", "uploadHeaders": [], "uploadMultipartUrls": None,
              "uploadUrl": f"{self._url()}/artifact/{item['artifactID']}/{item['name']}", "artifact": {"id": item["artifactID"]}}
             for item in variables["input"]["artifactFiles"]

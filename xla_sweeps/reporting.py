@@ -80,8 +80,8 @@ def report(
     print(f"workspace  {published.workspace}")
     print(f"summary    {published.run}")
     if not published.run_confirmed:
-        print("warning: W&B does not show the summary run's table yet; look, and run the same command again if it stays "
-              "away", file=sys.stderr)  # fmt: skip
+        print("warning: W&B does not show the summary run's table; the same command sends it again if it has to",
+              file=sys.stderr)  # fmt: skip
     if unsent:
         print(f"warning: {unsent:,} of {len(records):,} trials are not known to be on W&B: the panels lack them until "
               "`xla-sweeps push`", file=sys.stderr)  # fmt: skip

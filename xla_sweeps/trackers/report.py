@@ -20,6 +20,7 @@ MODULE = "xla_sweeps.trackers.report_process"
 SPEC_S = 60.0
 LOOK_S = 30.0
 STEP_S = 120.0
+CONFIRM_S = 20.0
 BYTES_A_SECOND = 250_000
 """Of a slow connection; what the waiting for attachments is reckoned by."""
 TASKS = {
@@ -104,7 +105,8 @@ def publish(
         files = [str(path.absolute()) for path in attachments]
         folder = str(log.parent.parent.absolute())
         run = _ask(
-            helper, "summarize", upload_s, log, plan=plan, table=dict(table), attachments=files, folder=folder
+            helper, "summarize", upload_s, log, plan=plan, table=dict(table), attachments=files, folder=folder,
+            confirm_s=CONFIRM_S,
         )  # fmt: skip
         report = _ask(helper, "report", STEP_S, log, plan=plan)
         workspace = _ask(helper, "workspace", STEP_S, log, plan=plan, report_url=report["url"])

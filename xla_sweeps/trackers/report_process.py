@@ -23,7 +23,6 @@ from xla_sweeps.trackers.wandb_process import Conversation, client_settings, one
 
 CONNECT_S = 15
 FINISH_S = 90.0
-CONFIRM_S = 20.0
 CONFIRM_PAUSE_S = 0.5
 RETRIES = {"WANDB__GRAPHQL_RETRY_MAX": "4", "WANDB__FILE_STREAM_RETRY_MAX": "4", "WANDB__FILE_TRANSFER_RETRY_MAX": "4"}
 """The client's own repeat for hours; whoever waits for a report can repeat it."""
@@ -44,14 +43,14 @@ class Reporter:
         """The JSON of report and workspace; asks nobody."""
         return report_layout.spec(plan)
 
-    def look(self, *, entity: str | None, project: str, **_: Any) -> dict[str, Any]:
+    def look(self, *, entity: str | None, project: str) -> dict[str, Any]:
         """Where the report is to go, and how many runs of trials are there."""
         api = wandb.Api(timeout=CONNECT_S)
         entity = entity or api.default_entity
         return {"entity": entity, "project_runs": _trials_in(api, f"{entity}/{project}")}
 
     def summarize(
-        self, *, plan: dict[str, Any], table: dict[str, Any], attachments: list[str], folder: str, **_: Any
+        self, *, plan: dict[str, Any], table: dict[str, Any], attachments: list[str], folder: str, confirm_s: float
     ) -> dict[str, Any]:
         """Write the summary run: its figures, the comparison table, and files as artifacts."""
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -67,14 +66,14 @@ class Reporter:
             raise
         place, name, url = f"{run.entity}/{run.project}", str(run.id), shown(run.url or "")
         run.finish(exit_code=0)
-        until = time.monotonic() + CONFIRM_S
+        until = time.monotonic() + confirm_s
         while not _is_there(place, name, digest):
             if time.monotonic() > until:
                 return {"url": url, "confirmed": False}
             time.sleep(CONFIRM_PAUSE_S)
         return {"url": url, "confirmed": True}
 
-    def report(self, *, plan: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report in the place of the one that was there, and read it back."""
         known = [
             item for item in wandb.Api(timeout=CONNECT_S).reports(f"{plan['entity']}/{plan['project']}")
@@ -91,7 +90,7 @@ class Reporter:
             raise RuntimeError("the server gives back another report than it was given")
         return {"url": shown(made.url), "updated": oldest is not None}
 
-    def workspace(self, *, plan: dict[str, Any], report_url: str, **_: Any) -> dict[str, Any]:
+    def workspace(self, *, plan: dict[str, Any], report_url: str) -> dict[str, Any]:
         """Write the saved view in the place of the one that was there, and read it back."""
         place = urlparse(report_url)
         url = f"{place.scheme}://{place.netloc}/{plan['entity']}/{plan['project']}?nw={WORKSPACE_NAME}"
@@ -107,13 +106,13 @@ class Reporter:
         return {"url": shown(made.url), "updated": there is not None}
 
 
-def _fill(run: wandb.Run, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]) -> str:
+def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]) -> str:
     """Log the table, where it is another than the run has, and the files; returns the table's digest.
 
     An artifact whose content the server has makes no new version there.
     """
     digest = hashlib.sha256(repr(table).encode("utf-8", "replace")).hexdigest()
-    if run.summary.get(DIGEST_KEY) != digest:
+    if not _is_there(f"{run.entity}/{run.project}", run.id, digest):
         made = wandb.Table(columns=table["columns"], data=table["data"], allow_mixed_types=True)
         run.log({report_layout.TABLE_KEY: made})
     run.summary.update(plan["figures"])
@@ -122,15 +121,15 @@ def _fill(run: wandb.Run, plan: dict[str, Any], table: dict[str, Any], attachmen
         artifact = wandb.Artifact(f"{name}-{plan['run_id']}", type=kind)
         artifact.add_file(str(path), skip_cache=True)
         run.log_artifact(artifact).wait(timeout=int(FINISH_S))
-    run.summary[DIGEST_KEY] = digest  # last: with it, the table is not sent again
+    run.summary[DIGEST_KEY] = digest  # last: with it and the table there, the table is not sent again
     return digest
 
 
 def _is_there(place: str, run: str, digest: str) -> bool:
     """Whether the server shows the run's figures and its table; files it has confirmed before."""
-    api = wandb.Api(timeout=CONNECT_S)
+    api: Any = wandb.Api(timeout=CONNECT_S)
     table = f"{place}/run-{run}-{report_layout.TABLE_KEY}:latest"
-    return api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table)
+    return bool(api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table))
 
 
 def _trials_in(api: wandb.Api, path: str) -> int:
