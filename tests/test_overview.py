@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from dataclasses import replace
 from typing import Any
@@ -107,24 +106,28 @@ def test_a_podium_ranks_by_its_figure_and_leaves_out_what_was_not_measured() -> 
 @pytest.mark.parametrize(
     ("speedups", "word"),
     [
-        ([2.0] * 3, "Yes:"),
-        ([2.0] * 4 + [0.5], "Usually yes:"),
-        ([0.5] * 3, "No:"),
-        ([0.5] * 3 + [2.0], "Usually no:"),
-        ([0.5, 2.0], "It depends:"),
-        ([1.0] * 4, "It makes no difference:"),
+        ([2.0] * 3, "Yes."),
+        ([2.0] * 4 + [0.9], "Usually yes."),
+        ([2.0] * 4 + [0.01], "It depends."),  # usually faster, but the mean may be below 1
+        ([2.0] * 4 + [None], "Usually yes."),
+        ([0.5] * 3, "No."),
+        ([0.5] * 5 + [0.999], "Usually no."),
+        ([0.5, 2.0], "It depends."),
+        ([1.0] * 4, "It hardly matters."),
+        ([None, None, 2.0], "Mostly it fails."),
     ],
 )
-def test_the_answer_follows_the_verdicts(speedups: list[float], word: str) -> None:
-    random.Random(0).shuffle(speedups)
+def test_the_answer_follows_the_verdicts_and_counts_failures(speedups: list[float | None], word: str) -> None:
     assert answer(overview([row(value) for value in speedups])).startswith(word)
 
 
-def test_the_answer_says_failures_and_never_promises_more_than_was_compared() -> None:
+def test_the_answer_never_promises_more_than_was_compared() -> None:
     assert answer(overview([])) == "Nothing was compared yet."
-    assert "all 2 pairs failed" in answer(overview([row(None), row(None)]))
-    mixed = answer(overview([row(2.0), row(2.0), row(None)]))
-    assert mixed.startswith("Usually yes:")
-    assert "1 failed" in mixed
-    assert overview([row(2.0)]).geomean_low is None
+    assert (
+        answer(overview([row(None), row(None)]))
+        == "Mostly it fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
+    )
+    alone = answer(overview([row(2.0)]))
+    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. Typically 2.00× (geometric mean)")
+    assert "never pay" in answer(overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)]))
     assert {str(word) for word in Verdict} == {"faster", "slower", "equivalent", "ambiguous", "failed"}

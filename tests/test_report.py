@@ -82,10 +82,9 @@ def texts(view: StoredView) -> str:
 def test_report_workspace_and_summary_run_arrive_whole(
     server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results_dir, page = tmp_path / "r", tmp_path / "page.html"
+    results_dir = tmp_path / "r"
     measure(results_dir, "a", "b", "c")
-    page.write_text("<!doctype html>")
-    assert report(results_dir, attachments=[page]) == 0
+    assert report(results_dir) == 0
     assert server.unknown == []
     view, saved = only(server.pages.of_type("runs")), only(server.pages.of_type("project-view"))
     (run,) = server.runs.values()
@@ -114,7 +113,7 @@ def test_report_workspace_and_summary_run_arrive_whole(
         ("run_table", "COMMITTED"), ("dataset", "COMMITTED"), ("report", "COMMITTED"),
     }  # fmt: skip
     files = {name: content for item in server.pages.artifacts.values() for name, content in item.files.items()}
-    assert files["page.html"] == b"<!doctype html>"
+    assert files["dashboard.html"].startswith(b"<!doctype html>")
     assert files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
     table = json.loads(files["comparison.table.json"])
     assert [row[0] for row in table["data"]] == ["a", "b", "c"]

@@ -142,7 +142,7 @@ def _summarize_mode(records: Sequence[Record], samples: Sequence[Samples], label
         rmse_rel=max((item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None),
         top1_match=min((item.top1_match for item in agreements if item.top1_match is not None), default=None),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
-        host_bound_index=float(np.median(queued)) if queued.size else None,
+        host_bound_index=_quantile(np.sort(queued), 0.5),
         rounds=sum(count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS),
         replicates=len(within),
         failure=failure,

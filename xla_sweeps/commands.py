@@ -18,10 +18,45 @@ def _results(arguments: Sequence[str]) -> int:
                         help="how to write them (default: table); parquet needs -o")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
     parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution>=224', "
+                        "'verdict=slower or not device~A100'; columns: docs/results.md")  # fmt: skip
     options = parser.parse_args(arguments)
     from xla_sweeps import results
 
-    return results.show(options.dir, form=options.format, output=options.output, every=options.all)
+    return results.show(options.dir, form=options.format, output=options.output, every=options.all, where=options.where)
+
+
+def _dashboard(arguments: Sequence[str]) -> int:
+    """The local page."""
+    parser = _parser("dashboard", "One HTML file with everything that was measured: opens offline, in any browser.")
+    parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows, as in 'family=ConvNeXt and resolution=224'")
+    parser.add_argument("--title", help="the page's title (default: the folders' names)")
+    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import dashboarding, where
+
+    dirs = options.dirs or [Path("results")]
+    kept = where.compile(options.where) if options.where else None
+    return dashboarding.show(dirs, options.output, open_it=options.open, title=options.title, where=kept)
+
+
+def _import(arguments: Sequence[str]) -> int:
+    """Published figures beside measured ones."""
+    parser = _parser(
+        "import",
+        "Put the published figures of the study keras-xla-benchmarks (its CSV) into a results folder, where `results` "
+        "and the dashboards show them beside measured rows, marked as imported.",
+    )
+    parser.add_argument("file", type=Path, help="the CSV file")
+    parser.add_argument("--into", default="results", type=Path, metavar="DIR", help="results folder (default: results)")
+    parser.add_argument("--name", metavar="LABEL", help="what to know the import by (default: the file's name); the "
+                        "same again replaces it")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from xla_sweeps import results
+
+    return results.add_published(options.file, options.into, label=options.name)
 
 
 def _sweep(arguments: Sequence[str]) -> int:
@@ -210,6 +245,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sweep": _sweep,
     "agents": _agents,
     "results": _results,
+    "dashboard": _dashboard,
+    "import": _import,
     "models": _models,
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,

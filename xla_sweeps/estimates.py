@@ -37,8 +37,8 @@ def over_replicates(within: Sequence[Interval]) -> Interval | None:
     Two processes give the hull of their own intervals: a t interval of two would be infinitely timid, and pooling their
     rounds would hide how they differ.
     """
-    if not within:
-        return None
+    if len(within) < 2:
+        return within[0] if within else None
     if len(within) >= MIN_REPLICATES:
         return stats.t_interval([interval.estimate for interval in within], level=within[0].level)
     return Interval(

@@ -18,8 +18,8 @@ from xla_sweeps.comparison import ComparisonRow, Verdict
 
 FALSE_DISCOVERY_RATE = 0.05
 MIN_FOR_INTERVAL = 3
-USUALLY = 2 / 3
-"""Share of comparable pairs from which the answer is "usually"."""
+USUALLY = 0.6
+"""Share of all pairs from which the answer is "usually"."""
 
 PodiumKey = Literal["throughput", "absolute_speedup", "speedup_percent"]
 Numbers = npt.NDArray[np.float64]
@@ -205,33 +205,44 @@ def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list
 
 
 def answer(found: Overview) -> str:
-    """Whether to turn the candidate on, over all pairs, in a sentence or two."""
+    """Whether to turn the candidate on, over all pairs, in a sentence or two; the page answers in the same words."""
     if not found.pairs:
         return "Nothing was compared yet."
-    if not found.compared:
-        return f"No answer: {_all(found.failed)} failed before there was a number."
-    share = {word: getattr(found, word) / found.compared for word in ("faster", "slower", "equivalent")}
     name = "XLA" if found.candidate == "xla" else found.candidate
-    word = "It depends"
-    for verdict, always, usually in (("faster", "Yes", "Usually yes"), ("slower", "No", "Usually no")):
-        if share[verdict] >= USUALLY:
-            word = always if share[verdict] == 1 and not found.failed else usually
-    if share["equivalent"] >= USUALLY:
-        word = "It makes no difference"
-    text = (
-        f"{word}: {name} is faster than {found.baseline} in {found.faster} of {found.pairs} pairs, slower in "
-        f"{found.slower}; typically {found.geomean:.2f}×{_interval(found)}."
+    counts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
+    counts += [f"slower in {found.slower}"] if found.slower else []
+    counts += [f"failed in {found.failed}"] if found.failed else []
+    text = f"{word(found)} {', '.join(counts)}."
+    if found.geomean is None:
+        return text
+    text += f" Typically {found.geomean:.2f}× (geometric mean{_interval(found)})"
+    calls = found.median_break_even_calls
+    if found.median_extra_compile_s is None:
+        return f"{text}."
+    return text + (
+        f"; half pay back their compiling within {calls:,.0f} calls."
+        if calls is not None
+        else "; most never pay their compiling back."
     )
-    if found.failed:
-        text += f" {found.failed} failed."
-    if found.faster:
-        calls = found.median_break_even_calls
-        text += (
-            f" Compiling pays back after {calls:,.0f} calls in half of the pairs."
-            if calls is not None
-            else " In half of the pairs or more, compiling never pays back."
-        )
-    return text
+
+
+def word(found: Overview) -> str:
+    """The answer in a word or three: what share of all pairs, failures among them, is one way."""
+    if found.faster == found.pairs:
+        return "Yes."
+    if found.slower == found.pairs:
+        return "No."
+    low, high = found.geomean_low, found.geomean_high
+    share = {
+        name: getattr(found, name) / found.pairs >= USUALLY for name in ("faster", "slower", "equivalent", "failed")
+    }
+    if share["faster"] and (low is None or low > 1):
+        return "Usually yes."
+    if share["slower"] and (high is None or high < 1):
+        return "Usually no."
+    if share["equivalent"]:
+        return "It hardly matters."
+    return "Mostly it fails." if share["failed"] else "It depends."
 
 
 def _families(family: _Words, verdict: _Words, speedup: Numbers) -> tuple[FamilySummary, ...]:
@@ -259,8 +270,8 @@ def _families(family: _Words, verdict: _Words, speedup: Numbers) -> tuple[Family
 def _interval(found: Overview) -> str:
     if found.geomean_low is None or found.geomean_high is None:
         return ""
-    return f" (95 % {found.geomean_low:.2f}–{found.geomean_high:.2f})"
+    return f", 95 % {found.geomean_low:.2f}–{found.geomean_high:.2f}"
 
 
-def _all(count: int) -> str:
-    return "the one pair" if count == 1 else f"all {count} pairs"
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count:,} pairs"

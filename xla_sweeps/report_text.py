@@ -125,7 +125,7 @@ def limits(facts: Facts) -> str:
     return (
         f"{count} W&B shows at most {VIEW_RUNS:,} runs in a view, {QUERY_TABLE_RUNS} in a query table and "
         f"{COMPARER_RUNS} in the run comparer: {shown}.{unsent} The tables of this report are computed from all "
-        f"{facts.trials:,} trials, and the local page (`xla-sweeps dashboard`) shows all."
+        f"{facts.trials:,} trials, and the local page shows all."
     )
 
 
@@ -322,7 +322,7 @@ def _everything(facts: Facts) -> str:
     return (
         f"{limits(facts)}\n\nThe grids below group the same runs by family, variant, accelerator and whether XLA is "
         "on. Their bars are arithmetic means of the runs that W&B shows, without intervals: cite the tables above. The "
-        f"summary run has the comparison table and, as artifacts, its Parquet file.{cut}"
+        f"summary run has the comparison table and, as artifacts, its Parquet file and the local page.{cut}"
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import __version__, analysis, report_text, results
+from xla_sweeps import __version__, analysis, dashboarding, report_text, results
 from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.overview import overview
@@ -39,7 +39,6 @@ def report(
     project: str | None,
     dry_run: bool,
     output: Path | None,
-    attachments: Sequence[Path] = (),
 ) -> int:
     """Write the report to W&B, or with `dry_run` its JSON to a file or standard output.
 
@@ -49,7 +48,6 @@ def report(
         project: name of the project (default: as recorded).
         dry_run: ask nobody, need no account.
         output: file for the JSON of a dry run.
-        attachments: files that the summary run is to hold as artifacts, beside the comparison rows.
 
     Raises:
         XlaSweepsError: something is missing, or W&B did not take it.
@@ -69,12 +67,14 @@ def report(
     rows = _table_rows(summaries)
     parquet = log.parent / "comparison.parquet"
     parquet.parent.mkdir(parents=True, exist_ok=True)
-    results.write_parquet([analysis.row_dict(row) for row in _sorted_rows(summaries)], parquet)
+    results.write_parquet(_sorted_rows(summaries), parquet)
+    page = log.parent / dashboarding.DEFAULT_NAME
+    dashboarding.write_page([results_dir], page)
     published = tracker.publish(
         lambda owner, runs: plan_document(
             records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
         ),
-        entity=entity, project=project, table=rows, attachments=[parquet, *attachments], log=log,
+        entity=entity, project=project, table=rows, attachments=[parquet, page], log=log,
     )  # fmt: skip
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")

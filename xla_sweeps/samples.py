@@ -34,6 +34,7 @@ class Samples:
         self._call_s = np.array(call_s).reshape(shape)
         self._queued = np.array(queued).reshape(shape)
         self._known = ~np.isnan(self._call_s)
+        self._whole = bool(self._known.all()) and not any(item.dirty for item in rounds)
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
         self._chosen: dict[tuple[tuple[str, ...], bool], Seconds] = {}
 
@@ -67,9 +68,12 @@ class Samples:
         if not all(label in self._place for label in labels):
             return np.empty((0, len(labels)))
         places = [self._place[label] for label in labels]
+        if self._whole:
+            kept: Seconds = self._call_s[:, places]
+            return kept
         whole = self._known[:, places].all(axis=1)
         quiet = whole & self._quiet
         if undisturbed and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
             whole = quiet
-        kept: Seconds = self._call_s[whole][:, places]
+        kept = self._call_s[whole][:, places]
         return kept

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from xla_sweeps import interference, launchers, proposals, results
+from xla_sweeps import analysis, interference, launchers, proposals, results
 from xla_sweeps.comparison import ComparisonRow
 from xla_sweeps.composition import check_file
 from xla_sweeps.driver import Driver
@@ -276,8 +276,8 @@ def _death_recorder(composer: Composer, store: Store, lanes: Sequence[Lane] | No
 
 def _want_again(tasks: Sequence[Task], index: Index, results_dir: Path, column: str, value: str) -> None:
     """One more replicate for trials whose headline row says so."""
-    if column not in results.COLUMNS:
-        raise unknown_name("column in --rerun", column, results.COLUMNS)
+    if column not in analysis.COLUMNS:
+        raise unknown_name("column in --rerun", column, analysis.COLUMNS)
     wanted = {row.trial_id for row in _rows(results_dir, tasks) if str(getattr(row, column)).lower() == value.lower()}
     requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
     for task in tasks:

@@ -1,17 +1,23 @@
 """Put the page together: markup, style, scripts and data in one file that needs nothing else.
 
 The scripts and the style are named in the page's Content-Security-Policy by their hashes, and nothing may be loaded
-from anywhere. Untrusted text reaches the file only inside the packed data, which is base64.
+from anywhere. Untrusted text reaches the file only inside the packed data, which is base64. The library and the page's
+own scripts are gzipped too, which halves the file; `loader.js` unpacks and runs them.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 from importlib import resources
 
-SCRIPTS = ("data.js", "numbers.js", "filters.js", "charts.js", "table.js", "sections.js", "detail.js", "main.js")
+SCRIPTS = (
+    *("data.js", "numbers.js", "dom.js", "state.js", "view.js", "scales.js", "panels.js", "filters.js"),
+    *("answer.js", "where.js", "fastest.js", "flops.js", "cost.js", "compare.js", "broke.js", "trust.js"),
+    *("parallel.js", "grid.js", "difference.js", "main.js"),
+)
 """The page's own scripts, in the order in which they run, in one scope."""
 
 _ASSETS = resources.files("xla_sweeps.dashboard") / "assets"
@@ -24,11 +30,12 @@ def render(packed: bytes, *, title: str) -> str:
         packed: `pack.pack`'s bytes.
         title: plain text; escaped here.
     """
-    style = _asset("page.css")
+    style, loader = _asset("page.css"), _asset("loader.js")
     library, program = _asset("echarts.min.js"), "\n".join(_asset(f"page/{name}") for name in SCRIPTS)
     program = f'"use strict";\n(() => {{\n{program}\n}})();\n'
+    hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
-        f"default-src 'none'; script-src {_hash(library)} {_hash(program)}; style-src {_hash(style)}; img-src data:; "
+        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     parts = {
@@ -37,8 +44,10 @@ def render(packed: bytes, *, title: str) -> str:
         "style": style,
         "body": _asset("body.html"),
         "data": base64.b64encode(packed).decode(),
-        "library": library,
-        "program": program,
+        "notices": library[: library.index("*/")].removeprefix("/*!").strip(),
+        "library": _packed(library),
+        "program": _packed(program),
+        "loader": loader,
     }
     page = _asset("page.html")
     for name, text in parts.items():
@@ -51,6 +60,10 @@ def render(packed: bytes, *, title: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _asset(name: str) -> str:

@@ -1,0 +1,106 @@
+"""What the page must show, computed a second time: plain Python over rows, none of the package's code."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from scipy.stats import false_discovery_control, t
+
+Row = dict[str, Any]
+VERDICTS = ("faster", "slower", "equivalent", "ambiguous", "failed")
+
+
+def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
+    """Measured rows of XLA against one baseline, summed up."""
+    mine = [row for row in rows if (row["origin"], row["candidate"], row["baseline"]) == ("measured", "xla", baseline)]
+    compared = [row for row in mine if row["speedup"] is not None]
+    priced = [row for row in compared if row["compile_s_extra"] is not None]
+    p_values = [row["p_value"] for row in compared if row["p_value"] is not None]
+    low, mean, high = _geomean(compared)
+    return {
+        "pairs": len(mine),
+        **{verdict: sum(row["verdict"] == verdict for row in mine) for verdict in VERDICTS},
+        "compared": len(compared),
+        "geomean": mean,
+        "geomean_low": low,
+        "geomean_high": high,
+        "discoveries": sum(value <= 0.05 for value in false_discovery_control(p_values)) if p_values else 0,
+        "median_extra_compile_s": statistics.median(row["compile_s_extra"] for row in priced) if priced else None,
+        "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in priced]),
+        "never": sum(row["break_even_calls"] is None for row in priced),
+        "families": [_family(name, mine) for name in sorted({row["family"] for row in mine})],
+    }
+
+
+def ranked(
+    rows: Iterable[Row], value: Callable[[Row], tuple[float | None, float | None, float | None]]
+) -> list[tuple[int | None, Row]]:
+    """Best first, with ranks that are shared while an interval reaches that of its group's leader; None without one."""
+    figures = [(value(row), row) for row in rows]
+    placed = sorted(
+        ((item, row) for item, row in figures if item[0] is not None), key=lambda pair: -(pair[0][0] or 0.0)
+    )
+    ranks: list[tuple[int | None, Row]] = []
+    leader: tuple[int, float] | None = None
+    for position, ((_, low, high), row) in enumerate(placed, start=1):
+        if low is None or high is None:
+            ranks.append((None, row))
+            continue
+        if leader is None or high < leader[1]:
+            leader = (position, low)
+        ranks.append((leader[0], row))
+    return ranks
+
+
+def throughput(row: Row) -> tuple[float | None, float | None, float | None]:
+    """Images per second, with its interval."""
+    return row["throughput_samples_per_s"], row["throughput_low"], row["throughput_high"]
+
+
+def speedup(row: Row) -> tuple[float | None, float | None, float | None]:
+    """Baseline latency / candidate latency, with its interval."""
+    return row["speedup"], row["speedup_low"], row["speedup_high"]
+
+
+def gained(row: Row) -> tuple[float | None, float | None, float | None]:
+    """Images per second more than the baseline."""
+    base = row["baseline_throughput_samples_per_s"]
+    found = [None if bound is None or base is None else base * (bound - 1) for bound in speedup(row)]
+    return found[0], found[1], found[2]
+
+
+def _family(name: str, rows: Sequence[Row]) -> dict[str, Any]:
+    mine = [row for row in rows if row["family"] == name]
+    compared = [row for row in mine if row["speedup"] is not None]
+    low, mean, high = _geomean(compared)
+    return {
+        "family": name,
+        "n": len(compared),
+        "failed": sum(row["verdict"] == "failed" for row in mine),
+        "geomean": mean,
+        "low": low,
+        "high": high,
+        "share_slower": sum(row["verdict"] == "slower" for row in compared) / len(compared) if compared else 0.0,
+    }
+
+
+def _geomean(rows: Sequence[Row]) -> tuple[float | None, float | None, float | None]:
+    """Low, mean and high of the geometric mean of the speedups."""
+    if not rows:
+        return None, None, None
+    logs = [math.log(row["speedup"]) for row in rows]
+    mean = math.exp(statistics.fmean(logs))
+    if len(logs) < 3:
+        return None, mean, None
+    low, high = t.interval(0.95, len(logs) - 1, statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs)))
+    return math.exp(low), mean, math.exp(high)
+
+
+def _median_or_never(calls: Sequence[float | None]) -> float | None:
+    if not calls:
+        return None
+    found = statistics.median(math.inf if value is None else value for value in calls)
+    return found if math.isfinite(found) else None

@@ -1,0 +1,110 @@
+/**
+ * The document: elements are made here and nowhere else. Text becomes text nodes, never markup, because names and error
+ * messages come from outside.
+ */
+
+/**
+ * An element.
+ * @param {string} tag
+ * @param {object} [props] `class`, `on` ({event: listener}), `data` (dataset), `text`; any other name is an attribute,
+ *   left out where its value is null or false.
+ * @param {...(Node|string|null|undefined|false)} children
+ */
+function el(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "text") element.textContent = value;
+    else if (name === "class") element.className = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+const byId = (id) => document.getElementById(id);
+
+/** Puts new children in the place of all old ones. */
+function fill(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+}
+
+/** A polite word to screen readers, shown for a moment to everyone else. */
+function announce(text) {
+  const box = byId("toast");
+  box.textContent = text;
+  box.classList.add("shown");
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => box.classList.remove("shown"), 2500);
+}
+
+/** Copies text; where the browser refuses (a page opened from disk may be no secure context), by a selection. */
+async function copy(text, said) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = el("textarea", { class: "offscreen", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  announce(said);
+}
+
+/** A button that copies the command that measures something again. */
+function copyButton(command, about) {
+  if (!command) return el("span", { class: "none", text: NONE });
+  const copied = () => copy(command, "Command copied");
+  const label = `Copy the command that measures ${about} again`;
+  return el("button", { type: "button", class: "small", title: command, "aria-label": label, on: { click: copied } }, "Copy command");
+}
+
+/** Hands a text to the browser as a file to save. */
+function download(name, text, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/**
+ * A plain table.
+ * @param {{head: string[], rows: Array<Array<*>>, total?: number, caption?: string, numeric?: number[]}} content cells
+ *   may be text or nodes; `numeric` names the columns that are aligned right.
+ */
+function plainTable({ head, rows, total = rows.length, caption = "", numeric = [] }) {
+  const right = new Set(numeric);
+  const cells = (row, tag) => row.map((cell, place) => el(place === 0 && tag === "td" ? "th" : tag, {
+    class: right.has(place) ? "number" : null,
+    scope: tag === "th" ? "col" : place === 0 ? "row" : null,
+  }, cell instanceof Node ? cell : String(cell ?? NONE)));
+  const table = el("table", {},
+    caption ? el("caption", { text: caption }) : null,
+    el("thead", {}, el("tr", {}, cells(head, "th"))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, cells(row, "td")))));
+  const box = scrollBox(table, caption || head.join(", "));
+  if (total > rows.length) {
+    const rest = `The first ${count(rows.length)} of ${count(total)}; the CSV file under “Everything” has all.`;
+    return el("div", {}, box, el("p", { class: "note", text: rest }));
+  }
+  return box;
+}
+
+/** A box that scrolls by itself, also by keyboard. */
+function scrollBox(content, label) {
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, content);
+}
+
+/** A verdict as symbol and word; the symbol says it without colour. */
+function verdictMark(verdict) {
+  const { symbol, word } = VERDICTS[verdict] ?? { symbol: "?", word: verdict };
+  return el("span", { class: "verdict" }, el("span", { class: `symbol ${verdict}`, "aria-hidden": "true", text: symbol }), ` ${word}`);
+}
+
+/** What stands in the place of a chart that has nothing to show. */
+function emptyState(text, command = "") {
+  return el("div", { class: "empty" }, el("p", { text }), command ? el("p", {}, el("code", { text: command })) : null);
+}

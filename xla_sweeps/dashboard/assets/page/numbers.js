@@ -1,0 +1,176 @@
+/**
+ * Numbers: how figures are written for people, and the few aggregates that the page forms itself. Intervals of single
+ * comparisons, p-values and verdicts come with the rows.
+ */
+
+const NONE = "–";
+const COUNT = new Intl.NumberFormat("en");
+const present = (value) => value !== null && value !== undefined && Number.isFinite(value);
+
+/** A whole number with separators. */
+const count = (value) => (present(value) ? COUNT.format(value) : NONE);
+
+/** "1 pair", "2,000 pairs". */
+const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 1 ? noun : many}`;
+
+/** Three significant digits with k, M, G for large numbers. */
+function short(value) {
+  if (!present(value)) return NONE;
+  const size = Math.abs(value);
+  if (size >= 1e15) return value.toExponential(1);
+  for (const [scale, mark] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
+    if (size >= scale * 0.9995) return `${digits(value / scale, 3)}${mark}`;
+  }
+  return digits(value, 3);
+}
+
+/** So many significant digits, without an exponent or trailing zeros after the point. */
+function digits(value, significant) {
+  if (!present(value)) return NONE;
+  if (value === 0) return "0";
+  const places = Math.max(0, Math.min(8, significant - 1 - Math.floor(Math.log10(Math.abs(value) * (1 + 1e-9)))));
+  const text = value.toFixed(places);
+  return places ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** A speedup: 1.32×; more places near 1, where they decide. */
+function times(value) {
+  if (!present(value)) return NONE;
+  if (value >= 99.95) return `${value.toFixed(0)}×`;
+  if (value >= 9.995) return `${value.toFixed(1)}×`;
+  return `${value.toFixed(Math.abs(value - 1) < 0.0995 && Math.abs(value - 1) >= 0.0005 ? 3 : 2)}×`;
+}
+
+/** "1.30–1.34", with the unit given once behind. */
+function range(low, high, write = (value) => times(value).replace("×", "")) {
+  return present(low) && present(high) ? `${write(low)}–${write(high)}` : NONE;
+}
+
+/** Seconds as 0.4 s, 19 s, 3 min, 2.1 h. */
+function seconds(value) {
+  if (!present(value)) return NONE;
+  const size = Math.abs(value);
+  if (size >= 5400) return `${digits(value / 3600, 2)} h`;
+  if (size >= 180) return `${digits(value / 60, 2)} min`;
+  return size >= 0.1 ? `${digits(value, size >= 10 ? 2 : 2)} s` : `${digits(value * 1000, 2)} ms`;
+}
+
+const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(value)} images`) : "never");
+const rate = (value) => (present(value) ? `${short(value)} img/s` : NONE);
+const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : NONE);
+const percent = (value) => (present(value) ? digits(value, Math.abs(value) >= 10 ? 2 : 2) : NONE);
+const signed = (value, write = short) => (present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE);
+const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
+
+/** The median; infinite values count, NaN must have been left out. Sorts in place. */
+function median(values) {
+  if (!values.length) return NaN;
+  const sorted = Float64Array.from(values).sort();
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** A quantile of an ascending array, linear between its neighbours. */
+function quantile(sorted, level) {
+  if (!sorted.length) return NaN;
+  const place = level * (sorted.length - 1);
+  const below = Math.floor(place);
+  const above = Math.min(below + 1, sorted.length - 1);
+  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
+
+/** Sums from which a geometric mean and its 95 % interval follow. */
+class GeometricMean {
+  n = 0;
+  #mean = 0;
+  #squares = 0;
+
+  add(value) {
+    const log = Math.log(value);
+    this.n += 1;
+    const delta = log - this.#mean;
+    this.#mean += delta / this.n;
+    this.#squares += delta * (log - this.#mean);
+  }
+
+  get value() {
+    return this.n ? Math.exp(this.#mean) : null;
+  }
+
+  /** The t interval over rows; nulls for fewer than three. */
+  get interval() {
+    if (this.n < 3) return [null, null];
+    const half = tQuantile(this.n - 1) * Math.sqrt(this.#squares / (this.n - 1) / this.n);
+    return [Math.exp(this.#mean - half), Math.exp(this.#mean + half)];
+  }
+}
+
+const T_QUANTILES = new Map();
+
+/** The 97.5 % quantile of Student's t: bisected for few degrees of freedom, by expansion for many. */
+function tQuantile(freedom) {
+  if (!T_QUANTILES.has(freedom)) T_QUANTILES.set(freedom, freedom > 200 ? tExpanded(freedom) : tBisected(freedom));
+  return T_QUANTILES.get(freedom);
+}
+
+function tExpanded(freedom) {
+  const z = 1.959963984540054;
+  const terms = [
+    (z ** 3 + z) / 4,
+    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96,
+    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / 384,
+  ];
+  return terms.reduce((sum, term, power) => sum + term / freedom ** (power + 1), z);
+}
+
+function tBisected(freedom) {
+  let [low, high] = [1.9, 13];
+  for (let step = 0; step < 60; step++) {
+    const middle = (low + high) / 2;
+    if (incompleteBeta(freedom / (freedom + middle * middle), freedom / 2, 0.5) > 0.05) low = middle;
+    else high = middle;
+  }
+  return (low + high) / 2;
+}
+
+function logGamma(x) {
+  const terms = [76.18009172947146, -86.50532032941677, 24.01409824083091, -1.231739572450155, 0.1208650973866179e-2,
+    -0.5395239384953e-5];
+  const shifted = x + 5.5 - (x + 0.5) * Math.log(x + 5.5);
+  const series = terms.reduce((sum, term, place) => sum + term / (x + place + 1), 1.000000000190015);
+  return -shifted + Math.log((2.5066282746310005 * series) / x);
+}
+
+/** The regularized incomplete beta function, by its continued fraction. */
+function incompleteBeta(x, a, b) {
+  if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
+  const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(1 - x));
+  return x < (a + 1) / (a + b + 2) ? (front * betaFraction(x, a, b)) / a : 1 - (front * betaFraction(1 - x, b, a)) / b;
+}
+
+function betaFraction(x, a, b) {
+  const tiny = 1e-300;
+  const guarded = (value) => (Math.abs(value) < tiny ? tiny : value);
+  let c = 1;
+  let d = 1 / guarded(1 - ((a + b) * x) / (a + 1));
+  let result = d;
+  for (let m = 1; m <= 300; m++) {
+    const even = (m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m));
+    const odd = (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / guarded(1 + even * d);
+    c = guarded(1 + even / c);
+    result *= d * c;
+    d = 1 / guarded(1 + odd * d);
+    c = guarded(1 + odd / c);
+    result *= d * c;
+    if (Math.abs(d * c - 1) < 1e-14) break;
+  }
+  return result;
+}
+
+/** How many of the p-values are discoveries at a false discovery rate of 5 % (Benjamini and Hochberg). Sorts them. */
+function discoveries(pValues) {
+  const sorted = Float64Array.from(pValues).sort();
+  for (let k = sorted.length; k > 0; k--) if (sorted[k - 1] <= (k / sorted.length) * 0.05) return k;
+  return 0;
+}

@@ -1,0 +1,203 @@
+/**
+ * Panels: parts of the page that are drawn only near the viewport, and charts with their words and their table.
+ */
+
+const PANELS = [];
+let currentView = null;
+
+const sight = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    const panel = PANELS.find((candidate) => candidate.element === target);
+    panel.near = isIntersecting;
+  }
+  drawNear();
+  document.documentElement.dataset.ready = "true";
+}, { rootMargin: "250px 0px" });
+
+/**
+ * Registers a part of the page.
+ * @param {HTMLElement} element
+ * @param {(view: View) => void} draw called when the view has changed and the element is near the viewport.
+ * @param {string[]} [follows] what it shows of the state beyond the view: `sort`, `tab`, `images`.
+ */
+function addPanel(element, draw, follows = []) {
+  const panel = { element, draw, follows, near: false, stale: true };
+  PANELS.push(panel);
+  return panel;
+}
+
+/** Watches all panels; the page is ready once those in sight are drawn. */
+function startPanels(view) {
+  currentView = view;
+  PANELS.forEach((panel) => sight.observe(panel.element));
+  addEventListener("beforeprint", () => PANELS.forEach(drawPanel));
+}
+
+/**
+ * A new view or theme: everything is drawn again, now or when it comes near.
+ * @param {string[]|null} [names] what alone has changed; then only those parts that follow it are drawn.
+ */
+function refreshPanels(view = currentView, names = null) {
+  currentView = view;
+  for (const panel of PANELS) if (!names || panel.follows.some((name) => names.includes(name))) panel.stale = true;
+  drawNear();
+}
+
+function drawNear() {
+  for (const panel of PANELS) if (panel.near) drawPanel(panel);
+}
+
+function drawPanel(panel) {
+  if (!panel.stale || !currentView) return;
+  panel.stale = false;
+  try {
+    panel.draw(currentView);
+  } catch (problem) {
+    reportErrorOnPage(problem);
+    fill(panel.element, emptyState("This part could not be drawn; the rest of the page is not affected."));
+  }
+}
+
+/** Marks the page as faulty, for tests, and says why on the console. */
+function reportErrorOnPage(problem) {
+  document.documentElement.dataset.error = String(problem?.message ?? problem);
+  console.error(problem);
+}
+
+/**
+ * A chart with its words and its table.
+ * @param {object} spec
+ * @param {string} spec.title
+ * @param {string} spec.how how to read it.
+ * @param {(view: View, theme: object, width: number) => object} spec.build gives `{empty, command?}` or
+ *   `{option, height, label, note?}`: label is the finding in words.
+ * @param {(view: View) => object} spec.table contents for `plainTable`.
+ * @param {(event: object, view: View) => void} [spec.click]
+ * @param {(view: View) => string} [spec.key] of what is drawn: as long as it stays, nothing is drawn anew.
+ * @param {(instance: object, view: View) => void} [spec.after] called with the ECharts instance after each drawing.
+ * @param {string[]} [spec.follows] as for `addPanel`.
+ * @param {boolean} [spec.wide]
+ * @returns {HTMLElement} the figure.
+ */
+function chart(spec) {
+  const host = el("div", { class: "canvas", role: "img", "aria-label": spec.title });
+  const blank = el("div", { class: "blank", hidden: true });
+  const note = el("span");
+  const twin = el("details", { class: "twin" }, el("summary", { text: "Show as table" }));
+  const legend = el("div", { class: "legend" });
+  const caption = el("figcaption", {}, spec.how, " ", note);
+  const figure = el("figure", { class: `chart${spec.wide ? " wide" : ""}` },
+    el("h3", { text: spec.title }), legend, host, blank, caption, twin);
+  let instance = null;
+  let drawnWidth = 0;
+  let drawnKey = null;
+  let twinStale = true;
+
+  const drawTwin = () => {
+    if (!twin.open || !twinStale) return;
+    twinStale = false;
+    twin.replaceChildren(twin.firstElementChild, plainTable(spec.table(currentView)));
+  };
+  twin.addEventListener("toggle", drawTwin);
+
+  const draw = (view) => {
+    twinStale = true;
+    const width = figure.clientWidth;
+    drawnWidth = width;
+    const theme = colours();
+    const key = spec.key && `${spec.key(view)} ${width} ${theme.panel}`;
+    if (key && key === drawnKey) {
+      spec.after?.(instance, view);
+      return drawTwin();
+    }
+    drawnKey = null;
+    const built = spec.build(view, theme, width);
+    const empty = "empty" in built;
+    host.hidden = twin.hidden = caption.hidden = empty;
+    blank.hidden = !empty;
+    fill(legend, empty ? [] : built.legend ?? []);
+    if (empty) {
+      fill(blank, emptyState(built.empty, built.command));
+      return;
+    }
+    note.textContent = built.note ?? "";
+    host.setAttribute("aria-label", built.label);
+    const height = Math.round(built.height ?? 320);
+    if (host.clientHeight !== height) host.style.height = `${height}px`;
+    if (!instance) {
+      instance = echarts.init(host, null, { renderer: "canvas" });
+      if (spec.click) instance.on("click", (event) => spec.click(event, currentView));
+    } else if (instance.getWidth() !== host.clientWidth || instance.getHeight() !== height) instance.resize();
+    instance.setOption(framed(theme, built.option), { notMerge: true });
+    drawnKey = key;
+    spec.after?.(instance, view);
+    drawTwin();
+  };
+  const panel = addPanel(figure, draw, spec.follows);
+  new ResizeObserver(() => {
+    if (!drawnWidth || Math.abs(figure.clientWidth - drawnWidth) < 2) return;
+    panel.stale = true;
+    clearTimeout(panel.timer);
+    panel.timer = setTimeout(() => panel.near && drawPanel(panel), 60);
+  }).observe(figure);
+  return figure;
+}
+
+/** What all charts share. */
+function framed(theme, option) {
+  return {
+    animation: false,
+    textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, color: theme.text },
+    ...option,
+    tooltip: {
+      renderMode: "richText", confine: true, backgroundColor: theme.panel, borderColor: theme.line, padding: 8,
+      textStyle: { color: theme.text, fontSize: 12, lineHeight: 17 }, ...option.tooltip,
+    },
+  };
+}
+
+/** Tooltip text from lines; what comes from outside is neutralized. */
+const tip = (...lines) => lines.filter(Boolean).map(chartText).join("\n");
+
+/** Legend entries outside the canvas: a marker and a word each. */
+function legendOf(entries) {
+  return entries.map(({ colour, shape, text }) => {
+    const mark = el("span", { class: "mark", "aria-hidden": "true", text: SHAPE_TEXT[shape] ?? "●" });
+    mark.style.color = colour;
+    return el("span", { class: "entry" }, mark, ` ${text}`);
+  });
+}
+
+/** Evenly chosen indices, at most so many. */
+function sampled(items, most) {
+  if (items.length <= most) return Array.from(items);
+  return Array.from({ length: most }, (_, i) => items[Math.floor((i * (items.length - 1)) / (most - 1))]);
+}
+
+/** Box, name, size, batch and device of a row, for tooltips and labels. */
+function rowName(view, row, { device = true } = {}) {
+  const { rows } = view;
+  const parts = [rows.text("model", row), `${rows.number("resolution_px")[row]} px`, `batch ${rows.number("batch_size")[row]}`,
+    rows.text("precision", row)];
+  return `${parts.join(" · ")}${device ? ` · ${rows.text("device", row)}` : ""}`;
+}
+
+/** The 1× line and the band of no difference, for an axis of log2 speedups. */
+function unityMarks(theme, floor, vertical = false) {
+  const axis = vertical ? "xAxis" : "yAxis";
+  const half = Math.log2(1 + floor);
+  return {
+    markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: theme.quiet, type: "solid", width: 1 }, data: [{ [axis]: 0 }] },
+    markArea: { silent: true, itemStyle: { color: theme.band }, data: [[{ [axis]: -half }, { [axis]: half }]] },
+  };
+}
+
+/** The widest band of no difference among rows. */
+function floorOf(view) {
+  return view.once("floor", () => {
+    const floor = view.rows.number("floor");
+    let most = 0;
+    for (const row of view.pairs) if (floor[row] > most) most = floor[row];
+    return most || 0.01;
+  });
+}

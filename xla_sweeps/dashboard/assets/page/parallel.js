@@ -1,0 +1,146 @@
+/**
+ * Parallel coordinates: all settings and figures at once; ranges dragged on an axis filter the whole page.
+ */
+
+const PARALLEL_LINES = 2000;
+
+const AXES = [
+  { name: "device", title: "device", facet: true },
+  { name: "precision", title: "precision", facet: true },
+  { name: "source", title: "source", facet: true },
+  { name: "resolution_px", title: "resolution", facet: true, unit: " px" },
+  { name: "batch_size", title: "batch", facet: true },
+  { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
+  { name: "params", title: "parameters", write: short },
+  { name: "compile_s_extra", title: "extra compile", write: seconds },
+  { name: "peak_memory_ratio", title: "peak memory", write: times },
+  { name: "throughput_samples_per_s", title: "img/s", write: short },
+  { name: "speedup", title: "speedup", write: times },
+];
+const AXIS_CACHE = new Map();
+
+/** One axis: where a row lies on it, and how a place is written. Logarithmic, but for facets, which are evenly spaced. */
+function parallelAxis(index, name) {
+  if (!AXIS_CACHE.has(name)) {
+    const spec = AXES.find((axis) => axis.name === name);
+    AXIS_CACHE.set(name, spec ? (spec.facet ? facetAxis(index, spec) : numberAxis(index, spec)) : null);
+  }
+  return AXIS_CACHE.get(name);
+}
+
+function facetAxis(index, { name, title, unit = "" }) {
+  const { data, ranks, sorted, values } = index.facets.get(name);
+  const word = (place) => `${values[sorted[place]] ?? ""}${unit}`;
+  const between = (low, high) => {
+    const inside = sorted.map((_, place) => place).filter((place) => place >= low && place <= high).map(word);
+    return inside.length > 3 ? `${inside[0]} to ${inside.at(-1)}` : inside.join(", ") || "none";
+  };
+  return { name, title, facet: true, place: (row) => ranks[data[row]], word, between };
+}
+
+function numberAxis(index, { name, title, write }) {
+  const values = index.rows.number(name);
+  const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
+  return { name, title, facet: false, place: (row) => Math.log10(values[row]), word: (place) => write(Number((10 ** place).toPrecision(6))), between };
+}
+
+/** The axes on which the rows differ, with the range of each. */
+function usefulAxes(view) {
+  return view.once("axes", () => AXES.map((spec) => {
+    const axis = parallelAxis(view.index, spec.name);
+    let [low, high] = [Infinity, -Infinity];
+    for (const row of view.unbrushed) {
+      const place = axis.place(row);
+      if (place < low && place > -Infinity) low = place;
+      if (place > high && place < Infinity) high = place;
+    }
+    return { axis, low, high };
+  }).filter(({ low, high }) => low < high));
+}
+
+function parallelPanel(state) {
+  let restoring = false;
+  let listening = null;
+  const brushed = ({ parallelAxisId: name, intervals }) => {
+    if (restoring) return;
+    const brush = new Map(state.brush);
+    if (intervals?.length) brush.set(name, [Math.min(...intervals.flat()), Math.max(...intervals.flat())]);
+    else if (!brush.delete(name)) return;
+    setTimeout(() => state.set({ brush }));
+  };
+  const figure = chart({
+    title: "All settings at once", wide: true,
+    how: "A line per pair, coloured by verdict; axes with a single value are left out. Drag along an axis to filter the whole page, click the axis to clear.",
+    build: parallelChart,
+    key: (view) => [view.state.theme, view.unbrushed.length, view.unbrushed[0], view.unbrushed.at(-1), [...FACETS.map(({ column }) => [...view.state[column]].join()), view.state.model, view.state.baseline, view.state.candidate, view.state.origin, [...view.state.verdict].join()].join("|")].join("|"),
+    after: (instance, view) => {
+      if (listening !== instance) instance.on("axisareaselected", brushed);
+      listening = instance;
+      restoring = true;
+      for (const { axis } of usefulAxes(view)) {
+        const range_ = state.brush.get(axis.name);
+        instance.dispatchAction({ type: "axisAreaSelect", parallelAxisId: axis.name, intervals: range_ ? [range_] : [] });
+      }
+      restoring = false;
+    },
+    table: (view) => ({
+      caption: "Range of each axis", head: ["Axis", "Lowest", "Highest", "Filtered to"],
+      rows: usefulAxes(view).map(({ axis, low, high }) => [axis.title, axis.word(low), axis.word(high), state.brush.has(axis.name) ? axis.between(...state.brush.get(axis.name)) : "all"]),
+    }),
+  });
+  return [figure, rangeForm(state)];
+}
+
+function parallelChart(view, theme, width) {
+  const axes = usefulAxes(view);
+  if (!view.unbrushed.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
+  if (axes.length < 2) return { empty: "The pairs of this selection differ in too little for parallel axes." };
+  const drawn = sampled(view.unbrushed, PARALLEL_LINES);
+  const verdict = view.rows.category("verdict");
+  const opacity = drawn.length > 800 ? 0.16 : drawn.length > 200 ? 0.3 : 0.6;
+  const narrow = width < 720;
+  return {
+    height: narrow ? 90 + axes.length * 64 : 380,
+    label: `${plural(drawn.length, "pair")} over ${axes.length} axes: ${axes.map(({ axis }) => axis.title).join(", ")}.`,
+    note: drawn.length < view.unbrushed.length ? `An even sample of ${count(drawn.length)} of ${count(view.unbrushed.length)} pairs is drawn; filters act on all.` : "",
+    legend: verdictLegend(theme, Object.keys(VERDICTS).filter((name) => view.overview[name])),
+    option: {
+      tooltip: { show: false },
+      parallel: { left: narrow ? 16 : 64, right: narrow ? 30 : 64, top: narrow ? 40 : 34, bottom: 22, layout: narrow ? "vertical" : "horizontal" },
+      parallelAxis: axes.map(({ axis, low, high }, dim) => {
+        const pad = axis.facet ? 0.4 : (high - low) * 0.03;
+        const places = axis.facet ? axisPlaces(low, high) : logTicks(10 ** (low - pad), 10 ** (high + pad), 5).map(Math.log10);
+        const base = ticked(axisBase(theme, axis.title), [low - pad, high + pad], places, (place) => chartText(cut(axis.word(place), 20)));
+        return {
+          ...base, dim, id: axis.name, nameLocation: "end", nameGap: 14, nameTextStyle: { color: theme.text, fontSize: 12, fontWeight: "bold" }, realtime: false,
+          axisLine: { lineStyle: { color: theme.quiet } }, axisLabel: { ...base.axisLabel, color: theme.text },
+          areaSelectStyle: { width: 18, color: theme.accent, borderColor: theme.accent, opacity: 0.25 },
+        };
+      }),
+      series: [{
+        type: "parallel", progressive: 0, inactiveOpacity: 0.03, activeOpacity: opacity, lineStyle: { width: 1.1, opacity }, silent: true,
+        data: drawn.map((row) => ({ value: axes.map(({ axis }) => { const place = axis.place(row); return Number.isFinite(place) ? place : "-"; }), lineStyle: { color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet } })),
+      }],
+    },
+  };
+}
+
+/** At most twelve of the places of a facet. */
+function axisPlaces(low, high) {
+  const step = Math.ceil((high - low + 1) / 12);
+  return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
+}
+
+/** The same filter without a pointer: an axis and two numbers. */
+function rangeForm(state) {
+  const numbers = AXES.filter((axis) => !axis.facet);
+  const axis = el("select", { "aria-label": "Axis" }, numbers.map(({ name, title }) => el("option", { value: name, text: title })));
+  const [low, high] = ["from", "to"].map((name) => el("input", { type: "number", step: "any", min: "0", placeholder: name, "aria-label": name }));
+  const apply = (event) => {
+    event.preventDefault();
+    const scale = axis.value === "macs" ? 1e9 : 1;
+    const ends = [Number(low.value) > 0 ? Math.log10(Number(low.value) * scale) : -99, Number(high.value) > 0 ? Math.log10(Number(high.value) * scale) : 99];
+    state.set({ brush: new Map([...state.brush, [axis.value, ends]]) });
+  };
+  return el("details", { class: "twin" }, el("summary", { text: "Set a range by numbers" }), el("form", { class: "tools", on: { submit: apply } }, axis, low, high, el("button", { type: "submit" }, "Filter")));
+}

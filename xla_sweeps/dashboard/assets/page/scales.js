@@ -1,0 +1,169 @@
+/**
+ * Scales: colours of the theme, and axes. A logarithmic axis here is a linear one of logarithms whose ticks are chosen
+ * for the range, because ECharts' own has ticks at powers only, too few for 0.9× to 1.4×.
+ */
+
+/** The theme's colours, from the style sheet. */
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    text: of("text"), quiet: of("quiet"), line: of("line"), panel: of("panel"), band: of("band"), accent: of("accent"),
+    faster: of("faster"), slower: of("slower"), equivalent: of("same"), ambiguous: of("unsure"), failed: of("failed"),
+    devices: [1, 2, 3, 4, 5, 6].map((n) => of(`device-${n}`)),
+    modes: { eager: of("mode-eager"), graph: of("mode-graph"), xla: of("mode-xla") },
+    middle: of("middle"),
+  };
+}
+
+const SHAPES = ["circle", "rect", "triangle", "diamond", "pin", "arrow"];
+const MODE_SHAPES = { eager: "circle", graph: "rect", xla: "triangle" };
+
+/** Colour and marker of a device; more than six are told apart by panels and labels, not by colour. */
+function deviceMark(theme, devices, device) {
+  const place = devices.indexOf(device);
+  if (devices.length > 6 || place < 0) return { colour: theme.accent, shape: "circle" };
+  return { colour: theme.devices[place], shape: SHAPES[place] };
+}
+
+function modeMark(theme, label) {
+  const mode = modeOf(label);
+  return { colour: theme.modes[mode] ?? theme.ambiguous, shape: MODE_SHAPES[mode] ?? "diamond" };
+}
+
+/** Marker symbols as text, for legends outside a canvas. */
+const SHAPE_TEXT = { circle: "●", rect: "■", triangle: "▲", diamond: "◆", pin: "▼", arrow: "➤" };
+
+/** A colour between two `#rrggbb`. */
+function mixed(from, to, part) {
+  const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const [a, b] = [channels(from), channels(to)];
+  return `#${a.map((value, i) => Math.round(value + (b[i] - value) * part).toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Whether black or white is read better on a colour. */
+function inkOn(colour) {
+  const [r, g, b] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
+}
+
+/** A speedup's colour: slower – middle – faster, full at twice. */
+function speedupColour(theme, speedup) {
+  const part = Math.max(-1, Math.min(1, Math.log2(speedup)));
+  return mixed(theme.middle, part < 0 ? theme.slower : theme.faster, Math.abs(part) ** 0.8);
+}
+
+/** Lowest and highest finite value, or null. */
+function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low <= high ? [low, high] : null;
+}
+
+/** About `wanted` round numbers between two positive ones, evenly on a logarithmic scale. */
+function logTicks(low, high, wanted = 6) {
+  const decades = Math.log10(high / low);
+  const steps = decades > wanted ? null : decades > wanted / 2.2 ? [1, 3] : decades > wanted / 3.5 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
+  const ticks = [];
+  const every = steps ? 1 : Math.ceil(decades / wanted);
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+    if (power % every) continue;
+    for (const step of steps ?? [1]) ticks.push(step * 10 ** power);
+  }
+  const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  return inside.length >= 2 ? inside : linearTicks(low, high, 4).filter((tick) => tick > 0);
+}
+
+/** Round numbers between two. */
+function linearTicks(low, high, wanted = 5) {
+  if (!(high > low)) return [low];
+  const raw = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw);
+  const ticks = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high + step / 1e6; tick += step) ticks.push(Number(tick.toPrecision(12)));
+  return ticks;
+}
+
+const SPEEDUP_TICKS = [
+  [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32], [0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8], [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2],
+  [0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2], [0.94, 0.96, 0.98, 1, 1.02, 1.04, 1.06], [0.98, 0.99, 1, 1.01, 1.02],
+];
+
+/** An axis's common looks. */
+function axisBase(theme, name) {
+  return {
+    type: "value", name, nameLocation: "middle", nameGap: 30,
+    nameTextStyle: { color: theme.quiet, fontSize: 12 },
+    axisLine: { show: true, lineStyle: { color: theme.line } },
+    axisLabel: { color: theme.quiet, fontSize: 11, hideOverlap: true },
+    splitLine: { show: true, lineStyle: { color: theme.line, opacity: 0.6 } },
+    axisTick: { show: false },
+  };
+}
+
+/** Ticks at these places, written so. */
+function ticked(axis, [low, high], places, write) {
+  const axisAt = { customValues: places };
+  return {
+    ...axis, min: low, max: high,
+    axisLabel: { ...axis.axisLabel, ...axisAt, formatter: write },
+    axisTick: { ...axis.axisTick, ...axisAt },
+    splitLine: { ...axis.splitLine, ...axisAt },
+  };
+}
+
+/** An axis of positive values, whose data are given as log10. */
+function logAxis(theme, name, values, write = short, { pad = 0.03, wanted = 6 } = {}) {
+  const [low, high] = extent(values) ?? [1, 10];
+  const [from, to] = low === high ? [low / 1.5, high * 1.5] : [low, high];
+  const margin = Math.log10(to / from) * pad;
+  const ends = [Math.log10(from) - margin, Math.log10(to) + margin];
+  const places = logTicks(10 ** ends[0], 10 ** ends[1], wanted).map(Math.log10);
+  return ticked(axisBase(theme, name), ends, places, (place) => write(Number((10 ** place).toPrecision(6))));
+}
+
+/** An axis of speedups around 1×, whose data are given as log2. */
+function speedupAxis(theme, name, values, { pad = 0.04 } = {}) {
+  const [low, high] = extent(values) ?? [0.5, 2];
+  const [from, to] = [Math.log2(Math.min(low, 1 / 1.03)), Math.log2(Math.max(high, 1.03))];
+  const margin = (to - from) * pad;
+  const ends = [from - margin, to + margin];
+  const inside = SPEEDUP_TICKS.map((ticks) => ticks.map(Math.log2).filter((place) => place >= ends[0] && place <= ends[1]));
+  const places = inside.find((ticks) => ticks.length >= 4) ?? inside.at(-1);
+  return ticked(axisBase(theme, name), ends, places, (place) => `${digits(Number((2 ** place).toPrecision(4)), 3)}×`);
+}
+
+/** A plain linear axis. */
+function linearAxis(theme, name, values, write = short, { zero = false, wanted = 5 } = {}) {
+  let [low, high] = extent(values) ?? [0, 1];
+  if (zero) low = Math.min(0, low);
+  if (low === high) [low, high] = [low - 1, high + 1];
+  const margin = (high - low) * 0.04;
+  const ends = [zero ? low : low - margin, high + margin];
+  return ticked(axisBase(theme, name), ends, linearTicks(ends[0], ends[1], wanted), write);
+}
+
+/** An axis of names. */
+function nameAxis(theme, names, extra = {}) {
+  return {
+    type: "category", data: names.map(chartText), axisLine: { lineStyle: { color: theme.line } }, axisTick: { show: false },
+    axisLabel: { color: theme.text, fontSize: 11, interval: 0, ...extra.axisLabel }, splitLine: { show: false },
+    ...Object.fromEntries(Object.entries(extra).filter(([key]) => key !== "axisLabel")),
+  };
+}
+
+/**
+ * Text from outside as a canvas may show it: on one line, and without what rich text would take for a style
+ * (`{name|…}`).
+ */
+function chartText(text) {
+  return String(text ?? "").replace(/[\u0000-\u001f\u007f\u2028\u2029]+/g, " ").replaceAll("{", "{\u200b").replaceAll("|", "\u200b|");
+}
+
+/** Text cut to a length. */
+const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);

@@ -1,0 +1,111 @@
+/**
+ * State: everything a reader has chosen, kept in the URL's fragment so that a link shows the same page, and back and
+ * forward work.
+ */
+
+const VERDICTS = {
+  faster: { symbol: "▲", word: "faster" },
+  equivalent: { symbol: "■", word: "same" },
+  ambiguous: { symbol: "◆", word: "unsure" },
+  slower: { symbol: "▼", word: "slower" },
+  failed: { symbol: "✕", word: "failed" },
+};
+
+/** Facets with several values at once: column, what it is called, and how a value is written. */
+const FACETS = [
+  { column: "device", title: "Device" },
+  { column: "resolution_px", title: "Resolution", unit: " px" },
+  { column: "batch_size", title: "Batch" },
+  { column: "precision", title: "Precision" },
+  { column: "source", title: "Source" },
+  { column: "family", title: "Family" },
+  { column: "results", title: "Results" },
+];
+const MULTIPLE = [...FACETS.map((facet) => facet.column), "verdict"];
+const SINGLE = ["model", "baseline", "candidate", "origin", "sort", "tab", "images", "theme"];
+
+class State {
+  #listeners = [];
+
+  /** @param {object} defaults of the single values, from the data. */
+  constructor(defaults) {
+    this.defaults = { model: "", sort: "-speedup", tab: "throughput", images: "", theme: "auto", ...defaults };
+    this.read();
+    const navigated = () => {
+      const before = this.query();
+      this.read();
+      if (this.query() !== before) this.#tell();
+    };
+    addEventListener("popstate", navigated);
+    addEventListener("hashchange", navigated);
+  }
+
+  /** Calls the listener after each change, with the names of what changed. */
+  listen(listener) {
+    this.#listeners.push(listener);
+  }
+
+  /** Takes everything from the URL. */
+  read() {
+    const params = new URLSearchParams(location.hash.slice(1));
+    for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
+    for (const name of SINGLE) this[name] = params.get(name) ?? this.defaults[name];
+    this.brush = new Map();
+    for (const text of params.getAll("brush")) {
+      const [axis, low, high] = text.split(":");
+      if (axis && present(Number(low)) && present(Number(high))) this.brush.set(axis, [Number(low), Number(high)]);
+    }
+  }
+
+  /** What differs from the defaults, as a URL's query. */
+  query() {
+    const params = new URLSearchParams();
+    for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
+    for (const name of SINGLE) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
+    for (const [axis, [low, high]] of this.brush) params.append("brush", `${axis}:${digits(low, 5)}:${digits(high, 5)}`);
+    return params.toString();
+  }
+
+  /**
+   * Changes values.
+   * @param {object} change new values by name.
+   * @param {{replace?: boolean}} [options] replace: no entry of its own in the history (typing, dragging).
+   */
+  set(change, { replace = false } = {}) {
+    Object.assign(this, change);
+    const address = `${location.href.split("#")[0]}#${this.query()}`;
+    if (address !== location.href) history[replace ? "replaceState" : "pushState"](null, "", address);
+    this.#tell(Object.keys(change));
+  }
+
+  /** Puts a value of a facet in or out. */
+  toggle(name, value) {
+    const values = new Set(this[name]);
+    if (!values.delete(value)) values.add(value);
+    this.set({ [name]: values });
+  }
+
+  /** Shows exactly this one value of a facet, or all again if it was the only one. */
+  only(name, value) {
+    const alone = this[name].size === 1 && this[name].has(value);
+    this.set({ [name]: new Set(alone ? [] : [value]) });
+  }
+
+  /** All filters off; theme, order and tab stay. */
+  reset() {
+    const { baseline, candidate, origin } = this.defaults;
+    const change = { model: "", baseline, candidate, origin, brush: new Map() };
+    for (const name of MULTIPLE) change[name] = new Set();
+    this.set(change);
+  }
+
+  /** Whether any filter is on. */
+  get filtering() {
+    return MULTIPLE.some((name) => this[name].size) || this.model !== "" || this.brush.size > 0
+      || ["baseline", "candidate", "origin"].some((name) => this[name] !== this.defaults[name]);
+  }
+
+  #tell(names = null) {
+    for (const listener of this.#listeners) listener(names);
+  }
+}
