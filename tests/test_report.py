@@ -17,8 +17,8 @@ from factories import CONFIG, MODEL, make_record
 from wandb_server import API_KEY, WandbServer, wandb_server
 from wandb_views import StoredView
 
-from xla_sweeps import cli, reporting, results
-from xla_sweeps.overview import overview
+from xla_sweeps import cli, dashboarding, reporting, results
+from xla_sweeps.overview import answer, overview
 from xla_sweeps.store import Store
 from xla_sweeps.trackers import report as tracker
 
@@ -103,7 +103,7 @@ def test_report_workspace_and_summary_run_arrive_whole(
     ]
     _, summaries = results.load(results_dir)
     found = overview([row for summary in summaries.values() for row in summary.comparisons])
-    assert f"typically {found.geomean:.2f}×" in texts(view)
+    assert answer(found) in texts(view)
     assert "This project has 0 runs of trials." in texts(view)
 
     assert (run.job_type, run.state, run.exit_code) == ("summary", "finished", 0)
@@ -171,7 +171,7 @@ def test_the_same_report_again_changes_what_is_there_and_adds_nothing(server: Wa
     report(tmp_path / "r")
     assert {name: view.spec for name, view in server.pages.views.items()} == first
     assert {view.saved for view in server.pages.views.values()} == {2}
-    assert len(server.pages.artifacts) == 2
+    assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "report", "run_table"]
     assert [len(run.rows) for run in server.runs.values()] == [1]
 
 
@@ -219,6 +219,18 @@ def test_a_table_that_is_too_long_is_cut_and_that_is_said(
     (run,) = server.runs.values()
     assert (run.summary["table_rows"], run.summary["headline_rows"]) == (2, 3)
     assert run.summary["comparison"]["nrows"] == 2
+
+
+def test_rows_that_are_too_many_for_a_page_leave_it_out(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dashboarding, "MAX_ROWS", 2)
+    measure(tmp_path / "r", "a")
+    assert report(tmp_path / "r") == 0
+    assert (
+        "warning: the summary run gets no page: dashboard: 3 rows are more than a page holds" in capsys.readouterr().err
+    )
+    assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "run_table"]
 
 
 # --- Without a server ---

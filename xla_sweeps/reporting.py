@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import __version__, analysis, dashboarding, report_text, results
+from xla_sweeps import __version__, analysis, dashboarding, imported, report_text, results
 from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.overview import overview
@@ -65,16 +65,11 @@ def report(
         return _write(tracker.spec(plan, log=log), output)
     unsent = _unsent(results_dir, records, entity, project)
     rows = _table_rows(summaries)
-    parquet = log.parent / "comparison.parquet"
-    parquet.parent.mkdir(parents=True, exist_ok=True)
-    results.write_parquet(_sorted_rows(summaries), parquet)
-    page = log.parent / dashboarding.DEFAULT_NAME
-    dashboarding.write_page([results_dir], page)
     published = tracker.publish(
         lambda owner, runs: plan_document(
             records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
         ),
-        entity=entity, project=project, table=rows, attachments=[parquet, page], log=log,
+        entity=entity, project=project, table=rows, attachments=_files(results_dir, summaries, log.parent), log=log,
     )  # fmt: skip
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")
@@ -158,6 +153,24 @@ def _unsent(results_dir: Path, records: Mapping[str, Sequence[Record]], entity: 
         results.header_of(results_dir, group[0], project=project, entity=entity) for group in records.values()
     )  # fmt: skip
     return sum(wandb.published_replicates(header) is None for header in headers)
+
+
+def _files(results_dir: Path, summaries: Mapping[str, TrialSummary], folder: Path) -> list[Path]:
+    """The Parquet file of all rows, and the page; a page of the same rows is kept, since it tells when it was made."""
+    parquet, page, made_from = (folder / name for name in ("comparison.parquet", dashboarding.DEFAULT_NAME, "page.key"))
+    folder.mkdir(parents=True, exist_ok=True)
+    published, _ = imported.load(results_dir)
+    results.write_parquet([*_sorted_rows(summaries), *published], parquet)
+    key = f"{__version__} {hashlib.sha256(parquet.read_bytes()).hexdigest()}"
+    if page.is_file() and made_from.is_file() and made_from.read_text(encoding="utf-8") == key:
+        return [parquet, page]
+    try:
+        dashboarding.write_page([results_dir], page)
+    except ConfigError as error:
+        print(f"warning: the summary run gets no page: {error}", file=sys.stderr)
+        return [parquet]
+    made_from.write_text(key, encoding="utf-8")
+    return [parquet, page]
 
 
 def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
