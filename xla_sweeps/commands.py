@@ -234,6 +234,30 @@ def _push(arguments: Sequence[str]) -> int:
     return results.push(options.dir, project=options.project, entity=options.entity, force=options.force)
 
 
+def _report(arguments: Sequence[str]) -> int:
+    """A W&B report, workspace and summary run."""
+    parser = _parser(
+        "report",
+        "Write a report of the results to Weights & Biases: the page's questions with computed tables and live panels, "
+        "a saved workspace, and a summary run with the comparison table and its Parquet file. The same command again "
+        "updates them. Needs pip install 'xla-sweeps[report]' and, but for --dry-run, `wandb login` or WANDB_API_KEY; "
+        "`xla-sweeps push` sends the runs that the panels show.",
+    )
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--entity", help="W&B user or team (default: as recorded, else your default)")
+    parser.add_argument("--project", help="W&B project (default: as recorded)")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="write the report's and the workspace's JSON instead; no account, no network")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
+                        help="file for the JSON of --dry-run (default: standard output)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from xla_sweeps import reporting
+
+    return reporting.report(
+        options.dir, entity=options.entity, project=options.project, dry_run=options.dry_run, output=options.output
+    )
+
+
 def _parser(name: str, description: str) -> argparse.ArgumentParser:
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
@@ -253,5 +277,6 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,
     "push": _push,
+    "report": _report,
     "check": _check_results,
 }

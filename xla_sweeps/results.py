@@ -119,7 +119,7 @@ def show(results_dir: Path, *, form: str, output: Path | None, every: bool, wher
             show_rows(rows)
         return 0
     if form == "parquet" and output is not None:
-        _write_parquet(rows, output)
+        write_parquet(rows, output)
     else:
         documents = [analysis.row_dict(row) for row in rows]
         write_text(
@@ -183,7 +183,12 @@ def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
     return buffer.getvalue()
 
 
-def _write_parquet(rows: Sequence[ComparisonRow], output: Path) -> None:
+def write_parquet(rows: Sequence[ComparisonRow], output: Path) -> None:
+    """Rows as a Parquet file.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     import pyarrow.parquet
 
     try:

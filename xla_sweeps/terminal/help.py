@@ -80,6 +80,7 @@ _COMMANDS = (
     ("hub-replicas [NAME …]", "make the SavedModels that source=hub runs with random weights; once, into a cache"),
     ("doctor", "devices, versions, flags, and whether this machine is quiet enough to measure on"),
     ("push [DIR]", "send records to Weights & Biases that it does not have"),
+    ("report [DIR]", "a Weights & Biases report, workspace and summary run; the same again updates them"),
     ("check [DIR]", "look a results folder over: names, numbers, times, nothing there twice"),
 )
 _EXAMPLES = (
