@@ -165,3 +165,16 @@ def test_a_filter_keeps_the_rows_it_means(tmp_path: Path) -> None:
     assert (nothing.returncode, "no row of results fits --where" in nothing.stderr) == (2, True)
     wrong = command("dashboard", "--where", "famly=x", cwd=tmp_path)
     assert (wrong.returncode, "family" in wrong.stderr) == (2, True)
+
+
+def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
+    for name, seconds in (("before", 0.1), ("after", 0.05)):
+        Store(tmp_path / name).save(make_record({"graph": 0.2, "xla": seconds}, noise=0.001, request_id="1" * 16))
+    assert command("dashboard", "before", "after", "--compare", "-o", "page.html", cwd=tmp_path).returncode == 0
+    section = unpacked(tmp_path / "page.html")[1]["comparison"]
+    assert (section["title_a"], section["title_b"]) == ("before", "after")
+    changed = {row["quantity"]: row for row in section["rows"]}
+    assert changed["xla"]["verdict"] == "faster"
+    assert changed["xla"]["ratio"] == pytest.approx(2.0, rel=1e-2)
+    done = command("dashboard", "before", "--compare", cwd=tmp_path)
+    assert (done.returncode, "exactly two results folders" in done.stderr) == (2, True)

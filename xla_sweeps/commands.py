@@ -32,14 +32,25 @@ def _dashboard(arguments: Sequence[str]) -> int:
     parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
     parser.add_argument("--where", metavar="EXPR", help="only these rows, as in 'family=ConvNeXt and resolution=224'")
+    parser.add_argument("--compare", action="store_true",
+                        help="of exactly two folders: a section on what changed from the first to the second")  # fmt: skip
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     options = parser.parse_args(arguments)
     from xla_sweeps import dashboarding, where
 
     dirs = options.dirs or [Path("results")]
-    kept = where.compile(options.where) if options.where else None
-    return dashboarding.show(dirs, options.output, open_it=options.open, title=options.title, where=kept)
+    if options.compare and len(dirs) != 2:
+        raise ConfigError(f"dashboard: --compare wants exactly two results folders, A and B; there are {len(dirs)}")
+    comparison = None
+    if options.compare:
+        from xla_sweeps import comparing, difference
+
+        comparison = difference.as_section(comparing.between(*dirs, where=options.where))
+    return dashboarding.show(
+        dirs, options.output, open_it=options.open, title=options.title, comparison=comparison,
+        where=where.compile(options.where) if options.where else None,
+    )  # fmt: skip
 
 
 def _import(arguments: Sequence[str]) -> int:
