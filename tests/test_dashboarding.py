@@ -174,7 +174,7 @@ def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
     section = unpacked(tmp_path / "page.html")[1]["comparison"]
     assert (section["title_a"], section["title_b"]) == ("before", "after")
     changed = {row["quantity"]: row for row in section["rows"]}
-    assert changed["xla"]["verdict"] == "faster"
-    assert changed["xla"]["ratio"] == pytest.approx(2.0, rel=1e-2)
+    assert changed["xla throughput"]["verdict"] == "faster"
+    assert changed["xla throughput"]["ratio"] == pytest.approx(2.0, rel=1e-2)
     done = command("dashboard", "before", "--compare", cwd=tmp_path)
     assert (done.returncode, "exactly two results folders" in done.stderr) == (2, True)

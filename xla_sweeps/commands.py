@@ -31,9 +31,9 @@ def _dashboard(arguments: Sequence[str]) -> int:
     parser = _parser("dashboard", "One HTML file with everything that was measured: opens offline, in any browser.")
     parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
-    parser.add_argument("--where", metavar="EXPR", help="only these rows, as in 'family=ConvNeXt and resolution=224'")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'")
     parser.add_argument("--compare", action="store_true",
-                        help="of exactly two folders: a section on what changed from the first to the second")  # fmt: skip
+                        help="of two folders: a section on what changed from the first to the second")  # fmt: skip
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     options = parser.parse_args(arguments)
