@@ -69,8 +69,14 @@ class Engine(Protocol):
     seen: Seen
     downloads: Path
 
-    def fresh_page(self, *, size: tuple[int, int], dark: bool) -> None:
-        """Leave the page before, if any, for an empty one that shares no state with it."""
+    def fresh_page(self, *, size: tuple[int, int], dark: bool, before: str) -> None:
+        """Leave the page before, if any, for an empty one that shares no state with it.
+
+        Args:
+            size: of the viewport, CSS pixels.
+            dark: whether the system is said to prefer dark colours.
+            before: JavaScript that runs in the next page before its own.
+        """
 
     def navigate(self, url: str) -> None:
         """Go there and return once it has loaded; what is collected begins here."""
@@ -137,7 +143,6 @@ class Browser:
     def __init__(self, kind: str, engine: Engine) -> None:
         self.kind = kind
         self._engine = engine
-        self._at = (0.0, 0.0)
 
     @property
     def complaints(self) -> list[str]:
@@ -151,10 +156,9 @@ class Browser:
         self.evaluate("0")
         return [url for url in self._engine.seen.requests if not url.startswith(("data:", "blob:", "about:"))]
 
-    def open(self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False) -> None:
-        """A fresh page at this address; what was collected before is forgotten."""
-        self._at = (0.0, 0.0)
-        self._engine.fresh_page(size=size, dark=dark)
+    def open(self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False, before: str = "") -> None:
+        """A fresh page at this address, in which `before` runs first; what was collected is forgotten."""
+        self._engine.fresh_page(size=size, dark=dark, before=f"{VIOLATIONS}\n{before}")
         self._engine.navigate(url)
 
     def evaluate(self, expression: str) -> Any:
@@ -207,7 +211,6 @@ class Browser:
     def hover_at(self, x: float, y: float) -> None:
         """Put the mouse at a place of the viewport."""
         self._engine.pointer("move", x, y)
-        self._at = (x, y)
 
     def click(self, selector: str) -> None:
         """Click in the middle of an element."""
@@ -231,19 +234,18 @@ class Browser:
     def download(self, start: Callable[[], None], *, timeout_s: float = 30) -> tuple[str, bytes]:
         """The name and the content of the file that `start` makes the page save."""
         folder = self._engine.downloads
-        before = set(folder.iterdir())
+        for old in folder.iterdir():
+            old.unlink()
         start()
         deadline = time.monotonic() + timeout_s
+        size = -1
         while time.monotonic() < deadline:
-            new = [
-                path for path in folder.iterdir() if path not in before and path.suffix not in (".part", ".crdownload")
-            ]
-            if new and not list(folder.glob("*.part")) and not list(folder.glob("*.crdownload")):
-                size = new[0].stat().st_size
-                time.sleep(0.1)
-                if size and new[0].stat().st_size == size:
-                    return new[0].name, new[0].read_bytes()
-            time.sleep(0.02)
+            found = list(folder.iterdir())
+            if len(found) == 1 and found[0].suffix not in (".part", ".crdownload"):
+                if size == found[0].stat().st_size > 0:
+                    return found[0].name, found[0].read_bytes()
+                size = found[0].stat().st_size
+            time.sleep(0.1)
         raise BrowserError(f"nothing was saved within {timeout_s:.0f} s")
 
     def screenshot(self, path: Path) -> None:

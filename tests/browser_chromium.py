@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from browser import VIOLATIONS, BrowserError, Seen, Wire, await_lines
+from browser import BrowserError, Seen, Wire, await_lines
 
 FLAGS = (
     "--headless=new",
@@ -54,7 +54,7 @@ class Chromium:
         self._held = 0
         self._loaded = False
 
-    def fresh_page(self, *, size: tuple[int, int], dark: bool) -> None:
+    def fresh_page(self, *, size: tuple[int, int], dark: bool, before: str) -> None:
         if self._context:
             self._session = ""
             self._wire.call("Target.disposeBrowserContext", {"browserContextId": self._context})
@@ -72,7 +72,7 @@ class Chromium:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
         self._call("Emulation.setFocusEmulationEnabled", enabled=True)
-        self._call("Page.addScriptToEvaluateOnNewDocument", source=VIOLATIONS)
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=before)
 
     def navigate(self, url: str) -> None:
         self.seen.complaints.clear()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from browser import VIOLATIONS, BrowserError, Seen, Wire, await_lines
+from browser import BrowserError, Seen, Wire, await_lines
 
 FLAGS = ("--headless", "--no-remote", "--new-instance", "--remote-debugging-port=0", "--remote-allow-system-access")
 _PREFERENCES: dict[str, bool | int | str] = {
@@ -75,7 +75,7 @@ class Firefox:
         self._chrome: str = chrome["context"]
         self._dark = False
 
-    def fresh_page(self, *, size: tuple[int, int], dark: bool) -> None:
+    def fresh_page(self, *, size: tuple[int, int], dark: bool, before: str) -> None:
         before, self._context = self._user, ""
         self._user = self._wire.call("browser.createUserContext", {})["userContext"]
         created = {"type": "tab", "userContext": self._user, "background": False}
@@ -90,7 +90,7 @@ class Firefox:
             name = "layout.css.prefers-color-scheme.content-override"
             self._script(f"Services.prefs.setIntPref('{name}', {number})", self._chrome)
             self._dark = dark
-        declaration = f"() => {{ {VIOLATIONS} }}"
+        declaration = f"() => {{ {before} }}"
         where = {"functionDeclaration": declaration, "contexts": [self._context]}
         self._wire.call("script.addPreloadScript", where)
 

@@ -27,7 +27,7 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "geomean": mean,
         "geomean_low": low,
         "geomean_high": high,
-        "discoveries": sum(value <= 0.05 for value in false_discovery_control(p_values)) if p_values else 0,
+        "discoveries": int(sum(false_discovery_control(p_values) <= 0.05)) if p_values else 0,
         "median_extra_compile_s": statistics.median(row["compile_s_extra"] for row in priced) if priced else None,
         "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in priced]),
         "never": sum(row["break_even_calls"] is None for row in priced),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import NAMES, PHONE, Browser, BrowserError, find, started
+from browser import PHONE, Browser, BrowserError
 
 pytestmark = pytest.mark.browser
 
@@ -25,23 +26,12 @@ document.getElementById("save").href = URL.createObjectURL(new Blob(["a,b\\n"], 
 """
 
 
-@pytest.fixture(scope="module", params=list(NAMES))
-def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    if find(request.param) is None:
-        pytest.skip(f"no {request.param}")
-    with started(request.param) as running:
-        yield running
-
-
 @pytest.fixture
 def toy(tmp_path: Path) -> str:
     return write(tmp_path, SCRIPT)
 
 
 def write(folder: Path, script: str) -> str:
-    import base64
-    import hashlib
-
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     path = folder / "toy.html"
     path.write_text(PAGE.format(script=script, hash=digest))

@@ -34,7 +34,7 @@ def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def measured(folder: Path) -> Path:
     store = Store(folder)
-    store.save(make_record(TIMES, noise=0.01))
+    store.save(make_record(TIMES))
     failed = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, NASTY)}
     store.save(
         make_record({"graph": 0.2}, trial_id="f" * 16, modes=failed, model=replace(MODEL, name=NASTY, family=NASTY))

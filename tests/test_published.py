@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from factories import make_record
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_cli import command
 
-from xla_sweeps import advice, imported, published
+from xla_sweeps import advice, imported, published, row_table
 from xla_sweeps.catalog import load_catalog
 from xla_sweeps.comparison import ComparisonRow, Verdict
 from xla_sweeps.errors import ConfigError
@@ -141,6 +144,8 @@ def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None
         (text("a,b,224,True,t4,1,1,-5"), "F, line 2, column 'throughput (samples/sec)': -5 is not above 0"),
         (text("a,b,224,True,t4,1,1,nan"), "F, line 2, column 'throughput (samples/sec)': nan is not above 0"),
         (text("a,b,224,True,t4,inf,1,5"), "F, line 2, column 'flop (giga)': inf is not above 0"),
+        (text("a,b,224,True,t4,1,1e30,5"), "F, line 2, column 'params (million)': 1e30 is not between 1e-09 and 1e+09"),
+        (text("a,b,224,True,t4,1,1,1e-300"), "F, line 2, column 'throughput (samples/sec)': 1e-300 is not between"),
         (text("a,b,224.5,True,t4,1,1,5"), "F, line 2, column 'resolution': 224.5 is no whole number of pixels"),
         (text("a,b,224,maybe,t4,1,1,5"), "F, line 2, column 'xla': 'maybe' is neither True nor False"),
         (text(line("vgg16"), "a,,224,True,t4,1,1,5"), "F, line 3, column 'model_variant': nothing there"),
@@ -152,6 +157,19 @@ def test_what_is_wrong_with_a_file_is_said_with_line_and_column(content: str, co
         published.parse(content, where="F")
     assert str(error.value).startswith(complaint)
     assert "\n" not in str(error.value)
+
+
+cells = st.sampled_from(
+    ["", "224", "True", "t4", "nan", "-1", "1e999", "0x1", "regnetx_016", "é", '"', "\n", "\x00", ",", "٣"]
+)
+
+
+@given(st.text(max_size=60) | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found)))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_figures_or_a_mistake_of_the_user_s(content: str) -> None:
+    with contextlib.suppress(ConfigError):
+        found, _ = published.rows(published.parse(content, where="F"), load_catalog(), label="study")
+        assert row_table.table_of(found).num_rows == len(found)
 
 
 def test_columns_may_stand_in_any_order_beside_others() -> None:

@@ -59,6 +59,31 @@ def _import(arguments: Sequence[str]) -> int:
     return results.add_published(options.file, options.into, label=options.name)
 
 
+def _compare(arguments: Sequence[str]) -> int:
+    """Two results folders against each other."""
+    from xla_sweeps.difference import FAIL_ON
+
+    parser = _parser(
+        "compare",
+        "What changed from results folder A to B: another TensorFlow, driver, machine or flags. A verdict for each "
+        "trial and quantity, with false discoveries held at 5 %; exit code 1 where a condition of --fail-on is met.",
+    )
+    parser.add_argument("a", metavar="A", type=Path, help="what is compared with")
+    parser.add_argument("b", metavar="B", type=Path, help="what is in question")
+    parser.add_argument("--fail-on", action="append", default=[], metavar="WHAT",
+                        help=f"{', '.join(FAIL_ON)}: exit with 1 where there is any (repeatable)")  # fmt: skip
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
+    parser.add_argument("--where", metavar="EXPR", help="only these trials, as in `results --where`")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import comparing
+
+    conditions = [word for text in options.fail_on for word in text.split(",") if word]
+    return comparing.show(
+        options.a, options.b, form=options.format, output=options.output, fail_on=conditions, where=options.where
+    )
+
+
 def _sweep(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
     from xla_sweeps.launchers import NAMES
@@ -247,6 +272,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "results": _results,
     "dashboard": _dashboard,
     "import": _import,
+    "compare": _compare,
     "models": _models,
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,

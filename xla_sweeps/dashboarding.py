@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xla_sweeps import __version__, advice, imported, overview, row_cache, row_table
+from xla_sweeps import __version__, advice, files, imported, overview, row_cache, row_table
 from xla_sweeps.dashboard.pack import Coded, Column, pack
 from xla_sweeps.dashboard.page import render
 from xla_sweeps.errors import ConfigError, StoreError
@@ -216,10 +216,7 @@ def _nothing(folders: Sequence[Path], where: object) -> str:
 
 def _write(output: Path, page: str) -> None:
     """Replace the file whole."""
-    temporary = output.with_name(f".{output.name}.tmp")
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(output)
+        files.replace_whole(output, page.encode())
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror or error}") from error

@@ -5,18 +5,15 @@ A file appears whole or not at all, and importing under the same label replaces 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import uuid
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from xla_sweeps import catalog, published
+from xla_sweeps import catalog, files, published
 from xla_sweeps.comparison import ComparisonRow
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.published import Figure
@@ -71,7 +68,10 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     )  # fmt: skip
     path = results_dir / "imported" / f"{label}.json"
     replaced = path.exists()
-    _replace(path, json.dumps(asdict(document), indent=1, ensure_ascii=False).encode())
+    try:
+        files.replace_whole(path, json.dumps(asdict(document), indent=1, ensure_ascii=False).encode())
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return Import(
         path=path, figures=len(figures), rows=tuple(found), warnings=tuple(warnings), replaced=replaced
     )  # fmt: skip
@@ -129,19 +129,3 @@ def _text(file: Path) -> str:
         raise ConfigError(
             f"{file}, line {line}: not UTF-8 (byte {content[error.start]:#04x}); save it as UTF-8"
         ) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)

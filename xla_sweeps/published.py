@@ -47,6 +47,7 @@ _REGNET_BUILT = {"006": "008", "008": "016", "016": "002"}
 """What the study built under these names, for X and Y alike."""
 _SOURCES = ("applications", "hub", "keras_cv")
 _MACS_APART, _PARAMS_APART = 1.25, 1.05
+_LEAST, _MOST = 1e-9, 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,10 @@ def _figure(cells: Sequence[str], places: Mapping[str, int], *, line: int, where
             raise ConfigError(f"{where}, line {line}, column '{column}': {given[:40]!r} is not a number") from None
         if not (math.isfinite(value) and value > 0):
             raise ConfigError(f"{where}, line {line}, column '{column}': {given} is not above 0")
+        if not _LEAST <= value <= _MOST:
+            raise ConfigError(
+                f"{where}, line {line}, column '{column}': {given} is not between {_LEAST:g} and {_MOST:g}"
+            )
         return value
 
     size, xla = number("resolution"), text("xla").lower()

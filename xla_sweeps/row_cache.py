@@ -12,14 +12,13 @@ import math
 import multiprocessing
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps import analysis, drift, pairing, row_table
+from xla_sweeps import analysis, drift, files, pairing, row_table
 from xla_sweeps.comparison import STATISTICS_VERSION, ComparisonRow
 from xla_sweeps.store import Store
 from xla_sweeps.trial import is_aa_pair
@@ -230,12 +229,8 @@ def _save(path: Path, kept: Trials) -> None:
     import pyarrow.parquet
 
     document = {"version": [VERSION, STATISTICS_VERSION], "facts": kept.facts, "anchors": kept.anchors}
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        table = kept.table.replace_schema_metadata({_META: json.dumps(document).encode()})
-        pyarrow.parquet.write_table(table, temporary, compression="zstd")
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    table = kept.table.replace_schema_metadata({_META: json.dumps(document).encode()})
+    buffer = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, buffer, compression="zstd")
+    with contextlib.suppress(OSError):
+        files.replace_whole(path, buffer.getvalue().to_pybytes())

@@ -87,7 +87,53 @@ def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
     return Interval(estimate=mean, low=mean - reach, high=mean + reach, level=level)
 
 
-def p_beyond(interval: Interval, bound: float, *, freedom: int | None = None) -> float | None:
+def interval_about(estimate: float, error: float, *, freedom: float | None, level: float = 0.95) -> Interval:
+    """The interval of an estimate with this standard error.
+
+    Args:
+        estimate: the middle.
+        error: its standard error.
+        freedom: degrees of freedom of Student's t; None for the normal distribution.
+        level: confidence level.
+    """
+    tail = (1 + level) / 2
+    reach = error * float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """Standard error of mean(second) - mean(first) and its degrees of freedom, spreads being unequal.
+
+    Args:
+        first: independent estimates, at least two; so is `second`.
+        second: of the other side.
+
+    References:
+        Welch (1947), The Generalization of Student's Problem When Several Different Population Variances Are Involved.
+    """
+    parts = [statistics.variance(side) / len(side) for side in (first, second)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0, float(len(first) + len(second) - 2)
+    shares = [part**2 / (len(side) - 1) for part, side in zip(parts, (first, second), strict=True)]
+    return math.sqrt(total), total**2 / sum(shares)
+
+
+def q_values(p_values: Sequence[float]) -> list[float]:
+    """For each p-value the smallest false discovery rate at which it would still count as a discovery.
+
+    References:
+        Benjamini & Hochberg (1995), Controlling the False Discovery Rate.
+    """
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place], reverse=True)
+    found, least = [0.0] * len(p_values), 1.0
+    for rank, place in zip(range(len(p_values), 0, -1), order, strict=True):
+        least = min(least, p_values[place] * len(p_values) / rank)
+        found[place] = least
+    return found
+
+
+def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
     """Two-sided p-value of an estimate against the hypothesis that the truth lies within `bound` of zero.
 
     Built from the interval, so that p < 1 - level exactly where the whole interval lies past the bound.

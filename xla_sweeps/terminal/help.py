@@ -73,6 +73,7 @@ _COMMANDS = (
     ("results [DIR]", "comparison rows of a results folder, as table, csv, json or parquet"),
     ("dashboard [DIR …]", "one HTML file with everything that was measured; opens offline, in any browser"),
     ("import FILE.csv", "published figures (keras-xla-benchmarks) into a results folder, marked as imported"),
+    ("compare A B", "what changed between two results folders (versions, drivers, machines); --fail-on for CI"),
     ("sweep FILE", "run or resume a sweep definition in W&B's format: on this machine, Ray, Slurm or by W&B agents"),
     ("agents SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     ("models [PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"),

@@ -233,17 +233,17 @@ function namedPairs(view, theme, width, rows, extremes) {
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
   const verdict = view.rows.category("verdict");
   const room = Math.min(330, width * 0.42);
-  const many = view.distinct("device").length > 1;
+  const shared = nameParts(view).shared;
   const series = pairsAlong(theme, Array.from(rows, (row) => ({ row, value: speedup[row], low: low[row], high: high[row], verdict: verdict.values[verdict.data[row]] })));
   Object.assign(series, unityMarks(theme, floorOf(view), true));
   return {
     height: 56 + rows.length * 24, legend: verdictLegend(theme, Object.keys(VERDICTS).filter((name) => view.overview[name] && name !== "failed")),
-    note: view.overview.failed ? `${plural(view.overview.failed, "pair")} failed and ${view.overview.failed === 1 ? "has" : "have"} no bar; see “What broke”.` : "",
+    note: [shared.length ? `All: ${shared.join(", ")}.` : "", view.overview.failed ? `${plural(view.overview.failed, "pair")} failed and ${view.overview.failed === 1 ? "has" : "have"} no bar; see “What broke”.` : ""].filter(Boolean).join(" "),
     option: {
       grid: { left: room, right: 70, top: 6, bottom: 44 },
       tooltip: { trigger: "item", formatter: (event) => pairTip(view, event.data?.row) },
       xAxis: speedupAxis(theme, `speedup over ${shortMode(view.state.baseline)}`, extremes),
-      yAxis: nameAxis(theme, Array.from(rows, (row) => rowName(view, row, { device: many })), { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } }),
+      yAxis: nameAxis(theme, Array.from(rows, (row) => rowLabel(view, row)), { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } }),
       series: [series],
     },
   };
@@ -302,7 +302,7 @@ function published(view) {
   const { rows } = view;
   const [origin, speedup, throughput] = [rows.category("origin"), rows.number("speedup"), rows.number("throughput_samples_per_s")];
   const imported = origin.values.indexOf("imported");
-  const found = imported < 0 ? [] : view.base.filter((row) => origin.data[row] === imported && speedup[row] !== speedup[row] && throughput[row] === throughput[row]);
+  const found = imported < 0 ? [] : view.anyOrigin.filter((row) => origin.data[row] === imported && speedup[row] !== speedup[row] && throughput[row] === throughput[row]);
   box.hidden = !found.length;
   if (!found.length) return fill(box);
   fill(box, el("h3", { text: `Published, not compared: ${plural(found.length, "figure")}` }),

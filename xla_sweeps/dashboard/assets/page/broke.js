@@ -147,23 +147,21 @@ function coverageMap(view, theme, width) {
   const { all, columns, families } = coverage(view);
   if (!all.length) return { empty: "No trial in this selection was run." };
   const left = Math.min(190, width * 0.34);
-  const cellWidth = (width - left - 12) / columns.length;
-  const devices = new Set(columns.map((column) => column.device)).size;
+  const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const across = new Map(columns.map((column, x) => [column.place, x]));
   const sums = all.reduce((sum, { counts }) => sum.map((value, i) => value + counts[i]), [0, 0, 0, 0]);
   const planned = view.rows.meta.planned;
-  const tilted = cellWidth < 74;
   const data = all.map((cell) => ({ cell, value: [across.get(cell.place), families.indexOf(cell.family)] }));
   return {
-    height: families.length * 24 + (tilted ? 108 : 44),
+    height: families.length * 24 + 72,
     label: `${plural(sums[1], "trial")} ran, ${count(sums[3])} had a failure, ${count(sums[2])} were skipped.`,
     note: present(planned) ? `${count(view.rows.meta.trials)} of ${count(planned)} planned trials are in this file (${share(view.rows.meta.trials, planned)}).` : "",
     option: {
-      grid: { left, right: 8, top: 6, bottom: tilted ? 100 : 34 },
+      grid: { left, width: cellWidth * columns.length, top: 24, bottom: 46 },
       tooltip: { trigger: "item", formatter: ({ data: { cell } }) => tip(`${cell.family} · ${cell.device} · ${cell.resolution} px`, `${plural(cell.counts[1], "trial")} ran`, cell.counts[3] ? `✕ ${count(cell.counts[3])} with a failure` : "", cell.counts[2] ? `– ${count(cell.counts[2])} skipped` : "") },
-      xAxis: nameAxis(theme, columns.map((column) => (devices > 1 ? `${shortDevice(column.device)} ${column.resolution}` : `${column.resolution} px`)), { axisLabel: { rotate: tilted ? 55 : 0, color: theme.quiet, interval: cellWidth < 11 ? "auto" : 0 } }),
+      xAxis: resolutionAxis(theme, columns, cellWidth),
       yAxis: nameAxis(theme, families, { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } }),
-      series: [{ type: "custom", encode: { x: 0, y: 1 }, data, renderItem: (params, api) => coverageCell(theme, data[params.dataIndex], api) }],
+      series: [{ type: "custom", encode: { x: 0, y: 1 }, data, renderItem: (params, api) => coverageCell(theme, data[params.dataIndex], api) }, deviceHeads(theme, columns)],
     },
   };
 }

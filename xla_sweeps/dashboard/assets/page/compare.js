@@ -6,7 +6,7 @@ const SLOPES = 60;
 
 function compareSection() {
   byId("compare-charts").append(
-    chart({ title: "Speedup across devices", wide: true, how: "A line per model (per family where there are many): the geometric mean over configurations compared on all of these devices (where there are none: on two or more).", build: slopeChart, table: slopeTable }),
+    chart({ title: "Speedup across devices", wide: true, how: "A line per model (per family where there are many): the geometric mean over the same configurations on each device.", build: slopeChart, table: slopeTable }),
     ...[["resolution_px", "resolution (px)"], ["batch_size", "batch size"]].flatMap(([column, name]) => [
       chart({ title: `Speedup over ${name}`, how: "Geometric mean; band: its 95 % interval over pairs. Points differ in their models where not all were run everywhere; the table counts them.", build: (view, theme) => lineOver(view, theme, column, name, "speedup"), table: (view) => lineTable(view, column, name) }),
       chart({ title: `Throughput over ${name}`, how: "Geometric mean of the candidate’s images per second; band: its 95 % interval over pairs.", build: (view, theme) => lineOver(view, theme, column, name, "throughput_samples_per_s"), table: (view) => lineTable(view, column, name) }),
@@ -31,7 +31,9 @@ function slopes(view) {
       found.speedups[places[device.data[row]]] = speedup[row];
     }
     const everywhere = [...configurations.values()].filter(({ speedups }) => speedups.every(present));
-    const shared = everywhere.length ? everywhere : [...configurations.values()].filter(({ speedups }) => speedups.filter(present).length > 1);
+    const twice = [...configurations.values()].filter(({ speedups }) => speedups.filter(present).length > 1);
+    const complete = everywhere.length >= twice.length / 4;
+    const shared = complete ? everywhere : twice;
     const names = new Set(shared.map(({ row }) => columns[0][row]));
     const by = names.size > SLOPES ? "family" : "model";
     const groups = new Map();
@@ -40,12 +42,12 @@ function slopes(view) {
       if (!groups.has(name)) groups.set(name, devices.map(() => new GeometricMean()));
       speedups.forEach((value, place) => present(value) && groups.get(name)[place].add(value));
     }
-    return { devices, by, lines: [...groups].map(([name, means]) => ({ name, means })) };
+    return { devices, by, complete, configurations: shared.length, lines: [...groups].map(([name, means]) => ({ name, means })) };
   });
 }
 
 function slopeChart(view, theme, width) {
-  const { devices, by, lines } = slopes(view);
+  const { devices, by, complete, configurations, lines } = slopes(view);
   if (devices.length < 2) return { empty: devices.length ? `Only one device in this selection: ${devices[0]}.` : "No matching pair was measured." };
   if (!lines.length) return { empty: "No model was compared on more than one of these devices." };
   const values = lines.flatMap(({ means }) => means.map((mean) => mean.value)).filter(present);
@@ -56,13 +58,13 @@ function slopeChart(view, theme, width) {
     type: "line", name: chartText(line.name), symbol: rises(line) ? "triangle" : "circle", symbolSize: 7, data: line.means.map((mean) => ({ value: present(mean.value) ? Math.log2(mean.value) : null, mean, line })),
     lineStyle: { width: 1.6, opacity: 0.75, color: rises(line) ? theme.faster : theme.slower }, itemStyle: { color: rises(line) ? theme.faster : theme.slower }, connectNulls: true,
     emphasis: { focus: "series", lineStyle: { width: 3 } },
-    endLabel: { show: true, formatter: () => chartText(cut(line.name, 26)), color: theme.text, fontSize: 11 }, labelLayout: { moveOverlap: "shiftY", hideOverlap: sorted.length > 24 },
   }));
   Object.assign(series[0], unityMarks(theme, floorOf(view)));
+  series.push(endLabels(theme, sorted, last));
   const means = devices.map((device, place) => `${device} ${times(median(lines.map((line) => line.means[place].value).filter(present)))}`);
   const label = `Median speedup of ${plural(lines.length, by === "model" ? "model" : "family", by === "model" ? "models" : "families")}: ${means.join(", ")}.`;
   return {
-    label, note: label, height: Math.max(320, Math.min(620, sorted.length * 15 + 80)),
+    label, note: `${label} Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`, height: Math.max(320, Math.min(620, sorted.length * 15 + 80)),
     legend: legendOf([{ colour: theme.faster, shape: "triangle", text: `more on ${devices[last]}` }, { colour: theme.slower, shape: "circle", text: `less on ${devices[last]}` }]),
     option: {
       grid: { left: 56, right: Math.min(180, width * 0.3), top: 12, bottom: 36 },
@@ -70,6 +72,30 @@ function slopeChart(view, theme, width) {
       xAxis: { ...nameAxis(theme, devices.map(shortDevice)), boundaryGap: false, axisLabel: { color: theme.text, fontSize: 12, interval: 0 } },
       yAxis: { ...speedupAxis(theme, "speedup", values), nameGap: 40 },
       series,
+    },
+  };
+}
+
+/** The lines' names at their right ends, moved apart where they would overlap. */
+function endLabels(theme, lines, last) {
+  const gap = 13;
+  return {
+    type: "custom", silent: true, clip: false, data: [[last, 0]],
+    renderItem: ({ coordSys }, api) => {
+      const labels = lines.filter(({ means }) => present(means[last].value)).map(({ name, means }) => {
+        const [x, y] = api.coord([last, Math.log2(means[last].value)]);
+        return { name, x, y, at: y };
+      }).sort((a, b) => a.y - b.y);
+      labels.forEach((label, i) => { if (i) label.at = Math.max(label.y, labels[i - 1].at + gap); });
+      let floor = coordSys.y + coordSys.height + 10;
+      for (const label of labels.toReversed()) {
+        label.at = Math.min(label.at, floor);
+        floor = label.at - gap;
+      }
+      return { type: "group", children: labels.flatMap(({ name, x, y, at }) => [
+        { type: "line", shape: { x1: x + 6, y1: y, x2: x + 20, y2: at }, style: { stroke: theme.quiet, lineWidth: 0.6 } },
+        { type: "text", style: { text: chartText(cut(name, 26)), x: x + 23, y: at, verticalAlign: "middle", fontSize: 11, fill: theme.text } },
+      ]) };
     },
   };
 }

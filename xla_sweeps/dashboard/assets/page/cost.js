@@ -11,7 +11,7 @@ function costSection(state) {
   byId("cost-charts").append(
     budget(state),
     chart({
-      title: "Extra compile time and break-even", how: "Each point is a pair. Those in the rail at the top never pay back; those at the bottom edge need no images. The dashed line is your number of images.",
+      title: "Extra compile time and break-even", how: "Each point is a pair. Those in the rail at the top, spread to be seen, never pay back; those at the bottom edge need no images. The dashed line is your number of images.",
       build: costScatter, table: costTable, follows: ["images"],
     }),
     chart({
@@ -79,7 +79,7 @@ function costScatter(view, theme) {
     const own = drawn.filter(({ row }) => device.values[device.data[row]] === name);
     return {
       type: "scatter", symbol: shape, symbolSize: drawn.length > 1500 ? 4 : 8, itemStyle: { color: colour, opacity: drawn.length > 1500 ? 0.4 : 0.75 },
-      data: own.map(({ row, extra, images: n }) => ({ row, value: [Math.log10(Math.max(extra, xs[0])), n === Infinity ? rail : Math.log10(Math.max(n, ys[0] / 1.5))] })),
+      data: own.map(({ row, extra, images: n }) => ({ row, value: [Math.log10(Math.max(extra, xs[0])), n === Infinity ? rail + ((row * 7919) % 100 - 50) / 100 * 0.7 * (rail - top) : Math.log10(Math.max(n, ys[0] / 1.5))] })),
     };
   });
   const quiet = { color: theme.quiet, fontSize: 11 };
@@ -87,7 +87,7 @@ function costScatter(view, theme) {
   series[0].markArea = { silent: true, itemStyle: { color: theme.slower, opacity: 0.1 }, label: { ...quiet, position: "insideLeft", color: theme.text }, data: [[{ yAxis: (top + rail) / 2, name: never ? `never: ${count(never)}` : "never: none" }, { yAxis: rail + (rail - top) / 2 }]] };
   const known = pairs.filter((pair) => pair.images < Infinity).length;
   return {
-    height: 400, legend: devices.length > 1 && devices.length <= 6 ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name }))) : [],
+    height: besideFamilies(view, 400), legend: devices.length > 1 && devices.length <= 6 ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name }))) : [],
     label: `Of ${plural(pairs.length, "pair")}, ${count(known)} pay their compiling back and ${count(never)} never do; median ${images(breakEvenMedian(view))}.`,
     note: drawn.length < pairs.length ? `An even sample: ${count(drawn.length)} of ${count(pairs.length)} points.` : "",
     option: {

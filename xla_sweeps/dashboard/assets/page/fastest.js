@@ -169,15 +169,15 @@ function rangesByFamily(view, theme, width, { read, empty, label, write, scale, 
   const middles = new Map();
   for (const { group, quantiles } of spreads) middles.set(group, [...(middles.get(group) ?? []), quantiles[2]]);
   const families = [...middles].map(([name, values]) => [name, Math.max(...values)]).sort((a, b) => b[1] - a[1]).map(([name]) => name);
-  const step = Math.max(22, facets.length * 9 + 6);
+  const step = Math.max(22, facets.length * 7 + 6);
   const left = Math.min(170, width * 0.34);
   const items = spreads.map((spread) => {
     const { colour, shape } = deviceMark(theme, devices, spread.device);
     const place = Math.max(0, facets.indexOf(spread.device));
-    return { y: families.indexOf(spread.group), offset: facets.length > 1 ? (place - (facets.length - 1) / 2) * 8 : 0, value: spread.quantiles[2], low: spread.quantiles[0], high: spread.quantiles[4], colour, shape, data: { spread } };
+    return { y: families.indexOf(spread.group), offset: facets.length > 1 ? (place - (facets.length - 1) / 2) * 7 : 0, value: spread.quantiles[2], low: spread.quantiles[0], high: spread.quantiles[4], colour, shape, data: { spread } };
   });
   return {
-    height: 54 + families.length * step, legend: facets.length > 1 ? legendOf(facets.map((device) => ({ ...deviceMark(theme, devices, device), text: device }))) : [],
+    height: Math.max(300, 54 + families.length * step), legend: facets.length > 1 ? legendOf(facets.map((device) => ({ ...deviceMark(theme, devices, device), text: device }))) : [],
     label: `Median ${label} by family: highest ${families[0]}, lowest ${families.at(-1)}.`,
     option: {
       grid: { left, right: 16, top: 6, bottom: 44 },
@@ -193,6 +193,12 @@ const spreadRows = (view, group, read, write) => spreadBy(view, group, read).toS
   .map(({ group: name, device, n, quantiles }) => [name, device, n, ...quantiles.map(write)]);
 const throughputFamilyTable = (view) => ({ caption: "Throughput by family, images per second", head: ["Family", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"], numeric: [2, 3, 4, 5, 6, 7], rows: spreadRows(view, "family", throughputOf, short) });
 const throughputResolutionTable = (view) => ({ caption: "Throughput by resolution, images per second", head: ["Resolution (px)", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"], numeric: [2, 3, 4, 5, 6, 7], rows: spreadRows(view, "resolution_px", throughputOf, short) });
+
+/** The height of a chart beside one of families: alike, within reason. */
+function besideFamilies(view, least) {
+  const devices = view.distinct("device").length;
+  return Math.max(least, Math.min(620, 54 + view.distinct("family").length * Math.max(22, (devices <= 6 ? devices : 0) * 7 + 6)));
+}
 
 function throughputByResolution(view, theme) {
   const spreads = spreadBy(view, "resolution_px", throughputOf);
@@ -213,7 +219,7 @@ function throughputByResolution(view, theme) {
   const models = view.distinct("model").length;
   const fewest = spreads.reduce((a, b) => (b.n < a.n ? b : a));
   return {
-    height: 360, label: `Throughput over ${plural(resolutions.length, "resolution")} on ${plural(all.length, "device")}, ${plural(models, "model")}.`,
+    height: besideFamilies(view, 360), label: `Throughput over ${plural(resolutions.length, "resolution")} on ${plural(all.length, "device")}, ${plural(models, "model")}.`,
     note: `Fewest at ${fewest.group} px on ${fewest.device}: ${plural(fewest.n, "pair")}.${all.length > devices.length ? ` The first ${devices.length} of ${all.length} devices.` : ""}`,
     legend: legendOf(devices.map((device) => ({ colour: deviceMark(theme, all, device).colour, shape: "rect", text: device }))),
     option: {

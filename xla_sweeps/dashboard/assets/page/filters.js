@@ -7,25 +7,27 @@ function filterBar(index, state) {
   const controls = [
     ...FACETS.map((facet) => facetControl(index, state, facet)),
     modelControl(index, state),
-    choice(state, "baseline", "Baseline", [...index.pairs.keys()].sort((a, b) => (a === "graph" ? -1 : b === "graph" ? 1 : naturally(a, b))), (name) => `against ${name}`, (baseline) => {
+    choice(state, "baseline", "Against", () => [...index.pairs.keys()].sort((a, b) => (a === "graph" ? -1 : b === "graph" ? 1 : naturally(a, b))), shortMode, (baseline) => {
       const candidates = index.pairs.get(baseline) ?? new Set();
       return candidates.has(state.candidate) ? { baseline } : { baseline, candidate: index.candidateFor(baseline) };
     }),
-    choice(state, "candidate", "Candidate", [...new Set([...index.pairs.values()].flatMap((names) => [...names]))], (name) => name),
-    index.origins.has("imported") ? choice(state, "origin", "Origin", ["measured", "imported", "all"], (name) => ({ measured: "measured here", imported: "published", all: "measured + published" })[name]) : null,
+    choice(state, "candidate", "Candidate", () => [...(index.pairs.get(state.baseline) ?? [])], shortMode),
+    index.origins.has("imported") ? choice(state, "origin", "Figures", () => ["measured", "imported", "all"], (name) => ({ measured: "measured", imported: "published", all: "both" })[name]) : null,
   ].filter(Boolean);
   const reset = el("button", { type: "button", id: "reset", on: { click: () => state.reset() } }, "Reset");
   const link = el("button", { type: "button", id: "copy-link", on: { click: () => copy(location.href, "Link copied") } }, "Copy link");
   const shown = el("span", { id: "shown", role: "status" });
   const tokens = el("div", { id: "tokens" });
   const theme = themeControl(state);
+  byId("theme").replaceWith(theme.element);
   const folded = el("details", { class: "fold" }, el("summary", { text: "Filters" }));
-  fill(byId("filters"), folded, el("div", { class: "controls" }, controls.map((control) => control.element), reset, link, theme.element), el("div", { class: "under" }, shown, tokens));
+  fill(byId("filters"), folded, el("div", { class: "controls" }, controls.map((control) => control.element), reset, link), el("div", { class: "under" }, shown, tokens));
   const narrow = matchMedia("(max-width: 720px)");
   const refold = () => { folded.open = !narrow.matches; };
   narrow.addEventListener("change", refold);
   refold();
   closeOnEscape();
+  new ResizeObserver(([bar]) => { document.documentElement.style.scrollPaddingTop = `${bar.target.offsetHeight + 8}px`; }).observe(byId("filters"));
   return (view) => {
     for (const control of controls) control.update();
     theme.update();
@@ -87,19 +89,26 @@ function modelControl(index, state) {
   return { element, update: () => { if (input.value !== state.model && document.activeElement !== input) input.value = state.model; } };
 }
 
-/** One of a few. */
+/** One of a few; hidden while there is nothing to choose. */
 function choice(state, name, title, values, write, change = (value) => ({ [name]: value })) {
-  const select = el("select", { name: `f-${name}`, "aria-label": title, on: { change: () => state.set(change(select.value)) } },
-    values.map((value) => el("option", { value, text: write(value) })));
-  const element = el("label", { class: "choice", hidden: values.length < 2 }, el("span", { text: title }), select);
-  return { element, update: () => { select.value = state[name]; } };
+  const select = el("select", { name: `f-${name}`, "aria-label": title, on: { change: () => state.set(change(select.value)) } });
+  const element = el("label", { class: "choice" }, el("span", { text: title }), select);
+  let listed = "";
+  const update = () => {
+    const now = values();
+    element.hidden = now.length < 2 && now.includes(state[name]);
+    if (listed !== now.join()) fill(select, now.map((value) => el("option", { value, text: write(value) })));
+    listed = now.join();
+    select.value = state[name];
+  };
+  return { element, update };
 }
 
 /** Light, dark, or as the system has it. */
 function themeControl(state) {
   const select = el("select", { name: "theme", "aria-label": "Colours", on: { change: () => state.set({ theme: select.value }, { replace: true }) } },
     ["auto", "light", "dark"].map((value) => el("option", { value, text: value })));
-  const element = el("label", { class: "choice" }, el("span", { text: "Theme" }), select);
+  const element = el("label", { class: "choice theme" }, el("span", { text: "Theme" }), select);
   return { element, update: () => { select.value = state.theme; } };
 }
 

@@ -78,7 +78,7 @@ async function start() {
   compareSection();
   brokeSection();
   trustSection();
-  byId("everything-charts").append(...parallelPanel(state), gridPanel(state));
+  byId("everything-charts").append(parallelPanel(state), gridPanel(state));
   if (!rows.meta.comparison) document.querySelector('a[data-to="difference"]').parentElement.hidden = true;
   let view = new View(index, state);
   state.listen((names) => {

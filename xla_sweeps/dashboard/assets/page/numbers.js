@@ -38,11 +38,15 @@ function times(value) {
   if (!present(value)) return NONE;
   if (value >= 99.95) return `${value.toFixed(0)}×`;
   if (value >= 9.995) return `${value.toFixed(1)}×`;
-  return `${value.toFixed(Math.abs(value - 1) < 0.0995 && Math.abs(value - 1) >= 0.0005 ? 3 : 2)}×`;
+  return `${value.toFixed(Math.abs(value - 1) < 0.0495 && Math.abs(value - 1) >= 0.0005 ? 3 : 2)}×`;
 }
 
-/** "1.30–1.34", with the unit given once behind. */
-function range(low, high, write = (value) => times(value).replace("×", "")) {
+/** "1.30–1.34", with the same places on both sides. */
+function range(low, high, write = null) {
+  if (!write) {
+    const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
+    write = (value) => value.toFixed(places);
+  }
   return present(low) && present(high) ? `${write(low)}–${write(high)}` : NONE;
 }
 

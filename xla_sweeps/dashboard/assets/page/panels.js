@@ -182,6 +182,27 @@ function rowName(view, row, { device = true } = {}) {
   return `${parts.join(" · ")}${device ? ` · ${rows.text("device", row)}` : ""}`;
 }
 
+/** The parts of a row's name in which the pairs differ, and those that all share. */
+function nameParts(view) {
+  return view.once("name parts", () => {
+    const parts = [["resolution_px", " px", ""], ["batch_size", "", "batch "], ["precision", "", ""], ["device", "", ""]];
+    const [shared, differing] = [[], []];
+    for (const [column, after, before] of parts) {
+      const values = view.distinct(column);
+      if (values.length > 1) differing.push([column, after, before]);
+      else if (values[0]) shared.push(`${before}${values[0]}${after}`);
+    }
+    return { shared, differing };
+  });
+}
+
+/** A row's name without what all pairs share. */
+function rowLabel(view, row) {
+  const facets = view.index.facets;
+  const value = (column) => facets.get(column).values[facets.get(column).data[row]];
+  return [view.rows.text("model", row), ...nameParts(view).differing.map(([column, after, before]) => `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`)].join(" · ");
+}
+
 /** The 1× line and the band of no difference, for an axis of log2 speedups. */
 function unityMarks(theme, floor, vertical = false) {
   const axis = vertical ? "xAxis" : "yAxis";

@@ -88,7 +88,8 @@ function parallelPanel(state) {
       rows: usefulAxes(view).map(({ axis, low, high }) => [axis.title, axis.word(low), axis.word(high), state.brush.has(axis.name) ? axis.between(...state.brush.get(axis.name)) : "all"]),
     }),
   });
-  return [figure, rangeForm(state)];
+  figure.append(rangeForm(state));
+  return figure;
 }
 
 function parallelChart(view, theme, width) {
@@ -113,7 +114,7 @@ function parallelChart(view, theme, width) {
         const base = ticked(axisBase(theme, axis.title), [low - pad, high + pad], places, (place) => chartText(cut(axis.word(place), 20)));
         return {
           ...base, dim, id: axis.name, nameLocation: "end", nameGap: 14, nameTextStyle: { color: theme.text, fontSize: 12, fontWeight: "bold" }, realtime: false,
-          axisLine: { lineStyle: { color: theme.quiet } }, axisLabel: { ...base.axisLabel, color: theme.text },
+          axisLine: { lineStyle: { color: theme.quiet } }, axisLabel: { ...base.axisLabel, color: theme.text, textBorderColor: theme.panel, textBorderWidth: 3 },
           areaSelectStyle: { width: 18, color: theme.accent, borderColor: theme.accent, opacity: 0.25 },
         };
       }),

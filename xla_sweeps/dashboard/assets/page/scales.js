@@ -89,9 +89,13 @@ function linearTicks(low, high, wanted = 5) {
   return ticks;
 }
 
+const steps = (from, to, size) => Array.from({ length: Math.round((to - from) / size) + 1 }, (_, i) => Number((from + i * size).toFixed(4)));
+const TAILS = [[1 / 32, 1 / 16, 1 / 8, 0.25], [3, 4, 6, 8, 16, 32]];
+/** Ticks for speedups, the finest first; each set spans everything. */
 const SPEEDUP_TICKS = [
-  [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32], [0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8], [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2],
-  [0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2], [0.94, 0.96, 0.98, 1, 1.02, 1.04, 1.06], [0.98, 0.99, 1, 1.01, 1.02],
+  steps(0.9, 1.1, 0.005), steps(0.8, 1.2, 0.01), steps(0.5, 2, 0.02), steps(0.5, 2, 0.05),
+  [...TAILS[0], 0.4, ...steps(0.5, 1.5, 0.1), 1.75, 2, 2.5, ...TAILS[1]], [...TAILS[0], 0.35, 0.5, 0.7, 0.85, 1, 1.2, 1.4, 1.7, 2, 2.5, ...TAILS[1]],
+  [...TAILS[0], 0.35, 0.5, 0.7, 1, 1.4, 2, ...TAILS[1]], [...TAILS[0], 0.5, 1, 2, 4, 8, 16, 32], [1 / 64, 1 / 16, 0.25, 1, 4, 16, 64],
 ];
 
 /** An axis's common looks. */
@@ -128,13 +132,14 @@ function logAxis(theme, name, values, write = short, { pad = 0.03, wanted = 6 } 
 }
 
 /** An axis of speedups around 1×, whose data are given as log2. */
-function speedupAxis(theme, name, values, { pad = 0.04 } = {}) {
+function speedupAxis(theme, name, values, { pad = 0.04, wanted = 8 } = {}) {
   const [low, high] = extent(values) ?? [0.5, 2];
   const [from, to] = [Math.log2(Math.min(low, 1 / 1.03)), Math.log2(Math.max(high, 1.03))];
   const margin = (to - from) * pad;
   const ends = [from - margin, to + margin];
-  const inside = SPEEDUP_TICKS.map((ticks) => ticks.map(Math.log2).filter((place) => place >= ends[0] && place <= ends[1]));
-  const places = inside.find((ticks) => ticks.length >= 4) ?? inside.at(-1);
+  const reaches = (ticks) => Math.log2(ticks[0]) <= ends[0] + 0.1 * (to - from) && Math.log2(ticks.at(-1)) >= ends[1] - 0.1 * (to - from);
+  const inside = SPEEDUP_TICKS.filter(reaches).map((ticks) => ticks.map(Math.log2).filter((place) => place >= ends[0] && place <= ends[1]));
+  const places = inside.find((ticks) => ticks.length <= wanted) ?? [0];
   return ticked(axisBase(theme, name), ends, places, (place) => `${digits(Number((2 ** place).toPrecision(4)), 3)}×`);
 }
 

@@ -4,8 +4,10 @@
 
 const IN_FACETS = 1; // device, resolution, …, model
 const IN_BRUSH = 2; // the ranges dragged on the parallel axes
-const IN_PAIRS = 4; // baseline, candidate and origin
-const IN_VERDICT = 8;
+const IN_ORIGIN = 4; // measured here, published
+const IN_PAIRS = 8; // baseline and candidate
+const IN_VERDICT = 16;
+const IN_ALL = 31;
 
 /** Columns and tables that every view needs, made once. */
 class Index {
@@ -87,13 +89,15 @@ class View {
     this.#brush();
     this.#pairs();
     /** Rows of the chosen comparison: what the page is about. */
-    this.pairs = this.#where(IN_FACETS | IN_BRUSH | IN_PAIRS | IN_VERDICT);
+    this.pairs = this.#where(IN_ALL);
     /** Likewise with every verdict. */
-    this.anyVerdict = this.#where(IN_FACETS | IN_BRUSH | IN_PAIRS);
+    this.anyVerdict = this.#where(IN_ALL & ~IN_VERDICT);
     /** Likewise whatever was dragged on the parallel axes. */
-    this.unbrushed = this.#where(IN_FACETS | IN_PAIRS | IN_VERDICT);
+    this.unbrushed = this.#where(IN_ALL & ~IN_BRUSH);
     /** Rows of every baseline and candidate. */
-    this.base = this.#where(IN_FACETS | IN_BRUSH);
+    this.base = this.#where(IN_FACETS | IN_BRUSH | IN_ORIGIN);
+    /** Likewise of every origin, whatever was dragged. */
+    this.anyOrigin = this.#where(IN_FACETS);
     this.overview = overviewOf(this.rows, this.pairs);
     this.memory = new Map();
   }
@@ -151,7 +155,8 @@ class View {
     const [origins, isOrigin] = codes("origin", (value) => origin === "all" || value === origin || value === "");
     const [verdicts, isVerdict] = codes("verdict", (value) => !verdict.size || verdict.has(value));
     for (let row = 0; row < this.mask.length; row++) {
-      if (isBaseline[baselines[row]] && isCandidate[candidates[row]] && isOrigin[origins[row]]) this.mask[row] |= IN_PAIRS;
+      if (isBaseline[baselines[row]] && isCandidate[candidates[row]]) this.mask[row] |= IN_PAIRS;
+      if (isOrigin[origins[row]]) this.mask[row] |= IN_ORIGIN;
       if (isVerdict[verdicts[row]]) this.mask[row] |= IN_VERDICT;
     }
   }
@@ -166,7 +171,7 @@ class View {
   /** The rows of `pairs` by ascending value of a column, without those that have none. */
   sorted(name) {
     return this.once(`sorted ${name}`, () => {
-      const [order, bits] = [this.rows.order(name), IN_FACETS | IN_BRUSH | IN_PAIRS | IN_VERDICT];
+      const [order, bits] = [this.rows.order(name), IN_ALL];
       const values = this.rows.number(name);
       return order.filter((row) => (this.mask[row] & bits) === bits && values[row] === values[row]);
     });
@@ -232,7 +237,7 @@ function overviewOf(rows, pairs) {
     families: family.values.map((name, code) => ({ name, ...groups[code] })).filter((group) => group.any)
       .map(({ name, mean, slower: n, failed: lost }) => ({
         family: name, n: mean.n, failed: lost, geomean: mean.value, low: mean.interval[0], high: mean.interval[1],
-        share_slower: mean.n ? n / mean.n : null,
+        share_slower: mean.n ? n / mean.n : 0,
       })).sort((a, b) => naturally(a.family, b.family)),
   };
 }

@@ -53,25 +53,44 @@ function heatMap(view, theme, width) {
   if (!lines.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
   const devices = new Set(columns.map((column) => column.device));
   const left = Math.min(190, width * 0.34);
-  const cellWidth = (width - left - 12) / columns.length;
+  const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const data = [];
   lines.forEach((line, y) => columns.forEach((column, x) => {
     const cell = cells.get(line.code * 2 ** 32 + column.place);
     if (cell) data.push({ cell, line, column, value: [x, y] });
   }));
-  const named = (column) => (devices.size > 1 ? `${shortDevice(column.device)} ${column.resolution}` : `${column.resolution} px`);
   const best = lines[0];
-  const tilted = cellWidth < 74;
   return {
-    height: lines.length * 24 + (tilted ? 108 : 44), legend: heatLegend(theme),
+    height: lines.length * 24 + 72, legend: heatLegend(theme),
     label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
     option: {
-      grid: { left, right: 8, top: 6, bottom: tilted ? 100 : 34 },
+      grid: { left, width: cellWidth * columns.length, top: 24, bottom: 46 },
       tooltip: { trigger: "item", formatter: ({ data: { cell, line, column } }) => tip(`${line.name} · ${column.device} · ${column.resolution} px`, cell.mean.n ? `${times(cell.mean.value)} over ${plural(cell.mean.n, "pair")}${cell.mean.n > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}` : "", cell.failed ? `✕ ${count(cell.failed)} failed` : "") },
-      xAxis: nameAxis(theme, columns.map(named), { axisLabel: { rotate: tilted ? 55 : 0, color: theme.quiet, interval: cellWidth < 11 ? "auto" : 0 } }),
+      xAxis: resolutionAxis(theme, columns, cellWidth),
       yAxis: nameAxis(theme, lines.map((line) => line.name), { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } }),
-      series: [{ type: "custom", data, encode: { x: 0, y: 1 }, renderItem: (params, api) => heatCell(theme, data[params.dataIndex], api) }],
+      series: [{ type: "custom", data, encode: { x: 0, y: 1 }, renderItem: (params, api) => heatCell(theme, data[params.dataIndex], api) }, deviceHeads(theme, columns)],
     },
+  };
+}
+
+/** The resolutions below a map's columns. */
+function resolutionAxis(theme, columns, cellWidth) {
+  const axisLabel = { rotate: cellWidth < 26 ? 60 : 0, color: theme.quiet, interval: cellWidth < 11 ? "auto" : 0, fontSize: 10.5 };
+  return { ...nameAxis(theme, columns.map((column) => column.resolution), { axisLabel }), name: "resolution (px)", nameLocation: "middle", nameGap: 28, nameTextStyle: { color: theme.quiet } };
+}
+
+/** The devices above a map's columns, each over its resolutions. */
+function deviceHeads(theme, columns) {
+  const groups = [];
+  columns.forEach(({ device }, x) => (groups.at(-1)?.device === device ? (groups.at(-1).to = x) : groups.push({ device, from: x, to: x })));
+  return {
+    type: "custom", silent: true, clip: false, data: [[0, 0]],
+    renderItem: ({ coordSys }, api) => ({ type: "group", children: groups.flatMap(({ device, from, to }) => {
+      const [half, left, right] = [api.size([1, 0])[0] / 2, api.coord([from, 0])[0], api.coord([to, 0])[0]];
+      const head = { type: "text", style: { text: chartText(device), x: (left + right) / 2, y: coordSys.y - 12, align: "center", verticalAlign: "middle", fontSize: 12, fontWeight: "bold", fill: theme.text, width: right - left + 2 * half - 6, overflow: "truncate" } };
+      const rule = { type: "line", shape: { x1: left - half, x2: left - half, y1: coordSys.y - 18, y2: coordSys.y + coordSys.height }, style: { stroke: theme.quiet, lineWidth: 1.5 } };
+      return from ? [head, rule] : [head];
+    }) }),
   };
 }
 
