@@ -21,6 +21,7 @@ from xla_sweeps import cli, dashboarding, reporting, results
 from xla_sweeps.overview import answer, overview
 from xla_sweeps.store import Store
 from xla_sweeps.trackers import report as tracker
+from xla_sweeps.trackers.wandb import alone_in
 
 NO_NETWORK = """
 import os, socket
@@ -277,6 +278,9 @@ def test_what_is_missing_is_one_line(
     assert "cannot read a project named sweeps; choose another with --project" in complaint(
         "--dry-run", "--project", "sweeps"
     )
+    (tmp_path / "r" / "wandb").write_text("in the way")
+    assert f"cannot write {tmp_path / 'r' / 'wandb'}: File exists" in complaint("--dry-run")
+    (tmp_path / "r" / "wandb").unlink()
     assert "cannot write /nowhere/x.json" in complaint("--dry-run", "-o", "/nowhere/x.json")
     measure(tmp_path / "r", "b", project="other")
     assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint("--dry-run")
@@ -335,6 +339,13 @@ def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
     assert len(server.pages.views) == 2
     assert {item.state for item in server.pages.artifacts.values()} == {"COMMITTED"}
     assert [run.exit_code for run in server.runs.values()] == [0]
+
+
+def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a")
+    with alone_in(tmp_path / "r" / "wandb", "report"):
+        assert refusal(tmp_path / "r").startswith(f"another report of {tmp_path / 'r' / 'wandb'} is running")
+    assert server.backend.operations == []
 
 
 def test_a_table_that_the_server_does_not_show_is_a_warning(

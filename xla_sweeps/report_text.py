@@ -90,13 +90,14 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
         facts: what is known beside them.
     """
     pairs = headline_pairs(rows)
+    found = overview(pairs)
     made: list[tuple[str, str, str]] = [
-        ("answer", "Should I turn XLA on?", _answer(rows, pairs)),
-        ("where", "Where does it help?", _where(overview(rows))),
-        ("fastest", "Which model is fastest?", _fastest(rows, pairs)),
+        ("answer", "Should I turn XLA on?", _answer(rows, pairs, found)),
+        ("where", "Where does it help?", _where(found)),
+        ("fastest", "Which model is fastest?", _fastest(pairs)),
         ("flops", "Is it just FLOPs?", _flops(pairs)),
-        ("cost", "What does XLA cost, and when does it pay back?", _cost(overview(rows), pairs)),
-        ("compare", "How do devices, resolutions and batches compare?", _compare(rows, pairs)),
+        ("cost", "What does XLA cost, and when does it pay back?", _cost(found, pairs)),
+        ("compare", "How do devices, resolutions and batches compare?", _compare(pairs)),
         ("broke", "What broke?", _broke(pairs)),
         ("trust", "Can I trust it?", _trust(pairs)),
         ("everything", "Everything", _everything(facts)),
@@ -129,8 +130,8 @@ def limits(facts: Facts) -> str:
     )
 
 
-def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> str:
-    found = {baseline: overview(rows, baseline=baseline) for baseline in BASELINES}
+def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow], against_graph: Overview) -> str:
+    found = {"graph": against_graph, "eager": overview(headline_pairs(rows, "eager"), baseline="eager")}
     lines = [
         [
             f"against {BASELINES[baseline]}", str(item.pairs), str(item.faster), str(item.slower), str(item.equivalent),
@@ -194,12 +195,12 @@ def _where(found: Overview) -> str:
     )
 
 
-def _fastest(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> str:
+def _fastest(pairs: Sequence[ComparisonRow]) -> str:
     devices = sorted({row.device for row in pairs})
     parts = ["Rows whose intervals overlap share a rank; one without an interval has none."]
     for device in devices[:PODIUM_DEVICES]:
         parts.append(f"### {escape(device)}")
-        parts += [_podium(rows, key, device) for key in PODIUMS]
+        parts += [_podium(pairs, key, device) for key in PODIUMS]
     if len(devices) > PODIUM_DEVICES:
         parts.append(f"{PODIUM_DEVICES} of {len(devices)} devices are shown here; the page has all.")
     return "\n\n".join(parts)
@@ -247,7 +248,7 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
     return f"{text}\n\n**The {len(dearest)} dearest**\n\n{table(headings, cells, right=(1, 2, 4, 5, 6))}"
 
 
-def _compare(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> str:
+def _compare(pairs: Sequence[ComparisonRow]) -> str:
     parts = []
     for title, field in (("device", "device"), ("resolution, px", "resolution_px"), ("batch", "batch_size"),
                          ("precision", "precision"), ("source", "source")):  # fmt: skip
@@ -256,7 +257,7 @@ def _compare(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> s
             continue
         cells = []
         for value in values:
-            found = overview([row for row in rows if getattr(row, field) == value])
+            found = overview([row for row in pairs if getattr(row, field) == value])
             slower = found.slower / found.pairs if found.pairs else None
             cells.append([escape(value), str(found.pairs), str(found.failed), _geomean(found), _percent(slower)])
         parts.append(table([title, "pairs", "failed", "geometric mean (95 %)", "slower"], cells, right=range(1, 5)))

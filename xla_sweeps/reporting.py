@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import operator
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,15 +63,18 @@ def report(
     log = results_dir / "wandb" / "report.log"
     if dry_run:
         plan = plan_document(records, summaries, entity=entity or "", project=project, unsent=0, project_runs=None)
-        return _write(tracker.spec(plan, log=log), output)
+        with _writing(log.parent):
+            spec = tracker.spec(plan, log=log)
+        return _write(spec, output)
     unsent = _unsent(results_dir, records, entity, project)
     rows = _table_rows(summaries)
-    published = tracker.publish(
-        lambda owner, runs: plan_document(
-            records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
-        ),
-        entity=entity, project=project, table=rows, attachments=_files(results_dir, summaries, log.parent), log=log,
-    )  # fmt: skip
+    with _writing(log.parent):
+        published = tracker.publish(
+            lambda owner, runs: plan_document(
+                records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
+            ),
+            entity=entity, project=project, table=rows, attachments=_files(results_dir, summaries, log.parent), log=log,
+        )  # fmt: skip
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")
     print(f"summary    {published.run}")
@@ -129,6 +133,15 @@ def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
     """What tells these results from others, however much they grow: their first record."""
     first = min((record.started_at, record.trial_id) for group in records.values() for record in group)
     return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What cannot be written there is one line."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def _place(records: Mapping[str, Sequence[Record]], entity: str | None, project: str | None) -> tuple[str | None, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.trackers.wandb import base_url
+from xla_sweeps.trackers.wandb import alone_in, base_url
 from xla_sweeps.trackers.wandb_helper import Helper
 
 MODULE = "xla_sweeps.trackers.report_process"
@@ -96,6 +96,20 @@ def publish(
     Raises:
         ReportError: what did not work; what came before it stays.
     """
+    with alone_in(log.parent, "report") as alone:
+        if not alone:
+            raise ReportError(f"another report of {log.parent} is running: let it end, then run the same command again")
+        return _publish(make_plan, entity, project, table, attachments, log)
+
+
+def _publish(
+    make_plan: Callable[[str, int], Mapping[str, Any]],
+    entity: str | None,
+    project: str,
+    table: Mapping[str, Any],
+    attachments: Sequence[Path],
+    log: Path,
+) -> Published:
     attached = sum(path.stat().st_size for path in attachments)
     upload_s = STEP_S + attached / BYTES_A_SECOND
     helper = Helper(log, module=MODULE)
