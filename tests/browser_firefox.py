@@ -70,18 +70,23 @@ class Firefox:
         self._wire = Wire(f"ws://{server['ws_host']}:{server['ws_port']}/session", self._event)
         self._wire.call("session.new", {"capabilities": {}})
         self._wire.call("session.subscribe", {"events": list(_EVENTS)})
-        self._context = self._user = self._url = ""
+        self._context = self._user = self._url = self._preload = ""
         (chrome,) = self._wire.call("browsingContext.getTree", {"moz:scope": "chrome", "maxDepth": 0})["contexts"][:1]
         self._chrome: str = chrome["context"]
         self._dark = False
 
     def fresh_page(self, *, size: tuple[int, int], dark: bool, before: str) -> None:
-        before, self._context = self._user, ""
+        old_user, self._context = self._user, ""
+        # One for all contexts, taken back before its successor: one for a context that is gone spoils all later pages.
+        if self._preload:
+            self._wire.call("script.removePreloadScript", {"script": self._preload})
+        added = self._wire.call("script.addPreloadScript", {"functionDeclaration": f"() => {{ {before} }}"})
+        self._preload = added["script"]
         self._user = self._wire.call("browser.createUserContext", {})["userContext"]
         created = {"type": "tab", "userContext": self._user, "background": False}
         self._context = self._wire.call("browsingContext.create", created)["context"]
-        if before:
-            self._wire.call("browser.removeUserContext", {"userContext": before})
+        if old_user:
+            self._wire.call("browser.removeUserContext", {"userContext": old_user})
         screen = {"viewport": {"width": size[0], "height": size[1]}, "devicePixelRatio": 1.0}
         self._call("browsingContext.setViewport", **screen)
         if dark != self._dark:
@@ -90,9 +95,6 @@ class Firefox:
             name = "layout.css.prefers-color-scheme.content-override"
             self._script(f"Services.prefs.setIntPref('{name}', {number})", self._chrome)
             self._dark = dark
-        declaration = f"() => {{ {before} }}"
-        where = {"functionDeclaration": declaration, "contexts": [self._context]}
-        self._wire.call("script.addPreloadScript", where)
 
     def navigate(self, url: str) -> None:
         self.seen.complaints.clear()

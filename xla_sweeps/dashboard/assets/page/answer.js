@@ -18,7 +18,7 @@ function answerSection() {
     fill(keys, keyFigures(view).map(([name, value, about]) => el("div", {}, el("dt", { text: name }), el("dd", {}, el("b", { text: value }), about ? el("span", { text: about }) : null))));
   });
   byId("answer-charts").append(chart({
-    title: "Every pair, by speedup", how: "Bars start at 1× on a logarithmic scale; whiskers are 95 % intervals; the shaded band counts as no difference.",
+    title: "Every pair, by speedup", how: "Bars start at 1× on a logarithmic scale; whiskers, or the band where there are many, are 95 % intervals; the shaded band counts as no difference.",
     build: sortedPairs, table: pairsTable, wide: true,
     click: (event, view) => event.data?.row !== undefined && view.state.set({ model: view.rows.text("model", event.data.row) }),
   }));
@@ -160,14 +160,14 @@ function sortedPairs(view, theme, width) {
   const tail = o.failed ? Math.min(Math.max(o.failed, rows.length * 0.06), rows.length * 0.25) : 0;
   const marks = unityMarks(theme, floorOf(view));
   if (tail) marks.markArea.data.push([{ xAxis: rows.length * 1.01, itemStyle: { color: theme.failed, opacity: 0.18 }, name: `✕ ${count(o.failed)} failed`, label: { color: theme.text, fontSize: 11, position: "insideTop", width: 74, overflow: "break" } }, { xAxis: rows.length * 1.01 + tail }]);
-  const series = rows.length > PAIRS_AS_BARS ? pairsLine(view, theme, rows, width) : [pairsBars(view, theme, rows)];
+  const series = rows.length > PAIRS_AS_BARS ? pairsLine(view, theme, rows, width) : rows.length > PAIRS_WITH_WHISKERS ? [pairsPointed(view, rows), pairsOutline(view, theme, rows), pairsBand(view, theme, rows)] : [pairsBars(view, theme, rows)];
   Object.assign(series[0], marks);
   return {
     label, height: 340, note: rows.length > PAIRS_AS_BARS ? "Each point of the line is the geometric mean of neighbouring pairs, the band that of their interval ends." : "",
     legend: verdictLegend(theme, rows.length > PAIRS_AS_BARS ? [] : Object.keys(VERDICTS).filter((verdict) => o[verdict] && verdict !== "failed")),
     option: {
       grid: { left: 52, right: 16, top: 12, bottom: 34 },
-      tooltip: { trigger: rows.length > PAIRS_AS_BARS ? "axis" : "item", axisPointer: { type: "line" }, formatter: (event) => pairTip(view, [event].flat().find((one) => one.data?.row !== undefined)?.data.row) },
+      tooltip: { trigger: rows.length > PAIRS_WITH_WHISKERS ? "axis" : "item", axisPointer: { type: "line" }, formatter: (event) => pairTip(view, [event].flat().find((one) => one.data?.row !== undefined)?.data.row) },
       xAxis: { ...axisBase(theme, `${plural(rows.length, "pair")}, sorted by speedup`), min: 0, max: rows.length * (tail ? 1.01 : 1) + tail, nameGap: 12, axisLabel: { show: false }, splitLine: { show: false } },
       yAxis: { ...speedupAxis(theme, `speedup over ${shortMode(view.state.baseline)}`, extremes), nameGap: 38 },
       series,
@@ -177,7 +177,35 @@ function sortedPairs(view, theme, width) {
 
 const verdictLegend = (theme, verdicts) => verdicts.map((verdict) => el("span", { class: "entry" }, verdictMark(verdict)));
 
-/** Bars with whiskers; from 300 on the whiskers are so close that they form the band. */
+/** Nothing to see: what the pointer meets where bars are drawn together. */
+function pairsPointed(view, rows) {
+  const speedup = view.rows.number("speedup");
+  return { type: "line", silent: true, showSymbol: false, lineStyle: { width: 0 }, data: Array.from(rows, (row, i) => ({ row, value: [i + 0.5, Math.log2(speedup[row])] })) };
+}
+
+/** Many bars as one path per verdict: a tenth of the time of an element each. */
+function pairsOutline(view, theme, rows) {
+  const [speedup, verdict] = [view.rows.number("speedup"), view.rows.category("verdict")];
+  return { type: "custom", silent: true, data: [0], renderItem: (params, api) => {
+    const [[left, zero], [right]] = [api.coord([0, 0]), api.coord([1, 0])];
+    const [step, unit] = [right - left, api.coord([0, 1])[1] - zero];
+    const paths = verdict.values.map(() => []);
+    rows.forEach((row, i) => paths[verdict.data[row]].push(`M${(left + i * step).toFixed(2)} ${zero}h${(step * 0.9).toFixed(2)}V${(zero + unit * Math.log2(speedup[row])).toFixed(1)}h${(-step * 0.9).toFixed(2)}z`));
+    return { type: "group", children: paths.map((path, code) => ({ type: "path", silent: true, shape: { pathData: path.join("") }, style: { fill: theme[verdict.values[code]] ?? theme.quiet } })).filter((_, code) => paths[code].length) };
+  } };
+}
+
+/** The intervals of many bars as one band. */
+function pairsBand(view, theme, rows) {
+  const [low, high] = ["speedup_low", "speedup_high"].map((name) => view.rows.number(name));
+  const bounded = Array.from(rows, (row, i) => [i + 0.5, low[row], high[row]]).filter(([, from, to]) => present(from) && present(to));
+  return { type: "custom", silent: true, z: 3, data: [0], renderItem: (params, api) => ({
+    type: "polygon", silent: true, style: { fill: theme.text, opacity: 0.22 },
+    shape: { points: [...bounded.map(([x, , to]) => api.coord([x, Math.log2(to)])), ...bounded.toReversed().map(([x, from]) => api.coord([x, Math.log2(from)]))] },
+  }) };
+}
+
+/** Bars, with whiskers where they are few. */
 function pairsBars(view, theme, rows) {
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
   const verdict = view.rows.category("verdict");
@@ -194,7 +222,7 @@ function pairsBars(view, theme, rows) {
       const children = [{ type: "rect", shape: { x: x + width * 0.1, y: Math.min(y, zero), width: Math.max(width * 0.8, 0.6), height: Math.max(1, Math.abs(y - zero)) }, style: { fill: theme[name] ?? theme.quiet } }];
       if (low[row] === low[row]) {
         const [top, bottom, middle] = [api.coord([i, api.value(3)])[1], api.coord([i, api.value(2)])[1], x + width / 2];
-        children.push({ type: "line", shape: { x1: middle, x2: middle, y1: top, y2: bottom }, style: { stroke: theme.text, lineWidth: rows.length > PAIRS_WITH_WHISKERS ? 0.5 : 1, opacity: 0.75 } });
+        children.push({ type: "line", shape: { x1: middle, x2: middle, y1: top, y2: bottom }, style: { stroke: theme.text, lineWidth: 1, opacity: 0.75 } });
         if (width >= 9) children.push({ type: "text", style: { text: VERDICTS[name]?.symbol ?? "", x: middle, y: y < zero ? top - 8 : bottom + 8, align: "center", verticalAlign: "middle", fontSize: 9, fill: theme[name] ?? theme.quiet } });
       }
       return { type: "group", children };

@@ -3,7 +3,7 @@
  * and memory.
  */
 
-const COST_POINTS = 6000;
+const COST_POINTS = 2500;
 const IMAGES_FROM = 2; // decades on the slider
 const IMAGES_TO = 10;
 

@@ -43,8 +43,22 @@ function refreshPanels(view = currentView, names = null) {
   drawNear();
 }
 
+/** Draws what is in sight at once and what is near it afterwards, one part at a time. */
 function drawNear() {
-  for (const panel of PANELS) if (panel.near) drawPanel(panel);
+  const waiting = PANELS.filter((panel) => panel.near && panel.stale);
+  const inSight = waiting.filter(({ element }) => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  });
+  inSight.forEach(drawPanel);
+  if (waiting.length > inSight.length) setTimeout(drawNext);
+}
+
+function drawNext() {
+  const next = PANELS.find((panel) => panel.near && panel.stale);
+  if (!next) return;
+  drawPanel(next);
+  setTimeout(drawNext);
 }
 
 function drawPanel(panel) {
@@ -74,7 +88,7 @@ function reportErrorOnPage(problem) {
  * @param {(view: View) => object} spec.table contents for `plainTable`.
  * @param {(event: object, view: View) => void} [spec.click]
  * @param {(view: View) => string} [spec.key] of what is drawn: as long as it stays, nothing is drawn anew.
- * @param {(instance: object, view: View) => void} [spec.after] called with the ECharts instance after each drawing.
+ * @param {(instance: object, view: View, anew: boolean) => void} [spec.after] called with the ECharts instance after each drawing.
  * @param {string[]} [spec.follows] as for `addPanel`.
  * @param {boolean} [spec.wide]
  * @returns {HTMLElement} the figure.
@@ -107,7 +121,7 @@ function chart(spec) {
     const theme = colours();
     const key = spec.key && `${spec.key(view)} ${width} ${theme.panel}`;
     if (key && key === drawnKey) {
-      spec.after?.(instance, view);
+      spec.after?.(instance, view, false);
       return drawTwin();
     }
     drawnKey = null;
@@ -130,7 +144,7 @@ function chart(spec) {
     } else if (instance.getWidth() !== host.clientWidth || instance.getHeight() !== height) instance.resize();
     instance.setOption(framed(theme, built.option), { notMerge: true });
     drawnKey = key;
-    spec.after?.(instance, view);
+    spec.after?.(instance, view, true);
     drawTwin();
   };
   const panel = addPanel(figure, draw, spec.follows);

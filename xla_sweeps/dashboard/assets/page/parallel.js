@@ -59,13 +59,14 @@ function usefulAxes(view) {
 }
 
 function parallelPanel(state) {
+  const marked = new Map();
   let restoring = false;
   let listening = null;
   const brushed = ({ parallelAxisId: name, intervals }) => {
     if (restoring) return;
     const brush = new Map(state.brush);
-    if (intervals?.length) brush.set(name, [Math.min(...intervals.flat()), Math.max(...intervals.flat())]);
-    else if (!brush.delete(name)) return;
+    if (intervals?.length) brush.set(name, marked.set(name, [Math.min(...intervals.flat()), Math.max(...intervals.flat())]).get(name));
+    else if (!brush.delete(name) | !marked.delete(name)) return;
     setTimeout(() => state.set({ brush }));
   };
   const figure = chart({
@@ -73,13 +74,17 @@ function parallelPanel(state) {
     how: "A line per pair, coloured by verdict; axes with a single value are left out. Drag along an axis to filter the whole page, click the axis to clear.",
     build: parallelChart,
     key: (view) => [view.state.theme, view.unbrushed.length, view.unbrushed[0], view.unbrushed.at(-1), [...FACETS.map(({ column }) => [...view.state[column]].join()), view.state.model, view.state.baseline, view.state.candidate, view.state.origin, [...view.state.verdict].join()].join("|")].join("|"),
-    after: (instance, view) => {
+    after: (instance, view, anew) => {
       if (listening !== instance) instance.on("axisareaselected", brushed);
       listening = instance;
+      if (anew) marked.clear();
       restoring = true;
-      for (const { axis } of usefulAxes(view)) {
-        const range_ = state.brush.get(axis.name);
-        instance.dispatchAction({ type: "axisAreaSelect", parallelAxisId: axis.name, intervals: range_ ? [range_] : [] });
+      for (const { axis: { name } } of usefulAxes(view)) {
+        const wanted = state.brush.get(name);
+        if (marked.get(name)?.join() === wanted?.join()) continue; // each action paints the chart once
+        instance.dispatchAction({ type: "axisAreaSelect", parallelAxisId: name, intervals: wanted ? [wanted] : [] });
+        if (wanted) marked.set(name, wanted);
+        else marked.delete(name);
       }
       restoring = false;
     },
@@ -119,7 +124,7 @@ function parallelChart(view, theme, width) {
         };
       }),
       series: [{
-        type: "parallel", progressive: 0, inactiveOpacity: 0.03, activeOpacity: opacity, lineStyle: { width: 1.1, opacity }, silent: true,
+        type: "parallel", inactiveOpacity: 0.03, activeOpacity: opacity, lineStyle: { width: 1.1, opacity }, silent: true,
         data: drawn.map((row) => ({ value: axes.map(({ axis }) => { const place = axis.place(row); return Number.isFinite(place) ? place : "-"; }), lineStyle: { color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet } })),
       }],
     },
