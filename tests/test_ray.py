@@ -70,7 +70,10 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, 
     victim = sorted(cluster.worker_nodes, key=str)[0]
 
     def kill_a_node() -> None:
-        time.sleep(4)
+        deadline = time.monotonic() + 120
+        while not any(name.startswith("u") for name in counted(tmp_path)) and time.monotonic() < deadline:
+            time.sleep(0.1)  # until every node has had its first trial, and so runs its second
+        time.sleep(1)
         cluster.remove_node(victim, allow_graceful=False)
 
     killer = threading.Thread(target=kill_a_node)
