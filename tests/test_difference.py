@@ -190,6 +190,14 @@ def test_with_several_devices_on_both_sides_only_the_same_are_compared() -> None
     assert found.only_a == ("resnet50 224 px, batch 4 on T4",)
     assert found.only_b == ("resnet50 224 px, batch 4 on H100",)
     assert {c.device for c in difference_of(on("A100", "T4", seed=0), on("T4", seed=70)).changes} == {"T4"}
+    here, there = (
+        side(
+            trial({"graph": 0.2}, seed=seed, device={"kind": "gpu", "name": "A100"}),
+            trial({"graph": 0.2}, seed=seed + 5, asked="q2", device={"kind": "gpu", "name": second}),
+        )
+        for seed, second in ((0, "T4"), (70, "H100"))
+    )
+    assert {change.device for change in difference_of(here, there).changes} == {"A100"}
     one = difference_of(on("A100", "T4", seed=0), on("H100", seed=70))
     assert {change.device for change in one.changes} == {"A100 → H100", "T4 → H100"}
 
@@ -209,8 +217,8 @@ def test_older_records_are_matched_by_their_configuration() -> None:
 
 def test_the_latest_of_several_versions_counts_and_that_is_said() -> None:
     a = side(
-        trial({"graph": 0.2}, seed=1, started_at="2026-01-01T00:00:00+00:00"),
         trial({"graph": 0.3}, seed=9, started_at="2026-02-01T00:00:00+00:00"),
+        trial({"graph": 0.2}, seed=1, started_at="2026-01-01T00:00:00+00:00"),
     )
     found = difference_of(a, side(trial({"graph": 0.3}, seed=5), title="B"))
     (change,) = found.changes

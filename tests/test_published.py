@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from test_cli import command
 from xla_sweeps import advice, imported, published, row_table
 from xla_sweeps.catalog import load_catalog
 from xla_sweeps.comparison import ComparisonRow, Verdict
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.store import Store
 
 SAMPLE = Path(__file__).parent / "data" / "published_sample.csv"
@@ -258,6 +260,27 @@ def test_an_import_that_fails_is_one_line_and_writes_nothing(
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_bytes(b"\xef\xbb\xbf" + text(line("vgg16")).encode())
     assert imported.add(tmp_path / "f.csv", tmp_path / "r").figures == 1
+
+
+def test_who_reads_an_import_while_it_is_replaced_reads_all_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = imported.add(SAMPLE, tmp_path).path
+    old = path.read_text(encoding="utf-8")
+    (tmp_path / "published_sample.csv").write_text(text(line("vgg16")))
+    with path.open(encoding="utf-8") as handle:
+        assert imported.add(tmp_path / "published_sample.csv", tmp_path).replaced
+        assert handle.read() == old
+    new = path.read_text(encoding="utf-8")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        imported.add(SAMPLE, tmp_path)
+    assert path.read_text(encoding="utf-8") == new
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ ROW: dict[str, Any] = {
         "p_value=null", "p_value != 0.5", "not p_value<1", "not p_value>=0", "replica_of=null", "model!=null",
         "flags=drift", "flag=contains_xla", "flags=contains_xla:graph", "flags~contains*", "flags!=contaminated",
         "verdict=faster and (resolution=224 or batch=8)", "family=x or family=resnetv1 and batch=4",
+        "batch=8 and family=x or batch=4",
         "not (family=x or batch=8)", "not not batch=4", "driver='550.54'", "driver~550", "measured_at>='2026-01-01'",
         "measured_at<2027-01-01", "candidate=xla and baseline=graph", "statistics_version=1",
     ],

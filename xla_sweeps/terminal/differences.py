@@ -55,7 +55,7 @@ def show_failures(met: Sequence[str]) -> None:
 def _table(changes: Sequence[Change]) -> Table:
     devices = {change.device for change in changes}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("trial")
+    table.add_column("trial", overflow="fold")
     if len(devices) > 1:
         table.add_column("device")
     table.add_column("quantity", no_wrap=True)
