@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xla_sweeps.errors import HeldError
 from xla_sweeps.faults import fault_point
-from xla_sweeps.lifeline import die_with_parent
+from xla_sweeps.lifeline import PARENT_VARIABLE, RECORDED_VARIABLE, die_with_parent
 from xla_sweeps.measurement import Block, ModeOutcome, Round, Status
 from xla_sweeps.record import ModelFacts, Record
 from xla_sweeps.store import Store
@@ -36,7 +36,7 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
 
 
 def main() -> int:
-    parent = os.environ.pop("XLA_SWEEPS_PARENT", "")
+    parent = os.environ.pop(PARENT_VARIABLE, "")
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     if parent:
@@ -76,7 +76,7 @@ def main() -> int:
             if ack:  # told only after the store acknowledged it
                 with open(ack, "a") as handle:  # noqa: PTH123
                     handle.write(f"{saved.trial_id} {saved.replicate}\n")
-            recorded = os.environ.get("XLA_SWEEPS_RECORDED")
+            recorded = os.environ.get(RECORDED_VARIABLE)
             if recorded:
                 with open(recorded, "a") as handle:  # noqa: PTH123
                     handle.write(f"{path}\n")

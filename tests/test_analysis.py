@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_sweeps import analysis
-from xla_sweeps.analysis import comparison_pairs, summarize, verdict_of
+from xla_sweeps.analysis import summarize
 from xla_sweeps.comparison import ComparisonRow, Verdict
+from xla_sweeps.estimates import verdict_of
 from xla_sweeps.measurement import Status
+from xla_sweeps.pairing import comparison_pairs, with_floor
 from xla_sweeps.record import Record
 from xla_sweeps.stats import Interval
 
@@ -264,3 +266,40 @@ def test_a_row_says_whose_eager_is_a_graph_and_what_is_a_replica() -> None:
     assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (True, "https://tfhub.dev/x/1", "")
     columns = analysis.row_dict(row)
     assert columns["eager_is_graph"] is True
+
+
+@pytest.mark.parametrize("replicates", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_difference(replicates: int, seed: int) -> None:
+    times = {"graph": 0.2, "xla": 0.2 / 1.02}
+    records = [
+        make_record(times, noise=0.02, seed=100 * seed + number, replicate=number) for number in range(replicates)
+    ]
+    row = headline(records)
+    assert row.p_value is not None
+    assert (row.p_value < 0.05) == (row.verdict in (Verdict.FASTER, Verdict.SLOWER))
+
+
+def test_one_process_cannot_be_surer_than_its_number_of_rounds_allows() -> None:
+    row = headline([make_record({"graph": 0.2, "xla": 0.1}, count=8)])
+    assert row.p_value == 0.5**7
+    assert headline([make_record({"graph": 0.2, "xla": 0.1}, count=3)]).p_value is None
+
+
+@pytest.mark.parametrize("floor", [0.01, 0.03, 0.2])
+@pytest.mark.parametrize("replicates", [1, 4])
+def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(floor: float, replicates: int) -> None:
+    times = {"eager": 0.3, "graph": 0.2, "xla": 0.19}
+    records = [make_record(times, noise=0.02, seed=number, replicate=number) for number in range(replicates)]
+    for first, second in zip(summarize(records).comparisons, summarize(records, floor=floor).comparisons, strict=True):
+        moved = with_floor(first, floor)
+        assert moved.verdict is second.verdict
+        assert moved.p_value == pytest.approx(second.p_value, rel=1e-6)
+        assert moved.floor == floor
+
+
+def test_a_failed_row_stays_failed_against_any_floor() -> None:
+    record = make_record(
+        {"graph": 0.2}, modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+    )
+    assert with_floor(headline([record]), 0.5).verdict is Verdict.FAILED

@@ -85,7 +85,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B online needs an API key"),
         (
             ["resuls"],
-            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, agents, results, models, hub-replicas, doctor, push, check.",
+            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, agents, results, dashboard, import, compare, models, hub-replicas, doctor, push, report, check.",
         ),
         (["results", "--format", "xml"], "xla-sweeps: results: argument --format: invalid choice: 'xml'"),
         (

@@ -17,8 +17,8 @@ from xla_sweeps.driver import Driver
 from xla_sweeps.driver_seams import Outcome
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.index import read_index
-from xla_sweeps.launchers import End, Job
-from xla_sweeps.launchers.ray import RayLauncher
+from xla_sweeps.launchers import End, Ended, Job
+from xla_sweeps.launchers.ray import RayLauncher, take_home
 from xla_sweeps.planning import Task, match
 from xla_sweeps.store import Store
 
@@ -70,7 +70,10 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, 
     victim = sorted(cluster.worker_nodes, key=str)[0]
 
     def kill_a_node() -> None:
-        time.sleep(4)
+        deadline = time.monotonic() + 120
+        while not any(name.startswith("u") for name in counted(tmp_path)) and time.monotonic() < deadline:
+            time.sleep(0.1)  # until every node has had its first trial, and so runs its second
+        time.sleep(1)
         cluster.remove_node(victim, allow_graceful=False)
 
     killer = threading.Thread(target=kill_a_node)
@@ -90,7 +93,7 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, 
 def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
     launcher = RayLauncher(cluster.address, command=QUICK)
     jobs = [
-        Job(arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"), key=f"t{number}",
+        Job(arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"),
             log=tmp_path / f"{number}.log")
         for number in range(5)
     ]  # fmt: skip
@@ -105,6 +108,15 @@ def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Pat
     assert {item.how for item in ended} == {End.STOPPED}
     assert sum(bool(item.records) for item in ended) == 3, "what ran was saved"
     launcher.close()
+
+
+def test_what_a_node_tells_comes_home_even_where_its_log_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer = {"exit_code": 2, "where": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
+    ended = take_home(answer, tmp_path / "file" / "job.log")
+    assert ended == Ended(how=End.FAILED, where="n0", detail="exit code 2: the last", records=(b"{}",))
+    assert take_home(answer, tmp_path / "made" / "job.log") == ended
+    assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
 
 
 def test_an_absent_cluster_is_one_line(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from xla_sweeps.driver_seams import Outcome
 from xla_sweeps.index import read_index
 from xla_sweeps.launchers import End, Job
 from xla_sweeps.launchers.slurm import SlurmLauncher, script_of
+from xla_sweeps.launchers.slurm_task import EndFile, write_end
 from xla_sweeps.planning import match
 from xla_sweeps.store import Store
 
@@ -65,9 +66,7 @@ def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tup
 
 def job(results: Path, trial_id: str, how: str, accelerator: str | None = None) -> Job:
     words = task(trial_id, how, results).words
-    return Job(
-        arguments=(*words, "known_records=0"), key=trial_id, log=results / f"{trial_id}.log", accelerator=accelerator
-    )
+    return Job(arguments=(*words, "known_records=0"), log=results / f"{trial_id}.log", accelerator=accelerator)
 
 
 @needs_slurm
@@ -204,6 +203,70 @@ def wait_until_claimed(results: Path, trial_id: str) -> None:
 
 
 # --- Without a cluster ---
+
+
+def stubs(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Put commands on the PATH that stand for Slurm's, to say what a cluster says on a bad day."""
+    folder.mkdir()
+    for name in ("sbatch", "squeue", "scancel"):
+        (folder / name).write_text(f"#!/bin/sh\ncd {folder}\n{scripts.get(name, 'true')}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("said", "how"),
+    [
+        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", End.LOST),
+        ("Batch job submission failed: Socket timed out on send/recv operation", End.LOST),
+        ("Batch job submission failed: Invalid partition name specified", End.FAILED),
+    ],
+)
+def test_what_passes_by_itself_is_tried_again_and_what_slurm_refuses_is_not(
+    said: str, how: End, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubs(tmp_path / "bin", monkeypatch, sbatch=f"echo 'sbatch: error: {said}' >&2; exit 1")
+    engine = launcher(tmp_path)
+    ended = engine.submit(job(tmp_path, "a", "ok")).result(60)
+    engine.close()
+    assert (ended.how, ended.detail) == (how, f"sbatch: error: {said}")
+
+
+def test_a_folder_that_is_away_loses_the_job_and_no_other_thing_ends_the_polling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    garbled = "test -e garbled || printf '\\377\\n'; touch garbled"
+    stubs(tmp_path / "bin", monkeypatch, sbatch="echo 7", squeue=f"{garbled}; echo 7_0 n0")
+    engine = launcher(tmp_path)
+    (folder,) = (tmp_path / "slurm").iterdir()
+    folder.rename(tmp_path / "away")
+    assert engine.submit(job(tmp_path, "a", "ok")).result(60).how is End.LOST
+    (tmp_path / "away").rename(folder)
+    future = engine.submit(job(tmp_path, "b", "ok"))
+    wait_for(tmp_path / "bin" / "garbled")
+    write_end(folder / "000002.end.json", EndFile(0, "n0", "", []))
+    assert future.result(60).how is End.FINISHED
+    engine.close()
+
+
+def test_an_array_that_was_being_submitted_when_the_sweep_stopped_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubs(tmp_path / "bin", monkeypatch, sbatch="touch asked; sleep 1; echo 7", scancel='echo "$@" >> cancelled')
+    engine = launcher(tmp_path)
+    future = engine.submit(job(tmp_path, "a", "ok"))
+    wait_for(tmp_path / "bin" / "asked")
+    engine.stop(now=False)
+    assert future.result(60).how is End.STOPPED
+    assert (tmp_path / "bin" / "cancelled").read_text().split() == ["7"]
+    engine.close()
 
 
 def test_the_script_quotes_what_is_hostile_and_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:

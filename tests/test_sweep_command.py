@@ -37,11 +37,11 @@ def definition(folder: Path, **parameters: Any) -> Path:
     return path
 
 
-def sweep(folder: Path, *arguments: str, worker: str = "") -> subprocess.CompletedProcess[str]:
+def sweep(folder: Path, *arguments: str, worker: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "XLA_SWEEPS"))}
     return subprocess.run(
         [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *arguments], cwd=folder, capture_output=True,
-        text=True, timeout=120, env={**kept, "FAKE_WORKER": worker},
+        text=True, timeout=120, env={**kept, "FAKE_WORKER": worker, **environ},
     )  # fmt: skip
 
 
@@ -102,6 +102,27 @@ def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(tmp
     assert (wrong.returncode, wrong.stderr.split("?")[0]) == (
         2, "xla-sweeps: unknown status 'compile_eror'. Did you mean 'compile_error'",
     )  # fmt: skip
+
+
+def test_a_trial_whose_own_process_dies_is_recorded_each_time_and_left_after_the_second(tmp_path: Path) -> None:
+    definition(tmp_path, model={"value": "resnet50"})
+    done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("mine: 1 trials: 1 crashed\n")
+    deaths = records(tmp_path)
+    assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
+    assert all(record.failure and "own process died: exit code -9" in record.failure.message for record in deaths)
+    assert "start " not in sweep(tmp_path).stderr, "crashed is final"
+    assert sweep(tmp_path, "--retry", "crashed").returncode == 0
+    assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
+
+
+def test_a_trial_whose_own_process_dies_once_is_tried_again_and_the_death_is_on_record(tmp_path: Path) -> None:
+    definition(tmp_path, model={"value": "resnet50"})
+    done = sweep(tmp_path, XLA_SWEEPS_FP=f"claim.after:kill:1:{tmp_path / 'once'}")
+    assert done.returncode == 0, done.stderr
+    assert [str(record.status) for record in records(tmp_path)] == ["crashed", "ok"]
+    assert done.stdout.startswith("mine: 1 trials: 1 ok\n")
 
 
 def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(tmp_path: Path) -> None:
@@ -181,6 +202,8 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
         (["--devices", "cpu,cpu"], "--devices=cpu,cpu: name each device once"),
         (["--rerun", "verdict"], "--rerun verdict: write KEY=VALUE"),
         (["device=cpu", "--devices", "cpu"], "device=cpu and --devices=cpu: give one of the two"),
+        (["device=cpu", "--launcher", "ray"], "device=cpu with --launcher ray: device is the launcher's to give: use "),
+        (["device=cpu", "--launcher", "slurm"], "device=cpu with --launcher slurm: device is the launcher's to give"),
         (["--max-trials", "1"], "mine.yaml: 2 trials are more than --max-trials=1; raise it if you mean it"),
         (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
     ],
@@ -192,6 +215,16 @@ def test_a_mistake_is_one_line_and_nothing_is_started(arguments: Sequence[str], 
     assert done.stderr.startswith("xla-sweeps: ")
     assert line in done.stderr
     assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("launcher", ["local", "ray", "slurm"])
+def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(launcher: str, tmp_path: Path) -> None:
+    definition(tmp_path, device={"values": ["cpu", "gpu:0"]})
+    done = sweep(tmp_path, "--launcher", launcher)
+    assert (done.returncode, done.stderr) == (
+        2, "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this machine, or accelerator\n",
+    )  # fmt: skip
     assert not (tmp_path / "results").exists()
 
 

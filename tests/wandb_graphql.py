@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from wandb_views import Views
 
 ENTITY = "tester"
 Variables = Mapping[str, Any]
@@ -145,7 +146,7 @@ class StoredSweep:
 class Backend:
     """Everything stored, and the answers. One lock: requests come from several threads."""
 
-    def __init__(self, upload_url: Callable[[StoredRun, str], str]) -> None:
+    def __init__(self, upload_url: Callable[[StoredRun, str], str], url: Callable[[], str]) -> None:
         self.runs: dict[str, StoredRun] = {}
         self.sweeps: dict[str, StoredSweep] = {}
         self.operations: list[str] = []
@@ -153,11 +154,12 @@ class Backend:
         self.lock = threading.RLock()
         self._upload_url = upload_url
         self._numbers = itertools.count(1)
+        self.pages = Views(lambda: list(self.runs.values()), url)
         self._operations: dict[str, Callable[[Variables], dict[str, Any]]] = {
             "Viewer": _viewer, "DefaultEntity": _viewer, "ServerFeaturesQuery": _server, "ServerInfo": _server,
             "RunResumeStatus": self._resume_status, "UpsertBucket": self._upsert_run,
             "CreateRunFiles": self._create_files, "UpsertSweep": self._upsert_sweep, "CreateAgent": self._create_agent,
-            "Heartbeat": self._heartbeat,
+            "Heartbeat": self._heartbeat, **self.pages.operations,
         }  # fmt: skip
 
     def answer(self, query: str, variables: Variables) -> dict[str, Any]:
@@ -174,7 +176,7 @@ class Backend:
                 return self._operations[name](variables)
             if "viewer" in query:
                 return _viewer(variables)
-            if "__schema" in query or "__type" in query:
+            if "__schema" in query or "__type(" in query:
                 return {"__schema": {"types": []}, "__type": None}
             if "sweep(" in query:
                 return {"project": {"sweep": self._describe_sweep(variables)}}

@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from wandb_graphql import Backend, GraphQLError, StoredRun
+from wandb_views import Views
 
 API_KEY = "local-" + "5ec7e7" * 7
 """In the form that the client accepts: a prefix and at least forty characters."""
@@ -53,7 +54,7 @@ class WandbServer:
     """
 
     def __init__(self) -> None:
-        self.backend = Backend(self._upload_url)
+        self.backend = Backend(self._upload_url, lambda: self.url)
         self.keys: set[str] = set()
         self._status = 0
         self._status_if: Callable[[str, str], bool] = lambda path, body: True
@@ -73,6 +74,11 @@ class WandbServer:
     def runs(self) -> dict[str, StoredRun]:
         """What has arrived, by run id."""
         return self.backend.runs
+
+    @property
+    def pages(self) -> Views:
+        """Projects, reports, workspaces and artifacts."""
+        return self.backend.pages
 
     @property
     def unknown(self) -> list[str]:
@@ -144,6 +150,10 @@ class WandbServer:
         if parts[0] == "upload" and method == "PUT" and (run := self.backend.run_named(parts[1])):
             run.files["/".join(parts[2:])] = body
             return 200, {}
+        if parts[0] == "artifact" and method == "PUT":
+            with self.backend.lock:
+                self.backend.pages.upload(parts[1], "/".join(parts[2:]), body)
+                return 200, {}
         return 404, {"error": f"{method} {path} is not known here"}
 
     def _graphql(self, document: dict[str, Any]) -> tuple[int, Any]:

@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 
+from xla_sweeps.lifeline import PARENT_VARIABLE, die_with_parent
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    parent = os.environ.pop("XLA_SWEEPS_PARENT", "")
+    parent = os.environ.pop(PARENT_VARIABLE, "")
     if parent.isdigit():  # a launcher's: a trial that it cannot see to is stopped, and saved
-        from xla_sweeps.lifeline import die_with_parent
-
         die_with_parent(int(parent), signal.SIGTERM)
     from xla_sweeps.cli import run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_sweeps.agreement import REFUSED
-from xla_sweeps.comparison import ComparisonRow, Verdict
+from xla_sweeps.comparison import IMPORTED, ComparisonRow, Verdict
 from xla_sweeps.measurement import Flag, Status
 from xla_sweeps.trial import ExecutionMode, is_aa_pair, mode_of
 
@@ -34,12 +34,15 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine changed its speed meanwhile",
     Flag.TOOK_TURNS: "devices side by side disturbed each other, so only one measured at a time",
     Flag.CUT_SHORT: "the measuring process ended early; the rounds it had finished are kept",
+    IMPORTED: "published by others: single measurements without an interval, timed one mode after the other",
     Status.CONTAMINATED: "the machine was busy with other things in more than a fifth of the rounds",
 }
 
 
 def answer(row: ComparisonRow) -> str:
     """One sentence with the figure, its interval and how sure it is, and one of advice."""
+    if row.origin == IMPORTED:
+        return _imported(row)
     if row.verdict is Verdict.FAILED:
         return _failed(row)
     if is_aa_pair(row.baseline, row.candidate):
@@ -120,6 +123,30 @@ def _aa(row: ComparisonRow) -> str:
     if low <= 1 <= high or row.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
         return f"{text}, as copies should."
     return f"{text}, though they are the same: this machine adds differences of that size. Run `xla-sweeps doctor`."
+
+
+def _imported(row: ComparisonRow) -> str:
+    """A published figure; how sure it is cannot be said, so neither is which mode to choose."""
+    candidate, baseline = name_of(row.candidate), name_of(row.baseline)
+    rates = [
+        f"{name} ran at {rate:.4g} samples/s"
+        for name, rate in (
+            (baseline, row.baseline_throughput_samples_per_s),
+            (candidate, row.throughput_samples_per_s),
+        )
+        if rate is not None
+    ]
+    if row.speedup is None:
+        text = f"published, not measured here: {' and '.join(rates)}; there is nothing to compare it with."
+    else:
+        times, word = (row.speedup, "faster") if row.speedup >= 1 else (1 / row.speedup, "slower")
+        text = (
+            f"published, not measured here: {candidate} {times:.2f}× {word} than {baseline}, from single measurements, "
+            "so how sure it is cannot be said."
+        )
+    if row.note:
+        text += f" Mind: {row.note}."
+    return _capitalized(text) + (f" To measure it here: {row.command}" if row.command else "")
 
 
 def _failed(row: ComparisonRow) -> str:

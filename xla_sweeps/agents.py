@@ -24,6 +24,7 @@ import yaml
 from xla_sweeps.composition import override_values
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.launchers.local import Lane, job_environment, lanes_for
+from xla_sweeps.lifeline import PARENT_VARIABLE
 from xla_sweeps.sweeping import Options, check, load_sweep
 from xla_sweeps.terminal.board import Board
 from xla_sweeps.trackers.wandb import require_api_key
@@ -119,7 +120,7 @@ def _start(path: str, lane: Lane, folder: Path, shim: Path, results_dir: Path, m
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
-    environment.pop("XLA_SWEEPS_PARENT")
+    environment.pop(PARENT_VARIABLE)
     command = [
         sys.executable, "-m", "wandb", "agent", "--forward-signals", "--term-timeout", str(TERM_TIMEOUT_S),
         "--max-consecutive-failed-runs", str(max_failed), path,
@@ -223,7 +224,7 @@ def _shim(folder: Path) -> Path:
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The file's content with the overrides as constant parameters."""
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    given = {key: {"value": value} for key, value in values.items() if key != "device"}
+    given = {key: {"value": value} for key, value in values.items()}
     parameters = {**document["parameters"], **given}
     return {"command": COMMAND, **document, "name": load_sweep(path).name, "parameters": parameters}
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xla_sweeps import __version__
 from xla_sweeps.commands import COMMANDS
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+from xla_sweeps.lifeline import RECORDED_VARIABLE
 from xla_sweeps.sweep import GROUPS, flattened, overrides
 
 if TYPE_CHECKING:  # the runner loads much that most commands do not need
@@ -190,7 +191,7 @@ def _measure(config: Any) -> int:
     from xla_sweeps.trackers import tracker_named
 
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
-    recorded = os.environ.pop("XLA_SWEEPS_RECORDED", "")
+    recorded = os.environ.pop(RECORDED_VARIABLE, "")
     with Progress(ui=settings.ui) as screen:
         result = runner.run_trial(settings, screen=screen, tracker=tracker_named(settings.tracker.name))
         for warning in result.tracking.warnings if result.tracking else ():

@@ -18,10 +18,81 @@ def _results(arguments: Sequence[str]) -> int:
                         help="how to write them (default: table); parquet needs -o")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
     parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution>=224', "
+                        "'verdict=slower or not device~A100'; columns: docs/results.md")  # fmt: skip
     options = parser.parse_args(arguments)
     from xla_sweeps import results
 
-    return results.show(options.dir, form=options.format, output=options.output, every=options.all)
+    return results.show(options.dir, form=options.format, output=options.output, every=options.all, where=options.where)
+
+
+def _dashboard(arguments: Sequence[str]) -> int:
+    """The local page."""
+    parser = _parser("dashboard", "One HTML file with everything that was measured: opens offline, in any browser.")
+    parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'")
+    parser.add_argument("--compare", action="store_true",
+                        help="of two folders: a section on what changed from the first to the second")  # fmt: skip
+    parser.add_argument("--title", help="the page's title (default: the folders' names)")
+    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import dashboarding, where
+
+    dirs = options.dirs or [Path("results")]
+    if options.compare and len(dirs) != 2:
+        raise ConfigError(f"dashboard: --compare wants exactly two results folders, A and B; there are {len(dirs)}")
+    comparison = None
+    if options.compare:
+        from xla_sweeps import comparing, difference
+
+        comparison = difference.as_section(comparing.between(*dirs, where=options.where))
+    return dashboarding.show(
+        dirs, options.output, open_it=options.open, title=options.title, comparison=comparison,
+        where=where.compile(options.where) if options.where else None,
+    )  # fmt: skip
+
+
+def _import(arguments: Sequence[str]) -> int:
+    """Published figures beside measured ones."""
+    parser = _parser(
+        "import",
+        "Put the published figures of the study keras-xla-benchmarks (its CSV) into a results folder, where `results` "
+        "and the dashboards show them beside measured rows, marked as imported.",
+    )
+    parser.add_argument("file", type=Path, help="the CSV file")
+    parser.add_argument("--into", default="results", type=Path, metavar="DIR", help="results folder (default: results)")
+    parser.add_argument("--name", metavar="LABEL", help="what to know the import by (default: the file's name); the "
+                        "same again replaces it")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from xla_sweeps import results
+
+    return results.add_published(options.file, options.into, label=options.name)
+
+
+def _compare(arguments: Sequence[str]) -> int:
+    """Two results folders against each other."""
+    from xla_sweeps.difference import FAIL_ON
+
+    parser = _parser(
+        "compare",
+        "What changed from results folder A to B: another TensorFlow, driver, machine or flags. A verdict for each "
+        "trial and quantity, with false discoveries held at 5 %; exit code 1 where a condition of --fail-on is met.",
+    )
+    parser.add_argument("a", metavar="A", type=Path, help="what is compared with")
+    parser.add_argument("b", metavar="B", type=Path, help="what is in question")
+    parser.add_argument("--fail-on", action="append", default=[], metavar="WHAT",
+                        help=f"{', '.join(FAIL_ON)}: exit with 1 where there is any (repeatable)")  # fmt: skip
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
+    parser.add_argument("--where", metavar="EXPR", help="only these trials, as in `results --where`")
+    options = parser.parse_args(arguments)
+    from xla_sweeps import comparing
+
+    conditions = [word for text in options.fail_on for word in text.split(",") if word]
+    return comparing.show(
+        options.a, options.b, form=options.format, output=options.output, fail_on=conditions, where=options.where
+    )
 
 
 def _sweep(arguments: Sequence[str]) -> int:
@@ -174,6 +245,30 @@ def _push(arguments: Sequence[str]) -> int:
     return results.push(options.dir, project=options.project, entity=options.entity, force=options.force)
 
 
+def _report(arguments: Sequence[str]) -> int:
+    """A W&B report, workspace and summary run."""
+    parser = _parser(
+        "report",
+        "Write a report of the results to Weights & Biases: the page's questions with computed tables and live panels, "
+        "a saved workspace, and a summary run with the comparison table and its Parquet file. The same command again "
+        "updates them. Needs pip install 'xla-sweeps[report]' and, but for --dry-run, `wandb login` or WANDB_API_KEY; "
+        "`xla-sweeps push` sends the runs that the panels show.",
+    )
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--entity", help="W&B user or team (default: as recorded, else your default)")
+    parser.add_argument("--project", help="W&B project (default: as recorded)")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="write the report's and the workspace's JSON instead; no account, no network")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
+                        help="file for the JSON of --dry-run (default: standard output)")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from xla_sweeps import reporting
+
+    return reporting.report(
+        options.dir, entity=options.entity, project=options.project, dry_run=options.dry_run, output=options.output
+    )
+
+
 def _parser(name: str, description: str) -> argparse.ArgumentParser:
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
@@ -186,9 +281,13 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sweep": _sweep,
     "agents": _agents,
     "results": _results,
+    "dashboard": _dashboard,
+    "import": _import,
+    "compare": _compare,
     "models": _models,
     "hub-replicas": _hub_replicas,
     "doctor": _doctor,
     "push": _push,
+    "report": _report,
     "check": _check_results,
 }

@@ -5,14 +5,17 @@ The row is what `results`, W&B and the dashboards share; its field names are its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import get_args, get_type_hints
 
 from xla_sweeps.measurement import Failure, Status
 from xla_sweeps.record import ModelFacts
 
 STATISTICS_VERSION = 1
 """Of the estimates and verdicts that are derived from records."""
+MEASURED, IMPORTED = "measured", "imported"
+"""Where a row comes from; the second is a flag too."""
 
 
 class Verdict(StrEnum):
@@ -46,6 +49,7 @@ class ModeSummary:
         latency_p99_ms: only from at least 1000 calls, else None.
         host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls do not queue.
         rmse_rel, top1_match: the worst over replicates.
+        cv_percent: coefficient of variation of the undisturbed blocks, percent, the worst process.
     """
 
     label: str
@@ -66,6 +70,7 @@ class ModeSummary:
     rounds: int
     replicates: int
     failure: Failure | None
+    cv_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +94,12 @@ class ComparisonRow:
         failure_hint: what to do about it, or "".
         p_value: how likely an estimate so far past the floor is where the true difference lies within it; below 0.05
             exactly where the verdict is faster or slower. None where there is no interval.
+        speedup_low_90, speedup_high_90: the speedup's interval at 90 %, which decides equivalence.
         cv_percent: coefficient of variation of the candidate's undisturbed blocks, percent, the worst process.
         sm_clock_mhz_low, sm_clock_mhz_high, temperature_high: the GPU while measured (MHz, MHz, °C); None on a CPU.
         foreign_cores: cores that other processes used meanwhile, the most of any process.
         origin: `measured`, or `imported` for published figures: single measurements without an interval.
+        statistics_version: of the estimates and verdicts, which are derived anew on each reading.
         note: what to know about an imported figure, or "".
         request_id: of what was asked for, whatever device and versions measured it.
         measured_at: when its last process started, ISO 8601.
@@ -155,12 +162,14 @@ class ComparisonRow:
     replica_of: str = ""
     failure_hint: str = ""
     p_value: float | None = None
+    speedup_low_90: float | None = None
+    speedup_high_90: float | None = None
     cv_percent: float | None = None
     sm_clock_mhz_low: float | None = None
     sm_clock_mhz_high: float | None = None
     temperature_high: float | None = None
     foreign_cores: float | None = None
-    origin: str = "measured"
+    origin: str = MEASURED
     note: str = ""
     request_id: str = ""
     measured_at: str = ""
@@ -170,6 +179,19 @@ class ComparisonRow:
     host: str = ""
     log: str = ""
     command: str = ""
+    statistics_version: int = STATISTICS_VERSION
+
+    @classmethod
+    def columns(cls) -> dict[str, type]:
+        """The plain type of each column, in order: str, bool, int or float; texts of a closed set and flags are str.
+
+        Every column but the identifying ones may also hold None.
+        """
+        hints = get_type_hints(cls)
+        types = {field.name: get_args(hints[field.name]) or (hints[field.name],) for field in fields(cls)}
+        return {
+            name: next((kind for kind in (bool, int, float) if kind in found), str) for name, found in types.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,11 +33,16 @@ def is_anchor(record: Record) -> bool:
 
 def drifting(anchors: Iterable[Record]) -> dict[str, list[Span]]:
     """The spans between neighbouring anchors over which a device's speed changed by more than 2 %, by device."""
+    timed = ((device_of(record), record.started_at, call_s(record)) for record in anchors)
+    return spans_of((device, start, seconds) for device, start, seconds in timed if seconds is not None)
+
+
+def spans_of(anchors: Iterable[tuple[str, str, float]]) -> dict[str, list[Span]]:
+    """The same from (device, start, seconds a call) of each anchor."""
     by_device: dict[str, list[tuple[str, float]]] = {}
-    for record in anchors:
-        seconds = call_s(record)
-        if seconds is not None and record.started_at:
-            by_device.setdefault(device_of(record), []).append((record.started_at, seconds))
+    for device, start, seconds in anchors:
+        if start:
+            by_device.setdefault(device, []).append((start, seconds))
     spans: dict[str, list[Span]] = {}
     for device, measured in by_device.items():
         ordered = sorted(measured)
@@ -51,11 +56,15 @@ def flagged(records: Sequence[Record], spans: Mapping[str, Sequence[Span]]) -> l
     """The records, those measured in a drifting span with the flag `drift`."""
     return [
         replace(record, flags=(*record.flags, Flag.DRIFT))
-        if any(begun <= record.started_at <= ended for begun, ended in spans.get(device_of(record), ()))
-        and not is_anchor(record)
+        if is_within(record.started_at, spans.get(device_of(record), ())) and not is_anchor(record)
         else record
         for record in records
     ]
+
+
+def is_within(start: str, spans: Iterable[Span]) -> bool:
+    """Whether a moment lies in any of the spans."""
+    return any(begun <= start <= ended for begun, ended in spans)
 
 
 def device_of(record: Record) -> str:

@@ -17,16 +17,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from xla_sweeps.driver_seams import Outcome, Screen, Source
+from xla_sweeps.anchors import Anchors
+from xla_sweeps.driver_seams import Outcome, Screen, Source, count_trials, detail_of
 from xla_sweeps.errors import StoreError
 from xla_sweeps.faults import fault_point
+from xla_sweeps.harvest import Delivery, Harvest
 from xla_sweeps.index import entry_of
 from xla_sweeps.launchers import End, Ended, Job, Launcher
 from xla_sweeps.measurement import Status
-from xla_sweeps.pacing import BREAKER, Breaker, Forecast
+from xla_sweeps.pacing import BREAKER, TOGETHER_S, Breaker, Forecast
 from xla_sweeps.planning import Task
-from xla_sweeps.record import Record, RecordFormatError
-from xla_sweeps.standing import WEAK, final_outcome, missing
+from xla_sweeps.record import Record
+from xla_sweeps.standing import missing
 from xla_sweeps.store import Store
 
 POLL_S = 0.25
@@ -34,7 +36,6 @@ DRAW_S = 1.0
 MAX_DEATHS = 2
 HELD_WAIT_S = 2.0
 SPACE_WAIT_S = 5.0
-ANCHOR_EVERY_S = 1800.0
 
 
 @dataclass(eq=False)
@@ -43,6 +44,15 @@ class _Running:
     job: Job
     known: frozenset[tuple[str, int]]
     started: float
+
+
+@dataclass(eq=False)
+class _Over:
+    """A job that ended, whose records are on their way into the store."""
+
+    item: _Running
+    ended: Ended
+    delivery: Delivery
 
 
 class Driver:
@@ -57,7 +67,7 @@ class Driver:
         anchors: the anchor trial, one for each lane, so that all can be measured at once: at the start, every half hour
             and at the end.
         source: of further tasks.
-        record_death: records a trial whose own process died time and again.
+        record_death: records that a trial's own process died, where it can be said on which device.
         rematch: looks a task's records up again, where its ids are not known here.
     """
 
@@ -72,28 +82,30 @@ class Driver:
         costs: Mapping[str, float] | None = None,
         anchors: Sequence[Task] = (),
         source: Source | None = None,
-        record_death: Callable[[Task, str], None] | None = None,
+        record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
-        self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, list(anchors), source
+        self._harvest = Harvest(store, screen.warn)
+        self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, Anchors(anchors), source
         self._record_death, self._rematch = record_death, rematch
-        self._forecast, self._breaker = Forecast(costs or {}), Breaker()
+        self._forecast = Forecast(costs or {})
+        self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
         self._running: dict[Future[Ended], _Running] = {}
+        self._unsaved: list[_Over] = []
         self._pending: deque[Task] = deque()
         self._later: list[tuple[float, Task]] = []
         self._all: list[Task] = []
         self._gave_up: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
-        self._jobs = self._records = 0
-        self._broken, self._signal = "", 0
+        self._jobs = 0
+        self._broken, self._signal, self._stopping, self._kill = "", 0, False, False
+        self._space_asked = -SPACE_WAIT_S
         self._drained: set[str] = set()
         self._jobs_ended, self._reported = 0, 0
-        self._anchored = -ANCHOR_EVERY_S
-        self._anchors_due: list[tuple[Task, str | None]] = []
-        self._since_anchor = False
         self._shown: dict[Future[Ended], str] = {}
+        self._at_once = 0
 
     def run(self, tasks: Iterable[Task]) -> Outcome:
         """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
@@ -103,26 +115,44 @@ class Driver:
         drawn = 0.0
         with self._stoppable():
             while self._more():
+                self._obey()
                 self._take_from_source()
                 if not self._signal and not self._broken:
                     self._submit_what_fits()
                 self._wait()
+                self._save_again()
                 self._show_running()
                 if time.monotonic() - drawn > DRAW_S:
                     drawn = time.monotonic()
                     self._report()
                     self._screen.tick()
+            while not self._ended.empty():
+                self._take_in(self._ended.get_nowait())
+            self._save_again()
+            for over in self._unsaved:
+                self._screen.warn(
+                    f"what {over.ended.where} measured could not be kept; the same sweep measures it again"
+                )
             self._report()
         return self._outcome()
 
+    def _obey(self) -> None:
+        """Do what a signal asked for: here, since a handler may interrupt whoever holds a lock that this needs."""
+        if self._signal and not self._stopping:
+            self._stopping = True
+            self._launcher.stop(now=False)
+            self._screen.warn("stopping: what runs is being saved; Ctrl-C once more ends it at once")
+
     def _more(self) -> bool:
+        if self._kill:
+            return False  # what runs ends with the launcher
         if self._signal or self._broken:
             return bool(self._running)
-        if self._running or self._pending or self._later or self._anchors_due:
+        if self._running or self._unsaved or self._pending or self._later or self._anchors.due:
             return True
         if self._source is not None and not self._source.exhausted:
             return True
-        if self._anchors and self._since_anchor:
+        if self._anchors.owed:
             self._call_anchors()  # the last ones, behind everything
             return True
         return False
@@ -143,55 +173,50 @@ class Driver:
         due = [task for at, task in self._later if at <= now]
         self._later = [(at, task) for at, task in self._later if at > now]
         self._pending.extend(due)
-        if self._pending and now >= self._anchored + ANCHOR_EVERY_S:
+        if self._pending and self._anchors.overdue(now=now):
             self._call_anchors()
+        if not (self._pending or self._anchors.due) or not self._launcher.free(None) or not self._space():
+            return
         self._submit_anchors()
         waiting: list[Task] = []
-        while self._pending and self._launcher.free(None):
+        while self._pending and not self._signal and self._launcher.free(None):
             task = self._pending.popleft()
             if self._is_running(task) or not self._launcher.free(task.accelerator):
                 waiting.append(task)
                 continue
-            if not self._space():
-                waiting.append(task)
-                break
             self._submit(task)
         self._pending.extendleft(reversed(waiting))
 
     def _call_anchors(self) -> None:
-        """Have the anchor trial measured next, on every device."""
-        if self._anchors:
-            self._anchored, self._since_anchor = time.monotonic(), False
-            lanes: list[str | None] = [*self._launcher.lanes()] if self._launcher.targets else [None]
-            self._anchors_due = list(zip(self._anchors, lanes, strict=False))
+        lanes: list[str | None] = [*self._launcher.lanes()] if self._launcher.targets else [None]
+        self._anchors.call(lanes, now=time.monotonic())
 
     def _submit_anchors(self) -> None:
-        for anchor, lane in list(self._anchors_due):
-            if self._launcher.free(None, lane) and not self._is_running(anchor):
-                self._anchors_due.remove((anchor, lane))
+        for anchor, lane in list(self._anchors.due):
+            if not self._signal and self._launcher.free(None, lane) and not self._is_running(anchor):
+                self._anchors.due.remove((anchor, lane))
                 self._submit(anchor, lane)
 
     def _submit(self, task: Task, lane: str | None = None) -> None:
         """Start a task's next replicate, unless somebody else has measured it meanwhile."""
-        known = self._known(task)
-        if len(known) > task.records and not self._is_anchor(task):
-            self._learn(task, [record for record in self._of(task) if (record.trial_id, record.replicate) in known])
+        known = self._harvest.known(task)
+        if task.trial_ids:
+            task.seen &= known  # what was damaged and moved away gives its number to the next record
+        if known - task.seen and not self._anchors.includes(task):
+            self._learn(task, self._harvest.of(task))
             if not task.wanted:
                 self._finish(task)
                 return
         self._jobs += 1
-        counted = f"known_records={max(len(known), task.records)}"
+        counted = f"known_records={max(len(known), len(task.seen))}"
         job = Job(
-            arguments=(*task.words, *self._extra, counted), key=task.key, accelerator=task.accelerator, lane=lane,
+            arguments=(*task.words, *self._extra, counted), accelerator=task.accelerator, lane=lane,
             log=self._logs / f"{self._jobs:05d}-{os.getpid()}.log",
         )  # fmt: skip
         fault_point("driver.submit")
         future = self._launcher.submit(job)
         self._running[future] = _Running(task, job, known, time.monotonic())
         future.add_done_callback(self._ended.put)
-
-    def _is_anchor(self, task: Task) -> bool:
-        return any(task is anchor for anchor in self._anchors)
 
     def _is_running(self, task: Task) -> bool:
         """Whether a replicate of the same trial runs: on one machine they would only wait for each other."""
@@ -202,10 +227,14 @@ class Driver:
         try:
             self._store.check_space()
         except StoreError as error:
-            self._screen.warn(f"{error} The sweep waits for it.")
-            time.sleep(SPACE_WAIT_S)
+            self._wait_for_store(error)
             return False
-        return True
+        return not self._unsaved
+
+    def _wait_for_store(self, error: StoreError) -> None:
+        if time.monotonic() > self._space_asked + SPACE_WAIT_S:
+            self._space_asked = time.monotonic()
+            self._screen.warn(f"{str(error).removesuffix('.')}. The sweep waits for it.")
 
     def _wait(self) -> None:
         """Wait for a job to end, and take in all that have."""
@@ -221,19 +250,36 @@ class Driver:
         item = self._running.pop(future)
         self._shown.pop(future, None)
         ended = future.result()
-        self._jobs_ended += 1
         fault_point("driver.ended")
-        new = self._new_records(item, ended)
+        self._settle(_Over(item, ended, Delivery.of(ended)))
+
+    def _save_again(self) -> None:
+        """Try again to save the records that were sent home when the store did not take them."""
+        again, self._unsaved = self._unsaved, []
+        for over in again:
+            self._settle(over)
+
+    def _settle(self, over: _Over) -> None:
+        """Take a job's records into the store, learn from them, and decide what becomes of its task."""
+        item, ended = over.item, over.ended
+        try:
+            self._harvest.save(over.delivery)
+        except StoreError as error:
+            self._unsaved.append(over)
+            self._wait_for_store(error)
+            return
+        self._jobs_ended += 1
+        new = over.delivery.saved if ended.records else self._harvest.found(item.task, ended, item.known)
         self._learn(item.task, new)
         if new:
             self._forecast.add(time.monotonic() - item.started)
         self._watch_device(ended, new)
         outcome = self._judge(item.task, ended, new)
-        self._screen.ended(ended.where, self._what(item.task), outcome, self._detail(ended, new))
+        self._screen.ended(ended.where, self._what(item.task), outcome, detail_of(ended, new))
 
     def _judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Decide what becomes of the task; returns a word on how the job ended."""
-        if ended.how is End.STOPPED and self._signal:
+        if ended.how is End.STOPPED and (self._signal or self._broken):
             self._pending.append(task)
             return "stopped"
         if ended.how is End.HELD:
@@ -251,27 +297,30 @@ class Driver:
             self._pending.append(task)
             return "lost"
         if not new:
-            self._deaths[task.key] += 1
-            if self._deaths[task.key] >= MAX_DEATHS:
-                self._bury(task, ended.detail)
-            else:
-                self._pending.append(task)
+            self._note_death(task, ended.detail)
             return "died"
-        if self._is_anchor(task):
+        if self._anchors.includes(task):
             return str(entry_of(new[-1]).outcome)
-        self._since_anchor = True
+        self._anchors.note()
         if task.wanted:
             self._pending.append(task)
         else:
             self._finish(task)
         return str(entry_of(new[-1]).outcome)
 
-    def _bury(self, task: Task, detail: str) -> None:
-        """A trial whose own process died twice: recorded as crashed, so that no resume tries it for ever."""
+    def _note_death(self, task: Task, detail: str) -> None:
+        """A trial's own process died: recorded as crashed, so that no resume tries it for ever."""
+        self._deaths[task.key] += 1
+        recorded = False
         if self._record_death is not None:
-            self._record_death(task, detail)
-            task.outcomes += [Status.CRASHED] * MAX_DEATHS
-            task.wanted = 0
+            try:
+                self._learn(task, [self._record_death(task, detail)])
+                recorded = True
+            except StoreError as error:
+                self._screen.warn(f"a death could not be recorded: {error}")
+        if self._deaths[task.key] < MAX_DEATHS and (task.wanted or self._anchors.includes(task)):
+            self._pending.append(task)
+        elif recorded:
             self._finish(task)
         else:
             self._give_up(task, f"its process died {MAX_DEATHS} times; {detail}")
@@ -284,48 +333,27 @@ class Driver:
         if self._source is not None:
             self._source.done(task)
 
-    def _new_records(self, item: _Running, ended: Ended) -> list[Record]:
-        """What the job recorded: sent home by it, or found in the store."""
-        new = []
-        for text in ended.records:
-            try:
-                new.append(self._store.save(Record.from_json(text))[0])
-            except (RecordFormatError, StoreError) as error:
-                self._screen.warn(f"a record from {ended.where} could not be kept: {error}")
-        if not ended.records:
-            found = self._store.load_paths(ended.paths) if ended.paths else self._of(item.task)
-            new = [record for record in found if (record.trial_id, record.replicate) not in item.known]
-        self._records += len(new)
-        return new
-
-    def _of(self, task: Task) -> list[Record]:
-        """A task's records in the store, where its ids are known."""
-        loaded = [self._store.load(identifier) for identifier in task.trial_ids]
-        for problem in (problem for part in loaded for problem in part.problems):
-            self._screen.warn(problem)
-        return [record for part in loaded for group in part.records.values() for record in group]
-
-    def _known(self, task: Task) -> frozenset[tuple[str, int]]:
-        return frozenset(key for identifier in task.trial_ids for key in self._store.keys(identifier))
-
     def _learn(self, task: Task, new: Sequence[Record]) -> None:
-        """Take new records into the task's standing."""
-        task.records += len(new)
-        task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in new)]
-        if not self._is_anchor(task):
+        """Take records into the task's standing, each once."""
+        fresh = [record for record in new if (record.trial_id, record.replicate) not in task.seen]
+        task.seen |= {(record.trial_id, record.replicate) for record in fresh}
+        task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in fresh)]
+        if not self._anchors.includes(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
-        """Take a device out that loses one job after the other."""
+        """Take a device out that loses one job after the other; on a cluster, which has its own ways, stop instead."""
+        where = ended.where if self._launcher.targets else ""
         lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(item.status is Status.INFRA for item in new)
         if not lost and ended.how is End.FINISHED:
-            self._breaker.worked(ended.where)
-        if not lost or self._signal or ended.where in self._drained or not self._breaker.lost(ended.where):
+            self._breaker.worked(where)
+        if not lost or self._signal or self._broken or where in self._drained:
             return
-        place = ended.where or self._launcher.name
-        why = f"{place} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
-        if self._launcher.drain(ended.where):
-            self._drained.add(ended.where)
+        if not self._breaker.lost(where, now=time.monotonic()):
+            return
+        why = f"{where or self._launcher.name} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
+        if self._launcher.drain(where):
+            self._drained.add(where)
             self._screen.warn(f"{why}. It gets no more trials.")
             return
         self._broken = why
@@ -335,53 +363,39 @@ class Driver:
     def left_s(self) -> tuple[float, float] | None:
         """How long the rest will take, from what replicates took so far and before: a range."""
         tasks = [*self._pending, *(task for _, task in self._later), *(item.task for item in self._running.values())]
-        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=len(self._launcher.lanes()))
+        lanes = len(self._launcher.lanes()) if self._launcher.targets else self._at_once
+        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=lanes)
 
     def _what(self, task: Task) -> str:
-        return "anchor" if self._is_anchor(task) else " ".join(task.words)
-
-    @staticmethod
-    def _detail(ended: Ended, new: Sequence[Record]) -> str:
-        if new:
-            failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
-            failure = new[-1].failure or (failures[0] if failures else None)
-            return failure.message if failure else ""
-        return ended.detail
+        return "anchor" if self._anchors.includes(task) else " ".join(task.words)
 
     def _show_running(self) -> None:
         for future, item in self._running.items():
             lane = self._launcher.where(future)
             if lane and self._shown.get(future) != lane:
+                if future not in self._shown and not self._launcher.targets:
+                    item.started = time.monotonic()  # until now it was queued
                 self._shown[future] = lane
                 self._screen.running(lane, self._what(item.task), item.job.log)
+        self._at_once = max(self._at_once, len(self._shown))
 
     def _report(self) -> None:
         """Show how far the sweep is, where that has changed; counting a large sweep takes a while."""
         if self._reported == self._jobs_ended:
             return
         self._reported = self._jobs_ended
-        tasks = [task for task in self._all if not self._is_anchor(task)]
+        tasks = [task for task in self._all if not self._anchors.includes(task)]
         done = sum(not task.wanted or task.key in self._gave_up for task in tasks)
         self._screen.progress(done, len(tasks), self._counts(), left_s=self.left_s())
 
     def _counts(self) -> dict[str, int]:
-        words: Counter[str] = Counter()
-        for task in self._all:
-            if self._is_anchor(task):
-                continue
-            outcome = final_outcome(task.outcomes)
-            if outcome is not None and (not task.wanted or task.key in self._gave_up or outcome in WEAK):
-                words[str(outcome)] += 1
-            elif task.key in self._gave_up:
-                words["refused" if not self._deaths[task.key] else "died"] += 1
-            else:
-                words["missing"] += 1
-        return dict(words)
+        tasks = [task for task in self._all if not self._anchors.includes(task)]
+        return count_trials(tasks, gave_up=self._gave_up, died=self._deaths)
 
     def _outcome(self) -> Outcome:
-        left = tuple(task for task in self._all if task.wanted and not self._is_anchor(task))
+        left = tuple(task for task in self._all if task.wanted and not self._anchors.includes(task))
         return Outcome(
-            counts=self._counts(), records=self._records, signal_number=self._signal, broken=self._broken,
+            counts=self._counts(), signal_number=self._signal, broken=self._broken,
             left=left, gave_up=dict(self._gave_up),
         )  # fmt: skip
 
@@ -390,11 +404,8 @@ class Driver:
         """First Ctrl-C or SIGTERM: save what runs. Second Ctrl-C: kill it. Always: leave nothing running."""
 
         def handle(number: int, frame: types.FrameType | None) -> None:
-            first, self._signal = not self._signal, self._signal or number
-            if first or number == signal.SIGINT:  # schedulers repeat their SIGTERM, people their Ctrl-C
-                self._launcher.stop(now=not first)
-            if first:
-                self._screen.warn("stopping: what runs is being saved; once more ends it at once")
+            self._kill = self._kill or (bool(self._signal) and number == signal.SIGINT)  # schedulers repeat SIGTERM
+            self._signal = self._signal or number
 
         previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from xla_sweeps.launchers import Ended
 from xla_sweeps.planning import Task
+from xla_sweeps.record import Record
+from xla_sweeps.standing import WEAK, final_outcome
 
 
 class Screen(Protocol):
@@ -55,8 +59,36 @@ class Outcome:
     """
 
     counts: Mapping[str, int]
-    records: int
     signal_number: int = 0
     broken: str = ""
     left: tuple[Task, ...] = ()
     gave_up: Mapping[str, str] = field(default_factory=dict)
+
+
+def count_trials(tasks: Iterable[Task], *, gave_up: Container[str], died: Container[str]) -> dict[str, int]:
+    """How many trials are how: by final status, `refused`, `died` or `missing`.
+
+    Args:
+        tasks: the sweep's, without anchors.
+        gave_up: keys of those that were left without a record that says why.
+        died: keys of those whose own process died.
+    """
+    words: Counter[str] = Counter()
+    for task in tasks:
+        outcome = final_outcome(task.outcomes)
+        if outcome is not None and (not task.wanted or task.key in gave_up or outcome in WEAK):
+            words[str(outcome)] += 1
+        elif task.key in gave_up:
+            words["died" if task.key in died else "refused"] += 1
+        else:
+            words["missing"] += 1
+    return dict(words)
+
+
+def detail_of(ended: Ended, new: Sequence[Record]) -> str:
+    """One line on what went wrong, from the job's last record or else from how it ended; "" where nothing did."""
+    if not new:
+        return ended.detail
+    failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
+    failure = new[-1].failure or (failures[0] if failures else None)
+    return failure.message if failure else ""

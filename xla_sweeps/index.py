@@ -1,6 +1,7 @@
 """What planning needs of every record, kept beside them so that it need not be read again; may be deleted at any time.
 
-A trial's folder is read again when it changed since, or when it changed so lately that the clock could not tell.
+A trial's folder is read again when it changed since, or when it changed so lately that the clock could not tell. A file
+that is damaged in place leaves its folder's time as it was: planning does not notice until `cache/` is deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import contextlib
 import datetime
 import os
 import time
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from xla_sweeps.files import replace_whole
 from xla_sweeps.measurement import Status
 from xla_sweeps.record import Record
 from xla_sweeps.standing import outcome_of
@@ -136,11 +137,5 @@ def _load(path: Path) -> dict[str, _Folder]:
 
 def _save(path: Path, folders: dict[str, _Folder]) -> None:
     """Replace the kept index; where that cannot be done, it is read anew next time."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(msgspec.json.encode(_File(VERSION, folders)))
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    with contextlib.suppress(OSError):
+        replace_whole(path, msgspec.json.encode(_File(VERSION, folders)))

@@ -9,11 +9,11 @@ from pathlib import Path
 from xla_sweeps import drift
 from xla_sweeps.launchers import End, Ended, Job
 from xla_sweeps.launchers.local import LocalLauncher
+from xla_sweeps.lifeline import TURNS_VARIABLE
 from xla_sweeps.planning import Task
 from xla_sweeps.store import Store
 
 TOLERANCE = 0.01
-TURNS_VARIABLE = "XLA_SWEEPS_TURNS"
 
 
 def take_turns_if_needed(
@@ -41,7 +41,7 @@ def take_turns_if_needed(
         for name, anchor in zip(names, anchors, strict=False):
             arguments = (*anchor.words, *extra, f"known_records={len(_keys(store, anchor))}")
             log = logs / f"interference-{phase}-{name.replace(':', '')}.log"
-            futures.append(launcher.submit(Job(arguments=arguments, key=anchor.key, lane=name, log=log)))
+            futures.append(launcher.submit(Job(arguments=arguments, lane=name, log=log)))
         ended: list[Ended] = [future.result() for future in futures]
         records = [
             record for identifier in anchors[0].trial_ids for group in store.load(identifier).records.values()

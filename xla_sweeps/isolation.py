@@ -24,6 +24,7 @@ import msgspec
 from xla_sweeps import events
 from xla_sweeps.diagnosis import ProcessEnd, diagnose_end, diagnose_exception
 from xla_sweeps.faults import fault_point
+from xla_sweeps.files import tail
 from xla_sweeps.measurement import Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.record import ModelFacts
 from xla_sweeps.trial import ReplicateJob, Timeouts
@@ -279,7 +280,7 @@ def _note_end(attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: s
         limit = f"{trial.memory_limit_bytes / 2**30:.1f} GiB"
     end = ProcessEnd(
         exit_code=exit_code, phase=stage.phase, killed_for=killed_for, limit=limit, oom_kills=oom_kills,
-        log_tail=_tail(log),
+        log_tail=tail(log, limit=_LOG_TAIL_BYTES),
     )  # fmt: skip
     status, failure = diagnose_end(end)
     if stage.mode in job.modes and stage.phase in _MODE_PHASES and status is not Status.INTERRUPTED:
@@ -320,10 +321,3 @@ def _oom_kills() -> int:
                 if line.split()[0] == key:
                     return int(line.split()[1])
     return 0
-
-
-def _tail(log: Path) -> str:
-    with contextlib.suppress(OSError), log.open("rb") as handle:
-        handle.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
-        return handle.read().decode("utf-8", "replace")
-    return ""

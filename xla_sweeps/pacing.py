@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 BREAKER = 3
 """Jobs in a row that a device or machine may lose before it gets no more."""
+
+TOGETHER_S = 10.0
+"""Losses within so long are one event where a launcher chooses devices itself: a node that dies loses all its jobs."""
 
 _RECENT = 50
 _ENOUGH = 4
@@ -47,19 +51,24 @@ class Forecast:
 
 
 class Breaker:
-    """Counts what a device loses in a row."""
+    """Counts what a device loses in a row.
 
-    def __init__(self) -> None:
+    Args:
+        together_s: losses within so long of the first of them count as one.
+    """
+
+    def __init__(self, *, together_s: float = 0.0) -> None:
+        self._together_s = together_s
         self._lost: Counter[str] = Counter()
+        self._since: dict[str, float] = {}
 
     def worked(self, where: str) -> None:
-        """A job ran to its end there; one of unknown place clears all."""
-        if where:
-            self._lost.pop(where, None)
-        else:
-            self._lost.clear()
+        """A job ran to its end there."""
+        self._lost.pop(where, None)
 
-    def lost(self, where: str) -> bool:
+    def lost(self, where: str, *, now: float) -> bool:
         """A job was lost there; whether that was one too many."""
-        self._lost[where] += 1
+        if now >= self._since.get(where, -math.inf) + self._together_s:
+            self._since[where] = now
+            self._lost[where] += 1
         return self._lost[where] >= BREAKER

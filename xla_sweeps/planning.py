@@ -10,7 +10,6 @@ import contextlib
 import copy
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +23,7 @@ from xla_sweeps import catalog, composition, environment
 from xla_sweeps.config import Settings, settings_of
 from xla_sweeps.drift import ANCHOR_TAG
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
+from xla_sweeps.files import replace_whole
 from xla_sweeps.index import Entry, Index, software_of
 from xla_sweeps.measurement import Status
 from xla_sweeps.runner import identify
@@ -58,7 +58,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         key: equal for tasks that are the same trial.
         trial_ids: the ids that it has on the places of this machine; empty where it is measured elsewhere.
         outcomes: of its records that count, oldest first; added to while the sweep runs.
-        records: how many records it has, whether they count or not.
+        seen: trial and number of each record that was taken into account, whether it counts or not.
         wanted: replicates that are still wanted.
     """
 
@@ -72,7 +72,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     accelerator: str | None = None
     tags: tuple[str, ...] = ()
     outcomes: list[Status] = []
-    records: int = 0
+    seen: frozenset[tuple[str, int]] = frozenset()
     wanted: int = 0
 
 
@@ -253,11 +253,8 @@ class Memo:
         """Keep what was added; where that cannot be done, it is composed anew next time."""
         if not self._changed:
             return
-        temporary = self._path.with_name(f".{uuid.uuid4().hex}.tmp")
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))))
-            temporary.replace(self._path)
+            replace_whole(self._path, msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))))
 
 
 class _MemoFile(msgspec.Struct):
@@ -338,6 +335,6 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
                 if entry.software == software
                 and (task.accelerator is None or environment.is_accelerator(entry.device, task.accelerator))
             ]  # fmt: skip
-        task.records = len(found)
+        task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
         task.outcomes = counting([entry.outcome for entry in found], retry)
         task.wanted = missing(task.outcomes, replicates=task.replicates)

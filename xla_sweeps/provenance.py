@@ -6,7 +6,6 @@ Pure: everything is read from records.
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,11 +72,6 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
         "temperature_high": max((pair[1] for pair in heat if pair), default=None),
         "foreign_cores": max(known, default=None),
     }
-
-
-def cv_percent(seconds: Sequence[float]) -> float | None:
-    """Coefficient of variation of block times, percent; None for fewer than two."""
-    return 100 * statistics.stdev(seconds) / statistics.fmean(seconds) if len(seconds) > 1 else None
 
 
 def _pair(value: Any) -> tuple[float, float] | None:

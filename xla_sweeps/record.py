@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -106,6 +107,10 @@ class Record:
             NewerSchemaError: written by a newer version.
             RecordFormatError: truncated, damaged, or not a record.
         """
+        with contextlib.suppress(ValueError):  # what is wrong is found out below
+            record = _DECODER.decode(text)
+            if record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text:
+                return record
         try:
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -121,6 +126,9 @@ class Record:
             return msgspec.convert(document, cls)
         except (msgspec.ValidationError, ValueError) as error:
             raise RecordFormatError(f"not a valid record: {error}") from error
+
+
+_DECODER = msgspec.json.Decoder(Record)
 
 
 def _clean(value: Any) -> Any:

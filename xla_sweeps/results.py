@@ -7,21 +7,21 @@ import io
 import json
 import os
 import sys
-from collections.abc import Collection
-from dataclasses import fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps import analysis, drift
+from xla_sweeps import analysis, drift, imported, row_table
+from xla_sweeps import where as filters
 from xla_sweeps.comparison import ComparisonRow, TrialSummary
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.record import Record
 from xla_sweeps.store import Store
 from xla_sweeps.terminal.progress import Progress
+from xla_sweeps.terminal.screen import displayable
 from xla_sweeps.terminal.tables import show_rows
 from xla_sweeps.trackers import RunHeader, run_header, wandb
-
-COLUMNS = tuple(field.name for field in fields(ComparisonRow))
 
 
 def load(
@@ -63,26 +63,84 @@ def load(
     return loaded.records, summaries
 
 
-def show(results_dir: Path, *, form: str, output: Path | None, every: bool) -> int:
-    """Comparison rows as a table, CSV, JSON or Parquet; the headline ones, or every baseline."""
-    _, summaries = load(results_dir)
-    rows = [row for summary in summaries.values() for row in summary.comparisons if every or row.headline]
+def rows_of(results_dir: Path) -> list[ComparisonRow]:
+    """Every comparison row of a results folder, measured and imported.
+
+    Raises:
+        StoreError: it holds neither records nor imports.
+    """
+    published, problems = imported.load(results_dir)
+    with Progress(ui="quiet") as screen:
+        for problem in problems:
+            screen.warn(problem)
+    if published and not (results_dir / "records").is_dir():
+        return published
+    _, summaries = load(results_dir, missing_ok=bool(published))
+    return [row for summary in summaries.values() for row in summary.comparisons] + published
+
+
+def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
+    """Import published figures and say what came of it."""
+    done = imported.add(file, results_dir, label=label)
+    with Progress(ui="quiet") as screen:
+        for warning in done.warnings:
+            screen.warn(f"{file}, {warning}")
+    compared = sum(row.speedup is not None for row in done.rows)
+    verb = "replaced" if done.replaced else "wrote"
+    print(
+        f"{done.figures} figures of {len({row.model for row in done.rows})} models: {len(done.rows)} rows, {compared} "
+        f"of them with a speedup over eager; {verb} {done.path}"
+    )
+    return 0
+
+
+def show(results_dir: Path, *, form: str, output: Path | None, every: bool, where: str | None = None) -> int:
+    """Comparison rows as a table, CSV, JSON or Parquet; the headline ones, or every baseline.
+
+    Args:
+        results_dir: the folder.
+        form: `table`, `csv`, `json` or `parquet`.
+        output: a file to write to, instead of standard output.
+        every: whether to show every baseline.
+        where: a filter (`where.compile`).
+    """
+    if form == "parquet" and output is None:
+        raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
+    is_meant = filters.compile(where) if where is not None else None
+    rows = [row for row in rows_of(results_dir) if every or row.headline]
+    if is_meant:
+        found = [row for row in rows if is_meant(analysis.row_dict(row))]
+        if not found:
+            print(f"none of the {len(rows)} rows is meant by: {displayable(where)}", file=sys.stderr)
+        rows = found
     rows.sort(key=lambda row: (row.family, row.model, row.resolution_px, row.batch_size, row.candidate, row.baseline))
     if form == "table" and output is None:
-        show_rows(rows)
+        if rows:
+            show_rows(rows)
         return 0
-    documents = [analysis.row_dict(row) for row in rows]
-    if form == "parquet":
-        if output is None:
-            raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
-        _write_parquet(documents, output)
-        return 0
-    text = json.dumps(documents, indent=1) + "\n" if form == "json" else _csv(documents)
+    if form == "parquet" and output is not None:
+        write_parquet(rows, output)
+    else:
+        documents = [analysis.row_dict(row) for row in rows]
+        write_text(
+            json.dumps(documents, indent=1) + "\n" if form == "json" else csv_text(documents, analysis.COLUMNS), output
+        )
+    return 0
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """To a file, or to standard output.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
     if output is None:
         sys.stdout.write(text)
-    else:
+        return
+    try:
         output.write_text(text, encoding="utf-8")
-    return 0
+    except OSError as error:
+        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
 
 
 def push(results_dir: Path, *, project: str | None, entity: str | None, force: bool) -> int:
@@ -110,10 +168,10 @@ def header_of(results_dir: Path, record: Record, *, project: str | None, entity:
     return replace(header, project=project or header.project, entity=entity or header.entity)
 
 
-def _csv(documents: list[dict[str, Any]]) -> str:
+def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """CSV with stable columns; texts that a spreadsheet would take for a formula are quoted with an apostrophe."""
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
     for document in documents:
         writer.writerow(
@@ -125,11 +183,15 @@ def _csv(documents: list[dict[str, Any]]) -> str:
     return buffer.getvalue()
 
 
-def _write_parquet(documents: list[dict[str, Any]], output: Path) -> None:
-    import pyarrow
+def write_parquet(rows: Sequence[ComparisonRow], output: Path) -> None:
+    """Rows as a Parquet file.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     import pyarrow.parquet
 
     try:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(documents), output)
+        pyarrow.parquet.write_table(row_table.table_of(rows), output)
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror or error}") from error

@@ -246,16 +246,19 @@ def make_record(
     )
 
 
-def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> None:
-    """Record that the trial's own process died, time and again, without leaving a record."""
+def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
+    """Record that the trial's own process died without leaving a record; returns it as stored.
+
+    Raises:
+        StoreError: it could not be stored.
+    """
     failure = Failure(
         phase=Phase.RECORD, kind="died", message=f"the trial's own process died: {detail}",
         hint="its log is in logs/sweeps; the kernel's log may say who killed it",
     )  # fmt: skip
     attempt = isolation.Attempt(status=Status.CRASHED, failure=failure)
-    for _ in range(2):  # as many as make the status final
-        record = make_record(settings, identifier, 0, attempt, environment.environment())
-        store.save(replace(record, started_at=_now(), finished_at=_now()))
+    record = make_record(settings, identifier, 0, attempt, environment.environment())
+    return store.save(replace(record, started_at=_now(), finished_at=_now()))[0]
 
 
 def _unreached(attempt: isolation.Attempt) -> ModeOutcome:

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 MIN_PAIRS = 6
 """The fewest differences that have a 95 % signed-rank interval: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
 
 _EXACT_UP_TO = 50
+_Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +49,27 @@ def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -
     References:
         Hollander, Wolfe & Chicken (2014), Nonparametric Statistical Methods, sections 3.2 and 3.3.
     """
+    return signed_rank_intervals(differences, levels=(level,))[0]
+
+
+def signed_rank_intervals(differences: Sequence[float] | _Numbers, *, levels: Sequence[float]) -> tuple[Interval, ...]:
+    """`signed_rank_interval` at several levels, for the price of one."""
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"differences must be finite and at least one, got shape {values.shape}")
-    first, second = np.triu_indices(values.size)
-    walsh = np.sort((values[first] + values[second]) / 2)
-    estimate = float(np.median(walsh))
-    skip = _signed_rank_quantile(int(values.size), round((1 - level) / 2, 12))
-    if skip < 1:
-        return Interval(estimate=estimate, low=-math.inf, high=math.inf, level=level)
-    return Interval(estimate=estimate, low=float(walsh[skip - 1]), high=float(walsh[-skip]), level=level)
+    first, second = _pairs(values.size)
+    walsh = values[first]
+    walsh += values[second]
+    walsh /= 2
+    walsh.sort()
+    middle = walsh.size // 2
+    estimate = float(walsh[middle] if walsh.size % 2 else (walsh[middle - 1] + walsh[middle]) / 2)
+    intervals = []
+    for level in levels:
+        skip = _signed_rank_quantile(values.size, round((1 - level) / 2, 12))
+        low, high = (float(walsh[skip - 1]), float(walsh[-skip])) if skip else (-math.inf, math.inf)
+        intervals.append(Interval(estimate=estimate, low=low, high=high, level=level))
+    return tuple(intervals)
 
 
 def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
@@ -74,7 +87,53 @@ def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
     return Interval(estimate=mean, low=mean - reach, high=mean + reach, level=level)
 
 
-def p_beyond(interval: Interval, bound: float, *, freedom: int | None = None) -> float | None:
+def interval_about(estimate: float, error: float, *, freedom: float | None, level: float = 0.95) -> Interval:
+    """The interval of an estimate with this standard error.
+
+    Args:
+        estimate: the middle.
+        error: its standard error.
+        freedom: degrees of freedom of Student's t; None for the normal distribution.
+        level: confidence level.
+    """
+    tail = (1 + level) / 2
+    reach = error * float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """Standard error of mean(second) - mean(first) and its degrees of freedom, spreads being unequal.
+
+    Args:
+        first: independent estimates, at least two; so is `second`.
+        second: of the other side.
+
+    References:
+        Welch (1947), The Generalization of Student's Problem When Several Different Population Variances Are Involved.
+    """
+    parts = [statistics.variance(side) / len(side) for side in (first, second)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0, float(len(first) + len(second) - 2)
+    shares = [part**2 / (len(side) - 1) for part, side in zip(parts, (first, second), strict=True)]
+    return math.sqrt(total), total**2 / sum(shares)
+
+
+def q_values(p_values: Sequence[float]) -> list[float]:
+    """For each p-value the smallest false discovery rate at which it would still count as a discovery.
+
+    References:
+        Benjamini & Hochberg (1995), Controlling the False Discovery Rate.
+    """
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place], reverse=True)
+    found, least = [0.0] * len(p_values), 1.0
+    for rank, place in zip(range(len(p_values), 0, -1), order, strict=True):
+        least = min(least, p_values[place] * len(p_values) / rank)
+        found[place] = least
+    return found
+
+
+def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
     """Two-sided p-value of an estimate against the hypothesis that the truth lies within `bound` of zero.
 
     Built from the interval, so that p < 1 - level exactly where the whole interval lies past the bound.
@@ -120,6 +179,12 @@ def theil_slope(values: Sequence[float]) -> float:
     numbers = np.asarray(values, dtype=float)
     first, second = np.triu_indices(numbers.size, k=1)
     return float(np.median((numbers[second] - numbers[first]) / (second - first)))
+
+
+@functools.lru_cache(maxsize=256)
+def _pairs(count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Places of every pair of `count` values, a value with itself included."""
+    return np.triu_indices(count)
 
 
 @functools.cache

@@ -141,6 +141,13 @@ class Store:
             return False
         return False
 
+    def folders(self) -> Iterator[tuple[str, int]]:
+        """Name and time of change (ns) of each trial's folder; none where there are no records yet."""
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.records_dir) as found:
+            for entry in found:
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    yield entry.name, entry.stat().st_mtime_ns
+
     def load(self, trial_id: str | None = None) -> Loaded:
         """All records, or one trial's, by trial and replicate number. Damaged files are moved to `quarantine/`."""
         records: dict[str, list[Record]] = {}

@@ -9,14 +9,13 @@ import os
 import shlex
 import statistics
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from xla_sweeps import interference, launchers, proposals, results
+from xla_sweeps import analysis, interference, launchers, proposals, results
 from xla_sweeps.comparison import ComparisonRow
 from xla_sweeps.composition import check_file
 from xla_sweeps.driver import Driver
@@ -27,6 +26,7 @@ from xla_sweeps.launchers import Launcher
 from xla_sweeps.launchers.local import Lane, LocalLauncher, lanes_for
 from xla_sweeps.measurement import Status
 from xla_sweeps.planning import ANCHOR, Composer, Memo, Place, Task, compose_all, match, with_aa
+from xla_sweeps.record import Record
 from xla_sweeps.runner import record_death
 from xla_sweeps.searching import SearchSource
 from xla_sweeps.standing import WEAK
@@ -39,6 +39,7 @@ from xla_sweeps.terminal.sweeps import show_plan, show_sweep
 LEFT_CODE = 3
 """Exit code of a sweep that ended with trials that are to be measured again."""
 
+_DEVICE_RULE = "device is the launcher's to give: use --devices on this machine, or accelerator"
 _PROGRESS_EVERY = 64
 _PROGRESS_FROM = 200
 """Trials from which composing them takes long enough to be shown."""
@@ -147,6 +148,9 @@ def _plan(sweep: Sweep, composer: Composer, options: Options) -> Plan:
     results_dir = Path(str(base["results_dir"])).expanduser()
     if "results_dir" in sweep.parameters:
         raise ConfigError(f"{options.path}: results_dir is one for the whole sweep: give it on the command line")
+    if "device" in sweep.parameters:
+        line = sweep.lines.get("device")
+        raise ConfigError(f"{options.path}{f':{line}' if line else ''}: {_DEVICE_RULE}")
     index = read_index(Store(results_dir))
     for problem in index.problems:
         print(f"warning: {problem}", file=sys.stderr)
@@ -240,7 +244,10 @@ def _rows(results_dir: Path, tasks: Sequence[Task]) -> list[ComparisonRow]:
 
 
 def _checked_overrides(options: Options) -> tuple[str, ...]:
-    """Overrides of the command line, less the device, which is the launcher's to give."""
+    """Overrides of the command line, less the device, which says where the local launcher runs trials."""
+    device = next((word for word in options.overrides if word.startswith("device=")), None)
+    if device and options.launcher != "local":
+        raise ConfigError(f"{device} with --launcher {options.launcher}: {_DEVICE_RULE}")
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 
@@ -267,7 +274,9 @@ def _launcher(options: Options, lanes: Sequence[Lane] | None, results_dir: Path)
     raise unknown_name("launcher", options.launcher, launchers.NAMES)
 
 
-def _death_recorder(composer: Composer, store: Store, lanes: Sequence[Lane] | None) -> Any:
+def _death_recorder(
+    composer: Composer, store: Store, lanes: Sequence[Lane] | None
+) -> Callable[[Task, str], Record] | None:
     """Writes the record of a trial whose own process died, where the device it ran on is known."""
     if not lanes:
         return None
@@ -276,8 +285,8 @@ def _death_recorder(composer: Composer, store: Store, lanes: Sequence[Lane] | No
 
 def _want_again(tasks: Sequence[Task], index: Index, results_dir: Path, column: str, value: str) -> None:
     """One more replicate for trials whose headline row says so."""
-    if column not in results.COLUMNS:
-        raise unknown_name("column in --rerun", column, results.COLUMNS)
+    if column not in analysis.COLUMNS:
+        raise unknown_name("column in --rerun", column, analysis.COLUMNS)
     wanted = {row.trial_id for row in _rows(results_dir, tasks) if str(getattr(row, column)).lower() == value.lower()}
     requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
     for task in tasks:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,20 @@ KEPT_BITS = 15
 """Mantissa bits of a number: a relative error of at most 2**-16, four digits and a half."""
 _LEVEL = 6
 
-Column = npt.NDArray[np.float64] | Sequence[Any]
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A column of texts as codes into its values."""
+
+    codes: npt.NDArray[np.integer[Any]]
+    values: Sequence[Any]
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.codes)
+
+
+Column = npt.NDArray[np.float64] | Coded | Sequence[Any]
 
 
 def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
@@ -45,7 +59,8 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
             described.append({"name": name, "kind": "number", "bytes": 3})
             planes.append(_number_planes(column))
         else:
-            codes, values = _coded(column)
+            coded = column if isinstance(column, Coded) else _coded(column)
+            codes, values = coded.codes, list(coded.values)
             width = 1 if len(values) <= 2**8 else 2 if len(values) <= 2**16 else 4
             described.append({"name": name, "kind": "category", "bytes": width, "values": values})
             planes.append(_planes(codes.astype("<u4"), range(width)))
@@ -90,8 +105,8 @@ def _planes(values: npt.NDArray[np.uint32], places: Sequence[int]) -> bytes:
     return b"".join(((values >> np.uint32(8 * place)) & np.uint32(0xFF)).astype(np.uint8).tobytes() for place in places)
 
 
-def _coded(column: Sequence[Any]) -> tuple[npt.NDArray[np.uint32], list[Any]]:
+def _coded(column: Sequence[Any]) -> Coded:
     """Codes by first appearance, and the values in their order."""
     order: dict[Any, int] = {}
     codes = np.fromiter((order.setdefault(value, len(order)) for value in column), np.uint32, len(column))
-    return codes, list(order)
+    return Coded(codes, list(order))

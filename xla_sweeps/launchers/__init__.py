@@ -12,13 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from xla_sweeps.files import tail
+
 NAMES = ("local", "ray", "slurm", "wandb")
 COMMAND = (sys.executable, "-m", "xla_sweeps")
-PARENT_VARIABLE = "XLA_SWEEPS_PARENT"
-"""Names the process that a command must not outlive."""
-
-RECORDED_VARIABLE = "XLA_SWEEPS_RECORDED"
-"""Names a file to which a command adds the path of each record that it makes."""
+_TAIL_BYTES = 4096
 
 
 class End(StrEnum):
@@ -44,14 +42,12 @@ class Job:
 
     Attributes:
         arguments: what follows the command: overrides.
-        key: equal for jobs that measure the same trial.
         log: where its output goes.
         accelerator: part of the name of the device it needs, or None.
         lane: the very device it must run on, of a launcher that `targets` them; or None.
     """
 
     arguments: tuple[str, ...]
-    key: str
     log: Path
     accelerator: str | None = None
     lane: str | None = None
@@ -105,7 +101,7 @@ class Launcher(Protocol):
         """Ask all running jobs to save what they have and end; `now` ends them at once."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """End at once what still runs, and give everything back; may be called again."""
 
 
 def end_of(exit_code: int) -> End:
@@ -117,13 +113,11 @@ def end_of(exit_code: int) -> End:
     return {0: End.FINISHED, 1: End.FINISHED, 2: End.FAILED, 75: End.HELD}.get(exit_code, End.DIED)
 
 
-def last_line(log: Path, *, limit: int = 4096) -> str:
+def last_line(log: Path) -> str:
     """The last line of a job's output that says something."""
-    try:
-        with log.open("rb") as handle:
-            handle.seek(0, 2)
-            handle.seek(max(0, handle.tell() - limit))
-            lines = handle.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return last_word(tail(log, limit=_TAIL_BYTES))
+
+
+def last_word(text: str) -> str:
+    """The last line of a text that says something."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -12,11 +12,11 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from xla_sweeps import environment
 from xla_sweeps.errors import DeviceError
-from xla_sweeps.launchers import COMMAND, PARENT_VARIABLE, End, Ended, Job, end_of, last_line
+from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_line
+from xla_sweeps.lifeline import PARENT_VARIABLE
 
 STOP_GRACE_S = 20.0
 _CPU_LANE = re.compile(r"cpu(?::(\d+))?")
@@ -237,8 +237,3 @@ def _kill_late(running: Sequence[_Running]) -> None:
     for item in running:
         if not item.ended.wait(max(0.0, deadline - time.monotonic())) and item.process is not None:
             _signal(item.process, signal.SIGKILL)
-
-
-def log_name(index: int, attempt: int, folder: Path) -> Path:
-    """The log of a job's attempt."""
-    return folder / f"{index:06d}-{attempt}.log"

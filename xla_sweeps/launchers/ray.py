@@ -14,16 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_line
+from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_word
+from xla_sweeps.lifeline import PARENT_VARIABLE
 
 CONNECT_S = 10.0
-ASK_S = 1.0
+ASK_S, ANSWER_S = 1.0, 1.0
 LOG_LIMIT = 256 * 1024
 _TYPE_RESOURCE = "accelerator_type:"
 
@@ -60,7 +61,7 @@ class RayLauncher:
         self._owned = address is None
         self._jobs: dict[Future[Ended], tuple[Any, Any, Job]] = {}
         self._warned: set[str] = set()
-        self._stopping = False
+        self._stopping = self._closed = False
         self._places: dict[str, str] = {}
         self._asked = 0.0
         home = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -93,13 +94,18 @@ class RayLauncher:
 
     def where(self, future: Future[Ended]) -> str:
         """The node that the job runs on."""
-        if future not in self._jobs:
+        entry = self._jobs.get(future)
+        if entry is None:
             return ""
         if time.monotonic() > self._asked + ASK_S:
-            self._asked = time.monotonic()
-            with contextlib.suppress(Exception):
-                self._places = self._ray.get(self._notes.places.remote(), timeout=1.0)
-        return self._places.get(self._jobs[future][1], "")
+            self._ask()
+        return self._places.get(entry[1], "")
+
+    def _ask(self) -> None:
+        """Find out where jobs run; where there is no answer, what was known before still holds."""
+        self._asked = time.monotonic()
+        with contextlib.suppress(Exception):
+            self._places = self._ray.get(self._notes.places.remote(), timeout=ANSWER_S)
 
     def drain(self, where: str) -> bool:
         """Ray chooses nodes itself."""
@@ -108,18 +114,20 @@ class RayLauncher:
     def stop(self, *, now: bool) -> None:
         """Cancel what waits; what runs may end, or is killed."""
         self._stopping = True
+        if self._jobs and not now:
+            self._ask()
         for ref, key, _ in list(self._jobs.values()):
-            started = False
             with contextlib.suppress(Exception):
-                started = bool(self._ray.get(self._notes.where.remote(key), timeout=0.2))
-            with contextlib.suppress(Exception):
-                if started and not now:
+                if key in self._places and not now:
                     self._notes.stop.remote(key)
                 else:
                     self._ray.cancel(ref, force=True)
 
     def close(self) -> None:
         """Cancel everything and leave the cluster; end it where it is ours."""
+        if self._closed:
+            return  # once it is left, any word to Ray would start a cluster here
+        self._closed = True
         self.stop(now=True)
         self._ray.shutdown()
 
@@ -146,12 +154,7 @@ class RayLauncher:
             detail = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
             ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
         else:
-            job.log.parent.mkdir(parents=True, exist_ok=True)
-            job.log.write_text(answer["log"], encoding="utf-8")
-            how = end_of(answer["exit_code"])
-            records = tuple(text.encode() for text in answer["records"])
-            detail = "" if how is End.FINISHED else f"exit code {answer['exit_code']}: {last_line(job.log)}"
-            ended = Ended(how=how, where=answer["where"], detail=detail, records=records)
+            ended = take_home(answer, job.log)
         _, key, _ = self._jobs.pop(future)
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
@@ -168,9 +171,6 @@ class _Notes:
     def started(self, key: str, where: str) -> None:
         self._where[key] = where
 
-    def where(self, key: str) -> str:
-        return self._where.get(key, "")
-
     def places(self) -> dict[str, str]:
         return self._where
 
@@ -182,6 +182,18 @@ class _Notes:
 
     def is_stopped(self, key: str) -> bool:
         return key in self._stopped
+
+
+def take_home(answer: Mapping[str, Any], log: Path) -> Ended:
+    """How a job ended, from what its node tells of it; its log is kept where that can be done."""
+    with contextlib.suppress(OSError):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(answer["log"], encoding="utf-8")
+    how = end_of(answer["exit_code"])
+    detail = "" if how is End.FINISHED else f"exit code {answer['exit_code']}: {last_word(answer['log'])}"
+    return Ended(
+        how=how, where=answer["where"], detail=detail, records=tuple(text.encode() for text in answer["records"])
+    )
 
 
 def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: Any) -> str:
@@ -205,7 +217,7 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
             mine.append("tracker=none")  # `push` makes the run from the record, at home
         with log.open("wb") as output:
             process = subprocess.Popen([*command, *mine], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                       env={**os.environ, "XLA_SWEEPS_PARENT": str(os.getpid())})  # fmt: skip
+                                       env={**os.environ, PARENT_VARIABLE: str(os.getpid())})  # fmt: skip
         code = _wait(process, is_stopped)
         records = [path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))]
         text = log.read_text("utf-8", "replace") + "".join(

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.launchers import COMMAND, End, Ended, Job, end_of, last_word
 from xla_sweeps.launchers.slurm_task import EndFile, TaskJob
 
 POLL_S = 1.0
@@ -35,6 +35,9 @@ GONE_POLLS = 5
 
 DEFAULTS = {"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"}
 _OPTION = re.compile(r"[a-z][a-z-]*")
+_PASSING = re.compile(r"unable to contact|timed out|did not answer|temporar", re.IGNORECASE)
+"""What sbatch says when it is worth trying again."""
+
 _SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
 
 
@@ -102,7 +105,7 @@ class SlurmLauncher:
 
     def lanes(self) -> list[str]:
         """The nodes that jobs run on now."""
-        return sorted({item.node for item in self._jobs.values() if item.node})
+        return sorted({item.node for item in self._items() if item.node})
 
     def free(self, accelerator: str | None, lane: str | None = None) -> int:
         """How many more jobs its queue may take."""
@@ -130,45 +133,69 @@ class SlurmLauncher:
     def stop(self, *, now: bool) -> None:
         """Cancel all tasks: those that run save what they have within Slurm's KillWait; `now` kills them."""
         self._stopping = True
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-            arrays = sorted({item.task.partition("_")[0] for item in self._jobs.values() if item.task})
-        for item in waiting:
+        for item in self._take_waiting():
             self._end(item, Ended(how=End.STOPPED))
-        if arrays:
+        if arrays := self._arrays():
             pending = ["--state=PENDING"]
             _slurm(["scancel", *pending, *arrays])
             _slurm(["scancel", "--batch", f"--signal={'KILL' if now else 'TERM'}", *arrays])
 
     def close(self) -> None:
         """Stop polling; cancel what is left of ours."""
-        if self._jobs:
+        if self._items():
             self.stop(now=True)
-            _slurm(["scancel", *sorted({item.task.partition("_")[0] for item in self._jobs.values() if item.task})])
+            if arrays := self._arrays():
+                _slurm(["scancel", *arrays])
         self._closed.set()
         self._poller.join(10)
 
+    def _items(self) -> list[_Submitted]:
+        """The jobs that have not ended, as they are now: two threads add and remove them."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def _arrays(self) -> list[str]:
+        return sorted({item.task.partition("_")[0] for item in self._items() if item.task})
+
+    def _take_waiting(self) -> list[_Submitted]:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return waiting
+
     def _poll(self) -> None:
+        """Submit and look, until closed; no error ends it, since the driver waits for what only this thread tells."""
+        said = ""
         while not self._closed.wait(FLUSH_S):
             try:
                 self._flush()
                 self._look()
-            except (OSError, XlaSweepsError) as error:
-                self._refuse(str(error))
+            except Exception as error:
+                if said != (said := f"{type(error).__name__}: {error}"):
+                    print(f"warning: Slurm's queue could not be followed for now: {said}", file=sys.stderr)
 
     def _flush(self) -> None:
         """Submit what is waiting, an array for each accelerator."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
         groups: dict[str | None, list[_Submitted]] = {}
-        for item in waiting:
+        for item in self._take_waiting():
             groups.setdefault(item.job.accelerator, []).append(item)
         for accelerator, items in groups.items():
             size = MAX_ARRAY * self._chunk
             for first in range(0, len(items), size):
-                self._submit_array(items[first : first + size], accelerator)
+                self._try_to_submit(items[first : first + size], accelerator)
 
-    def _submit_array(self, items: Sequence[_Submitted], accelerator: str | None) -> None:
+    def _try_to_submit(self, items: Sequence[_Submitted], accelerator: str | None) -> None:
+        """Submit an array; where that fails its jobs end, to be submitted again unless Slurm refused them."""
+        try:
+            why = self._submit_array(items, accelerator)
+        except Exception as error:  # a full disk, a file system that is away
+            how, why = End.LOST, f"cannot submit: {error}"
+        else:
+            how = End.LOST if _PASSING.search(why) else End.FAILED
+        for item in items if why else ():
+            self._end(item, Ended(how=how, detail=why))
+
+    def _submit_array(self, items: Sequence[_Submitted], accelerator: str | None) -> str:
+        """Write the jobs and the script, and submit it; returns why Slurm did not take it, or ""."""
         chunks = [items[first : first + self._chunk] for first in range(0, len(items), self._chunk)]
         listed = self._folder / f"{items[0].end.name.partition('.')[0]}.jobs.json"
         listed.write_bytes(msgspec.json.encode([
@@ -184,17 +211,17 @@ class SlurmLauncher:
         done = _slurm(["sbatch", "--parsable", str(script)])
         submitted = _SUBMITTED.search(done.stdout)
         if done.returncode or not submitted:
-            why = f"sbatch: {(done.stderr or done.stdout).strip().splitlines()[-1:] or ['no word']}"
-            for item in items:
-                self._end(item, Ended(how=End.FAILED, detail=why))
-            return
+            return last_word(done.stderr or done.stdout) or "sbatch said nothing"
         for index, chunk in enumerate(chunks):
             for item in chunk:
                 item.task = f"{submitted[1]}_{index}"
+        if self._stopping:  # too late to have been cancelled with the others
+            _slurm(["scancel", submitted[1]])
+        return ""
 
     def _look(self) -> None:
         """Take in the jobs that have ended, and those that the queue no longer knows."""
-        items = [item for item in self._jobs.values() if item.task]
+        items = [item for item in self._items() if item.task]
         for item in items:
             self._take_in(item)
         left = [item for item in items if item.future in self._jobs]
@@ -222,13 +249,10 @@ class SlurmLauncher:
         return False
 
     def _end(self, item: _Submitted, ended: Ended) -> None:
-        if self._jobs.pop(item.future, None) is not None:
+        with self._lock:
+            known = self._jobs.pop(item.future, None)
+        if known is not None:
             item.future.set_result(ended)
-
-    def _refuse(self, why: str) -> None:
-        for item in list(self._jobs.values()):
-            if not item.task:
-                self._end(item, Ended(how=End.FAILED, detail=why))
 
 
 def script_of(options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path) -> str:
@@ -273,3 +297,5 @@ def _slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within 60 s")
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 127, "", f"cannot start {command[0]}: {error.strerror}")

@@ -13,12 +13,13 @@ import socket
 import subprocess
 import sys
 import types
-import uuid
 from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.launchers import PARENT_VARIABLE, RECORDED_VARIABLE, last_line
+from xla_sweeps.files import replace_whole
+from xla_sweeps.launchers import last_line
+from xla_sweeps.lifeline import PARENT_VARIABLE, RECORDED_VARIABLE
 
 MAX_RESTARTS = 20
 STOPPED_CODES = (130, 143)
@@ -110,9 +111,7 @@ def _leave(task: _Task, job: TaskJob, finished: int) -> int:
 
 def write_end(path: Path, end: EndFile) -> None:
     """Write an end file, whole or not at all."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    temporary.write_bytes(msgspec.json.encode(end))
-    temporary.replace(path)
+    replace_whole(path, msgspec.json.encode(end))
 
 
 def node_name() -> str:

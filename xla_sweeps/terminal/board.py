@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.files import tail
 from xla_sweeps.terminal.screen import displayable, duration, progress_console, ui_mode
 
 LAST = 5
@@ -133,12 +134,6 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 def _stage(log: Path) -> str:
     """What a job is at: the last line of its plain progress, without its time."""
-    try:
-        with log.open("rb") as handle:
-            handle.seek(0, 2)
-            handle.seek(max(0, handle.tell() - TAIL_BYTES))
-            lines = handle.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
+    lines = tail(log, limit=TAIL_BYTES).splitlines()
     line = next((line for line in reversed(lines) if line[2:3] == ":"), "")
     return line.partition(" ")[2][:60]

@@ -71,12 +71,16 @@ _OPTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 )  # fmt: skip
 _COMMANDS = (
     ("results [DIR]", "comparison rows of a results folder, as table, csv, json or parquet"),
+    ("dashboard [DIR …]", "one HTML file with everything that was measured; opens offline, in any browser"),
+    ("import FILE.csv", "published figures (keras-xla-benchmarks) into a results folder, marked as imported"),
+    ("compare A B", "what changed between two results folders (versions, drivers, machines); --fail-on for CI"),
     ("sweep FILE", "run or resume a sweep definition in W&B's format: on this machine, Ray, Slurm or by W&B agents"),
     ("agents SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     ("models [PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"),
     ("hub-replicas [NAME …]", "make the SavedModels that source=hub runs with random weights; once, into a cache"),
     ("doctor", "devices, versions, flags, and whether this machine is quiet enough to measure on"),
     ("push [DIR]", "send records to Weights & Biases that it does not have"),
+    ("report [DIR]", "a Weights & Biases report, workspace and summary run; the same again updates them"),
     ("check [DIR]", "look a results folder over: names, numbers, times, nothing there twice"),
 )
 _EXAMPLES = (

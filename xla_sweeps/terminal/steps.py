@@ -13,9 +13,15 @@ from xla_sweeps.terminal.screen import displayable, duration, progress_console, 
 
 
 class Steps:
-    """Follows `total` steps; a context manager. Without a terminal it prints a line a step, unless it is `quiet`."""
+    """Follows `total` steps; a context manager. Without a terminal it prints a line a step, unless it is `quiet`.
 
-    def __init__(self, title: str, total: int, *, quiet: bool = False) -> None:
+    Args:
+        title: what is done.
+        total: how many steps; None where `follow` says it later.
+        quiet: no lines without a terminal.
+    """
+
+    def __init__(self, title: str, total: int | None, *, quiet: bool = False) -> None:
         self._quiet = quiet
         self._console = progress_console()
         self._started = time.monotonic()
@@ -26,7 +32,7 @@ class Steps:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
         )
-        live = ui_mode("auto", os.environ) == "live" and total > 0
+        live = ui_mode("auto", os.environ) == "live" and total != 0
         self._progress = Progress(*columns, console=self._console, transient=True, disable=not live)
         self._live, self._title = live, title
         self._task = self._progress.add_task(title, total=total)
@@ -51,6 +57,10 @@ class Steps:
         if not self._live and not self._quiet:
             took = duration(time.monotonic() - self._started)
             self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
+
+    def follow(self, done: int, total: int) -> None:
+        """So many of so many steps are done."""
+        self._progress.update(self._task, completed=done, total=total)
 
     def warn(self, message: str) -> None:
         """Something a person should know now."""

@@ -42,10 +42,6 @@ class SweepOutcome(Protocol):
         """Trials by status."""
 
     @property
-    def records(self) -> int:
-        """How many records were made."""
-
-    @property
     def signal_number(self) -> int:
         """The signal that stopped it, or 0."""
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from xla_sweeps import advice
 from xla_sweeps.analysis import decomposition
 from xla_sweeps.catalog import SOURCES, CatalogEntry
-from xla_sweeps.comparison import ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
+from xla_sweeps.comparison import IMPORTED, ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
 from xla_sweeps.measurement import Status
 from xla_sweeps.terminal.screen import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
 
@@ -72,13 +72,15 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
             displayable(row.model), str(row.resolution_px), str(row.batch_size), *device,
             f"{row.candidate} / {row.baseline}", _number(row.throughput_samples_per_s),
             f"{row.speedup:.2f}×" if row.speedup else "—", _speedup_interval(row), _verdict(row),
-            f"{row.replicates}{'*' if row.preliminary else ''}",
+            f"{row.replicates}{'*' if row.preliminary and row.origin != IMPORTED else ''}",
         )  # fmt: skip
     console.print(table)
     if len(devices) == 1:
         console.print(Text(f"on {displayable(devices[0])}", style="dim"))
-    if any(row.preliminary for row in rows):
+    if any(row.preliminary and row.origin != IMPORTED for row in rows):
         console.print(Text("* fewer than 3 processes: preliminary", style="dim"))
+    if any(row.origin == IMPORTED for row in rows):
+        console.print(Text("○ imported: published by others, one measurement of each mode, no interval", style="dim"))
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
@@ -236,6 +238,8 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
 
 
 def _verdict(row: ComparisonRow) -> Text:
+    if row.origin == IMPORTED:
+        return Text("○ imported", style="dim")
     verdict = str(row.verdict)
     said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict is not Verdict.FAILED else row.status}"
     return Text(said, style=COLOURS[verdict])

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from xla_sweeps import agreement, events, macs, rounds, timing
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.lifeline import TURNS_VARIABLE
 from xla_sweeps.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Round, Status
 from xla_sweeps.record import ModelFacts
 from xla_sweeps.tf import devices, models, modes
@@ -32,9 +33,6 @@ RECOMPILE_S = 0.02
 SYNC_TEST_S = 0.1
 NUDGE = 1e-6
 """Relative change of inputs that is no more than rounding."""
-
-TURNS_VARIABLE = "XLA_SWEEPS_TURNS"
-"""Names the file that is locked while a process measures."""
 
 _IMAGE_RANK = 3
 

@@ -171,7 +171,7 @@ def push(
         log: file for the client's own output.
         force: ask and send also what a marker says is there.
     """
-    with _only_push(log.parent) as alone:
+    with alone_in(log.parent, "push") as alone:
         if alone:
             return _push_all(trials, log, force=force)
     return PushReport(
@@ -309,10 +309,10 @@ def _noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _only_push(folder: Path) -> Iterator[bool]:
-    """Whether no other push of this folder runs on this machine; held until the block is left."""
+def alone_in(folder: Path, what: str) -> Iterator[bool]:
+    """Whether no other `what` ("push") of this folder runs on this machine; held until the block is left."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "push.lock").open("w") as lock:
+    with (folder / f"{what}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -35,9 +35,13 @@ class Helper:
 
     Orders are queued and written by a thread, because a pipe to a helper that stands still fills up; answers are read
     by another. Both threads block, and end with the helper.
+
+    Args:
+        log: file for the client's own output.
+        module: what the helper runs.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, *, module: str = MODULE) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
@@ -47,7 +51,7 @@ class Helper:
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", MODULE, str(os.getpid()), str(write_end)], stdin=subprocess.PIPE,
+                    [sys.executable, "-m", module, str(os.getpid()), str(write_end)], stdin=subprocess.PIPE,
                     stdout=output, stderr=output, pass_fds=[write_end], env=environment, start_new_session=True,
                 )  # fmt: skip
         except OSError:

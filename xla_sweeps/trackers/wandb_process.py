@@ -295,8 +295,12 @@ def follow(conversation: Conversation, session: Session) -> Session:
     return session
 
 
-def main() -> None:
-    """Follow orders until the end of standard input."""
+def serve(obey: Callable[[Conversation], object]) -> None:
+    """Be a helper: obey orders until the end of standard input, then leave nothing behind.
+
+    Args:
+        obey: takes orders off the conversation until it ends.
+    """
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # the end of standard input says the same, and waits
@@ -304,7 +308,7 @@ def main() -> None:
     if os.getppid() != parent:
         return
     os.nice(NICENESS)
-    follow(Conversation(descriptor), Session())
+    obey(Conversation(descriptor))
     with contextlib.suppress(Exception):
         wandb.teardown()
     sys.stdout.flush()
@@ -313,4 +317,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda conversation: follow(conversation, Session()))

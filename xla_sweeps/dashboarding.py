@@ -1,0 +1,222 @@
+"""`xla-sweeps dashboard`: the rows of results folders, and what goes with them, as the local page."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import webbrowser
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xla_sweeps import __version__, advice, files, imported, overview, row_cache, row_table
+from xla_sweeps.dashboard.pack import Coded, Column, pack
+from xla_sweeps.dashboard.page import render
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.terminal.steps import Steps
+from xla_sweeps.trial import ExecutionMode, is_aa_pair
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MAX_ROWS = 200_000
+DEFAULT_NAME = "dashboard.html"
+CATEGORIES = (
+    "trial_id", "family", "variant", "model", "source", "task", "precision", "scenario", "effort", "device",
+    "candidate", "baseline", "verdict", "status", "origin", "results", "flags", "failure_message", "failure_hint",
+    "failed_mode", "note", "software", "driver", "environment_flags", "host", "log", "measured_at", "command",
+)  # fmt: skip
+NUMBERS = (
+    "headline", "preliminary", "host_bound", "eager_is_graph", "resolution_px", "batch_size",
+    "throughput_samples_per_s", "throughput_low", "throughput_high", "baseline_throughput_samples_per_s",
+    "baseline_throughput_low", "baseline_throughput_high", "speedup", "speedup_low", "speedup_high", "p_value",
+    "floor", "replicates", "rounds", "compile_s_extra", "break_even_calls", "peak_memory_ratio", "params", "macs",
+    "cv_percent", "within_percent", "between_percent", "foreign_cores", "sm_clock_mhz_low", "sm_clock_mhz_high",
+    "temperature_high",
+)  # fmt: skip
+"""What the page is given of each row; the rest follows from it by arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A page that was written.
+
+    Attributes:
+        size: bytes.
+        overview: of XLA against graph.
+    """
+
+    path: Path
+    size: int
+    rows: int
+    trials: int
+    problems: tuple[str, ...]
+    overview: overview.Overview
+
+
+def write_page(
+    results_dirs: Sequence[Path],
+    output: Path,
+    *,
+    where: Callable[[Mapping[str, Any]], bool] | None = None,
+    comparison: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Written:
+    """Write the page of these results folders.
+
+    Args:
+        results_dirs: at least one.
+        output: the file, replaced whole.
+        where: which rows to keep, given each as plain data.
+        comparison: `difference`'s section for the page.
+        title: default: the folders' names.
+        advance: told (trials read, trials to read) now and then.
+
+    Raises:
+        StoreError: nothing to show, or the file cannot be written.
+        ConfigError: more rows than a page can hold.
+    """
+    found = [(_label(folder, results_dirs), row_cache.load(folder, advance=advance)) for folder in results_dirs]
+    published = [imported.load(folder) for folder in results_dirs]
+    table = row_table.joined(
+        _labelled(row_table.joined([rows.table, row_table.table_of(figures)]), label)
+        for (label, rows), (figures, _) in zip(found, published, strict=True)
+    )
+    if where is not None:
+        table = table.filter([where(document) for document in table.to_pylist()])
+    if not table.num_rows:
+        raise StoreError(_nothing(results_dirs, where))
+    if table.num_rows > MAX_ROWS:
+        raise ConfigError(
+            f"dashboard: {table.num_rows:,} rows are more than a page holds ({MAX_ROWS:,}); keep some with --where, "
+            "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
+        )
+    problems = tuple(problem for _, rows in found for problem in rows.problems)
+    problems += tuple(problem for _, unread in published for problem in unread)
+    name = title or " · ".join(dict.fromkeys(label for label, _ in found))
+    summary = overview.overview_of(_overview_columns(table))
+    meta = {
+        **_meta(table),
+        "title": name,
+        "records": sum(rows.records for _, rows in found),
+        "trials": sum(rows.trials for _, rows in found),
+        "problems": list(problems),
+        "comparison": comparison,
+    }
+    page = render(pack(page_columns(table), meta), title=f"{name} — XLA for Keras vision models")
+    _write(output, page)
+    return Written(output, output.stat().st_size, table.num_rows, meta["trials"], problems, summary)
+
+
+def show(results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = False, **wanted: Any) -> int:
+    """Write the page and say where it is; the other arguments are `write_page`'s."""
+    target = output or results_dirs[0] / DEFAULT_NAME
+    with Steps("reading records", None, quiet=True) as steps:
+        written = write_page(results_dirs, target, advance=steps.follow, **wanted)
+        for problem in written.problems:
+            steps.warn(problem)
+    print(overview.answer(written.overview))
+    print(f"{target}: {written.rows:,} rows of {written.trials:,} trials, {written.size / 1e6:.2f} MB, opens offline")
+    if open_it and not webbrowser.open(target.resolve().as_uri()):
+        print("no browser could be started; open the file by hand", file=sys.stderr)
+    return 0
+
+
+def page_columns(table: pyarrow.Table) -> dict[str, Column]:
+    """The page's columns of a table of rows that has a column `results`."""
+    columns: dict[str, Column] = {}
+    for name in CATEGORIES:
+        coded = table[name].combine_chunks().dictionary_encode()
+        columns[name] = Coded(np.asarray(coded.indices), coded.dictionary.to_pylist())
+    for name in NUMBERS:
+        columns[name] = _floats(table[name])
+    return columns
+
+
+def _floats(column: pyarrow.ChunkedArray) -> np.typing.NDArray[np.float64]:
+    import pyarrow
+
+    numbers: np.typing.NDArray[np.float64] = column.cast(pyarrow.float64()).to_numpy()
+    return numbers
+
+
+def _overview_columns(table: pyarrow.Table) -> dict[str, Any]:
+    words = {name: table[name].to_pylist() for name in ("baseline", "candidate", "origin", "family", "verdict")}
+    return words | {
+        name: _floats(table[name]) for name in ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+    }
+
+
+def _meta(table: pyarrow.Table) -> dict[str, Any]:
+    """What the page says beside the rows."""
+    columns = _overview_columns(table)
+    measured = table.filter([origin == "measured" for origin in columns["origin"]])
+    times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
+    known = {"software": "software", "drivers": "driver", "environment_flags": "environment_flags", "hosts": "host"}
+    return {
+        "version": __version__,
+        "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "devices": _devices(table),
+        **{name: _known(measured, column) for name, column in known.items()},
+        "first": times[0] if times else None,
+        "last": times[-1] if times else None,
+        "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
+        "modes": {str(mode): advice.NAMES[mode] for mode in ExecutionMode},
+        "planned": None,
+        "synthetic": False,
+        "overview": {name: asdict(overview.overview_of(columns, baseline=name)) for name in ("graph", "eager")},
+    }
+
+
+def _devices(table: pyarrow.Table) -> list[dict[str, Any]]:
+    """Each device with its trials, its floor, and the A/A pairs that the floor rests on."""
+    names = ("device", "trial_id", "floor", "baseline", "candidate", "origin")
+    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+    trials: dict[str, set[str]] = {}
+    floors: dict[str, float] = {}
+    pairs: Counter[str] = Counter()
+    for device, trial, floor, baseline, candidate, origin in rows:
+        trials.setdefault(device, set()).add(trial)
+        if origin == "measured":
+            floors[device] = max(floor, floors.get(device, 0.0))
+            pairs[device] += is_aa_pair(baseline, candidate)
+    return [
+        {"name": name, "trials": len(ids), "floor": floors.get(name), "aa_pairs": pairs[name]}
+        for name, ids in sorted(trials.items())
+    ]
+
+
+def _known(table: pyarrow.Table, column: str) -> list[str]:
+    return sorted(filter(None, table[column].unique().to_pylist()))
+
+
+def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:
+    import pyarrow
+
+    return table.append_column("results", pyarrow.array([label] * table.num_rows, pyarrow.string()))
+
+
+def _label(folder: Path, folders: Sequence[Path]) -> str:
+    """The folder's name; its whole path where two share a name."""
+    name = folder.resolve().name
+    return str(folder) if [item.resolve().name for item in folders].count(name) > 1 else name
+
+
+def _nothing(folders: Sequence[Path], where: object) -> str:
+    names = ", ".join(str(folder) for folder in folders)
+    if where is not None:
+        return f"dashboard: no row of {names} fits --where; `xla-sweeps results {folders[0]}` shows what there is"
+    return f"{names} holds no comparison to show; measure first: python -m xla_sweeps model=NAME"
+
+
+def _write(output: Path, page: str) -> None:
+    """Replace the file whole."""
+    try:
+        files.replace_whole(output, page.encode())
+    except OSError as error:
+        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
