@@ -143,7 +143,7 @@ function verdictStrip(view, strip, chips) {
   const focused = document.activeElement?.dataset?.verdict;
   fill(chips, entries.map(([verdict, n]) => el("button", {
     type: "button", class: "chip", "aria-pressed": String(chosen.has(verdict)), data: { verdict }, on: { click: () => view.state.toggle("verdict", verdict) },
-  }, verdictMark(verdict), " ", el("b", { text: count(n) }), ` (${share(n, all)})`)));
+  }, verdictMark(verdict), " ", el("b", { text: count(n) }), all ? ` (${share(n, all)})` : "")));
   if (focused) chips.querySelector(`[data-verdict="${focused}"]`)?.focus();
 }
 

@@ -69,7 +69,7 @@ function slopeChart(view, theme, width) {
     option: {
       grid: { left: 56, right: Math.min(180, width * 0.38), top: 12, bottom: 44 },
       tooltip: { trigger: "item", formatter: ({ data, dataIndex }) => data.mean && tip(`${data.line.name} on ${devices[dataIndex]}`, `${times(data.mean.value)} over ${plural(data.mean.n, "pair")}`) },
-      xAxis: { ...nameAxis(theme, devices.map(shortDevice)), boundaryGap: false, axisLabel: { color: theme.text, fontSize: 12, interval: 0, width: (width * 0.62) / Math.max(1, last), overflow: "break" } },
+      xAxis: { ...nameAxis(theme, devices.map((device) => cut(shortDevice(device), width < 600 ? 9 : 18))), boundaryGap: false, axisLabel: { color: theme.text, fontSize: 12, interval: 0 } },
       yAxis: { ...speedupAxis(theme, "speedup", values), nameGap: 40 },
       series,
     },
