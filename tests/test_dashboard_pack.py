@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from xla_sweeps.dashboard.pack import pack, unpack
+from xla_sweeps.dashboard.pack import Coded, pack, unpack
 
 LARGEST = 3.4e38
 """From about here a number no longer fits 32 bits."""
@@ -41,6 +41,13 @@ def test_the_layout_is_fixed() -> None:
     # 1.0 = 3f800000, -2.5 = c0200000, NaN = 7fc00000: the planes from the second lowest byte up.
     assert raw[4 + length :] == bytes([0, 1, 0]) + bytes.fromhex("0000008020c03fc07f")
     assert packed[4:8] == b"\0\0\0\0", "no time of writing: the same rows give the same file"
+
+
+def test_a_column_that_comes_as_codes_is_packed_as_its_texts_would_be() -> None:
+    coded = Coded(np.array([0, 1, 0, 2], np.int32), ["xla", "graph", ""])
+    assert pack({"mode": coded}, {}) == pack({"mode": ["xla", "graph", "xla", ""]}, {})
+    with pytest.raises(ValueError, match="different lengths"):
+        pack({"mode": coded, "x": floats(1.0)}, {})
 
 
 def test_the_codes_of_many_values_take_two_and_four_bytes() -> None:

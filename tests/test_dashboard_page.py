@@ -9,6 +9,7 @@ import html
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,12 @@ from dashboard_page import (
     visit,
     write_page,
 )
-from synthetic_rows import base_row, compared, make_rows
+from factories import MODEL, failed_outcome, make_outcome, make_record
+from synthetic_rows import EXPLOIT, NASTY_MODEL, base_row, compared, make_rows
+
+from xla_sweeps import dashboarding
+from xla_sweeps.measurement import Status
+from xla_sweeps.store import Store
 
 pytestmark = pytest.mark.browser
 Studies = Callable[[int], Study]
@@ -89,6 +95,25 @@ def test_the_page_of_an_odd_study_draws_itself_too(browser: Browser, tmp_path: P
     words = browser.evaluate("document.body.innerText")
     for number in ("NaN", "undefined", "Infinity", "null"):
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
+
+
+def test_the_page_that_the_command_writes_draws_itself(browser: Browser, tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01))
+    lost = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, EXPLOIT)}
+    store.save(make_record({"graph": 0.2}, trial_id="f" * 16, modes=lost, model=replace(MODEL, name=NASTY_MODEL)))
+    dashboarding.write_page([tmp_path / "results"], tmp_path / "page.html")
+    browser.open((tmp_path / "page.html").as_uri())
+    browser.wait("document.documentElement.dataset.ready === 'true'")
+    draw_everything(browser)
+    open_all_details(browser)
+    draw_everything(browser)
+    assert browser.evaluate("xlaSweeps.rows()") == 2
+    assert "faster than graph in 1 of 2 pairs" in browser.evaluate("document.getElementById('answer').innerText")
+    assert EXPLOIT in browser.evaluate("document.getElementById('broke').innerText")
+    assert NASTY_MODEL in browser.evaluate("document.getElementById('broke').innerText")
+    assert (browser.complaints, browser.requests) == ([], [])
+    assert axe_violations(browser) == []
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

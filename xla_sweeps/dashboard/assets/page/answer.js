@@ -31,9 +31,13 @@ function answerTo(view) {
   const [candidate, baseline] = [shortMode(state.candidate), shortMode(state.baseline)];
   if (!o.pairs) return { yes: "No matching pair was measured.", text: "", more: "Nothing compares the two modes in this selection.", command: measureCommand(state) };
   if (o.pairs === 1) return answerToOne(view, pairs[0], candidate, baseline);
+  const importedOnly = countOf(view, "origin", "imported") === o.pairs;
+  if (importedOnly && o.compared) return answerAsPublished(view, candidate, baseline);
+  if (importedOnly) return { yes: "Published, not compared.", text: `${plural(o.pairs, "figure")} of one mode alone.`, more: "Without the other mode there is no speedup." };
   const models = view.distinct("model");
   const devices = view.distinct("device");
   const what = models.length === 1 ? `${models[0]}${devices.length === 1 ? ` on ${devices[0]}` : ""}: ` : "";
+  if (o.failed === o.pairs) return { yes: "No.", text: `${what}${candidate} against ${baseline} failed in all ${plural(o.pairs, "pair")}.`, more: "“What broke” below has the reasons and what to do." };
   const counts = [`${candidate} is faster than ${baseline} in ${count(o.faster)} of ${plural(o.pairs, "pair")} (${share(o.faster, o.pairs)})`];
   if (o.slower) counts.push(`slower in ${count(o.slower)}`);
   if (o.failed) counts.push(`failed in ${count(o.failed)}`);
@@ -45,6 +49,19 @@ function answerTo(view) {
     "Filter to your model and device for an answer of your own.",
   ].filter(Boolean).join(" ");
   return { yes: overallWord(o), text: `${what}${counts.join(", ")}.${typical}`, more };
+}
+
+/** Where all figures are published ones: which way they point, and that nothing is known of their noise. */
+function answerAsPublished(view, candidate, baseline) {
+  const { compared, geomean, geomean_low: low, geomean_high: high } = view.overview;
+  const speedup = view.rows.number("speedup");
+  const above = view.pairs.reduce((n, row) => n + (speedup[row] > 1), 0);
+  const word = above / compared >= 0.6 ? "Usually yes, as published." : above / compared <= 0.4 ? "Usually no, as published." : "It depends, as published.";
+  const interval = present(low) ? `, 95 % ${range(low, high)} over figures` : "";
+  return {
+    yes: word, text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}. Typically ${times(geomean)} (geometric mean${interval}).`,
+    more: "These are single measurements of others, without an interval of their own, hence “unsure”.",
+  };
 }
 
 /** "Usually yes", and the like: what share of all pairs, failures among them. */
@@ -126,7 +143,7 @@ function verdictStrip(view, strip, chips) {
   const focused = document.activeElement?.dataset?.verdict;
   fill(chips, entries.map(([verdict, n]) => el("button", {
     type: "button", class: "chip", "aria-pressed": String(chosen.has(verdict)), data: { verdict }, on: { click: () => view.state.toggle("verdict", verdict) },
-  }, verdictMark(verdict), " ", el("b", { text: count(n) }), ` (${share(n, all)})`)));
+  }, verdictMark(verdict), " ", el("b", { text: count(n) }), all ? ` (${share(n, all)})` : "")));
   if (focused) chips.querySelector(`[data-verdict="${focused}"]`)?.focus();
 }
 
@@ -151,7 +168,8 @@ const PAIRS_AS_BARS = 2000;
 /** All pairs from the fastest to the slowest: named bars, bars, or a line with a band, by their number. */
 function sortedPairs(view, theme, width) {
   const rows = view.sorted("speedup").toReversed();
-  if (!rows.length) return { empty: view.overview.failed ? `All ${plural(view.overview.failed, "pair")} failed; see “What broke”.` : "No matching pair was measured.", command: measureCommand(view.state) };
+  if (!rows.length && view.pairs.length) return { empty: view.overview.failed ? `XLA or its baseline failed in ${plural(view.overview.failed, "pair")}; see “What broke”.` : "These figures have no counterpart to compare with." };
+  if (!rows.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
   const o = view.overview;
   const label = `${plural(rows.length, "pair")} from ${times(speedup[rows[0]])} to ${times(speedup[rows.at(-1)])}, ${count(o.faster)} faster, ${count(o.slower)} slower; ${count(o.failed)} failed.`;
@@ -159,7 +177,7 @@ function sortedPairs(view, theme, width) {
   if (rows.length <= PAIRS_NAMED) return { ...namedPairs(view, theme, width, rows, extremes), label };
   const tail = o.failed ? Math.min(Math.max(o.failed, rows.length * 0.06), rows.length * 0.25) : 0;
   const marks = unityMarks(theme, floorOf(view));
-  if (tail) marks.markArea.data.push([{ xAxis: rows.length * 1.01, itemStyle: { color: theme.failed, opacity: 0.18 }, name: `✕ ${count(o.failed)} failed`, label: { color: theme.text, fontSize: 11, position: "insideTop", width: 74, overflow: "break" } }, { xAxis: rows.length * 1.01 + tail }]);
+  if (tail) marks.markArea.data.push([{ xAxis: rows.length * 1.01, itemStyle: { color: theme.failed, opacity: 0.18 }, name: `✕ ${count(o.failed)} failed`, label: { color: theme.text, fontSize: 11, position: "insideTopRight" } }, { xAxis: rows.length * 1.01 + tail }]);
   const series = rows.length > PAIRS_AS_BARS ? pairsLine(view, theme, rows, width) : rows.length > PAIRS_WITH_WHISKERS ? [pairsPointed(view, rows), pairsOutline(view, theme, rows), pairsBand(view, theme, rows)] : [pairsBars(view, theme, rows)];
   Object.assign(series[0], marks);
   return {

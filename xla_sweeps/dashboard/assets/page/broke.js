@@ -91,7 +91,7 @@ function countsTable(view, kinds, local, redraw) {
 }
 
 function failureTable(view, rows) {
-  const { text } = { text: (name, row) => view.rows.text(name, row) };
+  const text = (name, row) => view.rows.text(name, row);
   const head = ["What", "Mode", "Class", "Message", "Log", "Again"];
   return el("table", { class: "failures" },
     el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col", text: name })))),
@@ -111,9 +111,9 @@ function messageOf(message) {
   return head === message ? el("code", { text: message }) : el("details", {}, el("summary", {}, el("code", { text: head })), el("pre", { text: message }));
 }
 
-/** Trials by family, device and resolution: how many ran, failed and were skipped. */
-function coverage(view) {
-  return view.once("coverage", () => {
+/** Trials by family, device and resolution (or by device alone): how many ran, failed and were skipped. */
+function coverage(view, merged = false) {
+  return view.once(`coverage ${merged}`, () => {
     const { rows, index } = view;
     const [family, device, resolution] = [rows.category("family"), index.facets.get("device"), index.facets.get("resolution_px")];
     const [verdict, status] = [rows.category("verdict"), rows.category("status")];
@@ -130,9 +130,9 @@ function coverage(view) {
     for (let trial = 0; trial < index.trials; trial++) {
       if (!worst[trial]) continue;
       const row = at[trial];
-      const place = device.ranks[device.data[row]] * 65536 + resolution.ranks[resolution.data[row]];
+      const place = device.ranks[device.data[row]] * 65536 + (merged ? 0 : resolution.ranks[resolution.data[row]]);
       const key = family.data[row] * 2 ** 32 + place;
-      if (!cells.has(key)) cells.set(key, { family: family.values[family.data[row]], place, device: device.values[device.data[row]], resolution: resolution.values[resolution.data[row]], counts: [0, 0, 0, 0] });
+      if (!cells.has(key)) cells.set(key, { family: family.values[family.data[row]], place, device: device.values[device.data[row]], resolution: merged ? "all" : resolution.values[resolution.data[row]], counts: [0, 0, 0, 0] });
       cells.get(key).counts[worst[trial]] += 1;
     }
     const all = [...cells.values()];
@@ -144,9 +144,10 @@ function coverage(view) {
 const coverageText = ([, ran, skipped, failed], gap = " ") => [ran ? count(ran) : "", failed ? `✕${count(failed)}` : "", skipped ? `–${count(skipped)}` : ""].filter(Boolean).join(gap);
 
 function coverageMap(view, theme, width) {
-  const { all, columns, families } = coverage(view);
-  if (!all.length) return { empty: "No trial in this selection was run." };
   const left = Math.min(190, width * 0.34);
+  const merged = (width - left - 12) / coverage(view).columns.length < 24;
+  const { all, columns, families } = coverage(view, merged);
+  if (!all.length) return { empty: "No trial in this selection was run." };
   const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const across = new Map(columns.map((column, x) => [column.place, x]));
   const sums = all.reduce((sum, { counts }) => sum.map((value, i) => value + counts[i]), [0, 0, 0, 0]);

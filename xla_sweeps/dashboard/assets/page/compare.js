@@ -67,9 +67,9 @@ function slopeChart(view, theme, width) {
     label, note: `${label} Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`, height: Math.max(320, Math.min(620, sorted.length * 15 + 80)),
     legend: legendOf([{ colour: theme.faster, shape: "triangle", text: `more on ${devices[last]}` }, { colour: theme.slower, shape: "circle", text: `less on ${devices[last]}` }]),
     option: {
-      grid: { left: 56, right: Math.min(180, width * 0.3), top: 12, bottom: 36 },
+      grid: { left: 56, right: Math.min(180, width * 0.38), top: 12, bottom: 44 },
       tooltip: { trigger: "item", formatter: ({ data, dataIndex }) => data.mean && tip(`${data.line.name} on ${devices[dataIndex]}`, `${times(data.mean.value)} over ${plural(data.mean.n, "pair")}`) },
-      xAxis: { ...nameAxis(theme, devices.map(shortDevice)), boundaryGap: false, axisLabel: { color: theme.text, fontSize: 12, interval: 0 } },
+      xAxis: { ...nameAxis(theme, devices.map((device) => cut(shortDevice(device), width < 600 ? 9 : 18))), boundaryGap: false, axisLabel: { color: theme.text, fontSize: 12, interval: 0 } },
       yAxis: { ...speedupAxis(theme, "speedup", values), nameGap: 40 },
       series,
     },

@@ -84,20 +84,27 @@ function costScatter(view, theme) {
   });
   const quiet = { color: theme.quiet, fontSize: 11 };
   series[0].markLine = { silent: true, symbol: "none", label: { ...quiet, position: "insideStartTop", formatter: () => images(wanted) }, lineStyle: { color: theme.quiet, type: "dashed" }, data: [{ yAxis: Math.log10(wanted) }] };
-  series[0].markArea = { silent: true, itemStyle: { color: theme.slower, opacity: 0.1 }, label: { ...quiet, position: "insideLeft", color: theme.text }, data: [[{ yAxis: (top + rail) / 2, name: never ? `never: ${count(never)}` : "never: none" }, { yAxis: rail + (rail - top) / 2 }]] };
+  series[0].markArea = { silent: true, itemStyle: { color: theme.slower, opacity: 0.1 }, data: [[{ yAxis: (top + rail) / 2 }, { yAxis: rail + (rail - top) / 2 }]] };
   const known = pairs.filter((pair) => pair.images < Infinity).length;
   return {
     height: besideFamilies(view, 400), legend: devices.length > 1 && devices.length <= 6 ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name }))) : [],
     label: `Of ${plural(pairs.length, "pair")}, ${count(known)} pay their compiling back and ${count(never)} never do; median ${images(breakEvenMedian(view))}.`,
-    note: drawn.length < pairs.length ? `An even sample: ${count(drawn.length)} of ${count(pairs.length)} points.` : "",
+    note: `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back. ${drawn.length < pairs.length ? `An even sample: ${count(drawn.length)} of ${count(pairs.length)} points.` : ""}`,
     option: {
       grid: { left: 70, right: 16, top: 8, bottom: 44 },
       tooltip: { trigger: "item", formatter: ({ data }) => pairTip(view, data.row) },
       xAxis: logAxis(theme, "extra compile time", xs, seconds),
-      yAxis: { ...yAxis, max: rail + (rail - top) / 2 },
+      yAxis: withNever(yAxis, rail, rail + (rail - top) / 2),
       series,
     },
   };
+}
+
+/** The axis with one more tick, for the rail. */
+function withNever(axis, rail, max) {
+  const written = axis.axisLabel.formatter;
+  const customValues = [...axis.axisLabel.customValues, rail];
+  return { ...axis, max, axisLabel: { ...axis.axisLabel, customValues, formatter: (place) => (place === rail ? "never" : written(place)) } };
 }
 
 function costTable(view) {

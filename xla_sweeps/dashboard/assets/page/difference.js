@@ -12,7 +12,7 @@ function differenceSection(comparison) {
   const preliminary = comparison.rows.filter((row) => row.preliminary).length;
   byId("difference-charts").append(
     chart({
-      title: `${b} over ${a}`, wide: true, how: "Ratio with its 95 % interval, sorted; the shaded line is 1×, no change.",
+      title: `${b} over ${a}`, wide: true, how: "Ratio with its 95 % interval, sorted; the line at 1× is no change.",
       build: (view, theme, width) => differenceChart(comparison, theme, width), table: () => differenceTable(comparison),
     }),
     el("div", { class: "chart wide" },

@@ -95,7 +95,7 @@ function plainTable({ head, rows, total = rows.length, caption = "", numeric = [
 
 /** A box that scrolls by itself, also by keyboard. */
 function scrollBox(content, label) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, content);
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, content);
 }
 
 /** A verdict as symbol and word; the symbol says it without colour. */

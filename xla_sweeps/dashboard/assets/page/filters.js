@@ -14,14 +14,14 @@ function filterBar(index, state) {
     choice(state, "candidate", "Candidate", () => [...(index.pairs.get(state.baseline) ?? [])], shortMode),
     index.origins.has("imported") ? choice(state, "origin", "Figures", () => ["measured", "imported", "all"], (name) => ({ measured: "measured", imported: "published", all: "both" })[name]) : null,
   ].filter(Boolean);
-  const reset = el("button", { type: "button", id: "reset", on: { click: () => state.reset() } }, "Reset");
-  const link = el("button", { type: "button", id: "copy-link", on: { click: () => copy(location.href, "Link copied") } }, "Copy link");
+  const reset = el("button", { type: "button", class: "small", id: "reset", on: { click: () => state.reset() } }, "Reset");
+  const link = el("button", { type: "button", class: "small", id: "copy-link", on: { click: () => copy(location.href, "Link copied") } }, "Copy link");
   const shown = el("span", { id: "shown", role: "status" });
   const tokens = el("div", { id: "tokens" });
   const theme = themeControl(state);
   byId("theme").replaceWith(theme.element);
   const folded = el("details", { class: "fold" }, el("summary", { text: "Filters" }));
-  fill(byId("filters"), folded, el("div", { class: "controls" }, controls.map((control) => control.element), reset, link), el("div", { class: "under" }, shown, tokens));
+  fill(byId("filters"), folded, el("div", { class: "controls" }, controls.map((control) => control.element)), el("div", { class: "under" }, shown, tokens, el("span", { class: "right" }, reset, link)));
   const narrow = matchMedia("(max-width: 720px)");
   const refold = () => { folded.open = !narrow.matches; };
   narrow.addEventListener("change", refold);

@@ -112,13 +112,13 @@ function parallelChart(view, theme, width) {
     legend: verdictLegend(theme, Object.keys(VERDICTS).filter((name) => view.overview[name])),
     option: {
       tooltip: { show: false },
-      parallel: { left: narrow ? 16 : 64, right: narrow ? 30 : 64, top: narrow ? 40 : 34, bottom: 22, layout: narrow ? "vertical" : "horizontal" },
+      parallel: { left: narrow ? 16 : 64, right: narrow ? 104 : 64, top: narrow ? 40 : 34, bottom: 22, layout: narrow ? "vertical" : "horizontal" },
       parallelAxis: axes.map(({ axis, low, high }, dim) => {
         const pad = axis.facet ? 0.4 : (high - low) * 0.03;
         const places = axis.facet ? axisPlaces(low, high) : logTicks(10 ** (low - pad), 10 ** (high + pad), 5).map(Math.log10);
         const base = ticked(axisBase(theme, axis.title), [low - pad, high + pad], places, (place) => chartText(cut(axis.word(place), 20)));
         return {
-          ...base, dim, id: axis.name, nameLocation: "end", nameGap: 14, nameTextStyle: { color: theme.text, fontSize: 12, fontWeight: "bold" }, realtime: false,
+          ...base, dim, id: axis.name, nameLocation: "end", nameGap: 14, nameTextStyle: { color: theme.text, fontSize: narrow ? 11 : 12, fontWeight: "bold" }, realtime: false,
           axisLine: { lineStyle: { color: theme.quiet } }, axisLabel: { ...base.axisLabel, color: theme.text, textBorderColor: theme.panel, textBorderWidth: 3 },
           areaSelectStyle: { width: 18, color: theme.accent, borderColor: theme.accent, opacity: 0.25 },
         };

@@ -176,7 +176,11 @@ function trustFacts() {
     const counts = new Map();
     for (const [code, n] of codes) for (const flag of flags.values[code].split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + n);
     const texts = rows.meta.flag_texts ?? {};
-    const listed = [...counts].sort((a, b) => b[1] - a[1]).map(([flag, n]) => [flag, texts[flag] ?? texts[flag.split(":")[0]] ?? flag.replaceAll("_", " "), n, share(n, view.pairs.length)]);
+    const meaning = (flag) => { // `warmup_not_stationary:eager` is explained under its first word
+      const [word, ...rest] = flag.split(":");
+      return texts[flag] ?? `${texts[word] ?? word.replaceAll("_", " ")}${rest.length ? ` (${rest.join(":")})` : ""}`;
+    };
+    const listed = [...counts].sort((a, b) => b[1] - a[1]).map(([flag, n]) => [flag, meaning(flag), n, share(n, view.pairs.length)]);
     const devices = (rows.meta.devices ?? []).map((device) => [device.name, device.kind, count(device.trials), present(device.floor) ? `±${percent(100 * device.floor)} %` : NONE, count(device.aa_pairs)]);
     fill(box,
       el("h3", { text: "Flags and floors" }),

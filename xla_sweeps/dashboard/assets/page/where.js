@@ -14,9 +14,9 @@ function whereSection() {
   );
 }
 
-/** Cells of the map: groups down, devices and resolutions across. */
-function heatCells(view) {
-  return view.once("heat", () => {
+/** Cells of the map: groups down, devices and resolutions across; or devices alone, merged over resolutions. */
+function heatCells(view, merged = false) {
+  return view.once(`heat ${merged}`, () => {
     const families = view.distinct("family");
     const models = view.distinct("model");
     const name = families.length <= 2 && models.length <= 60 ? "model" : "family";
@@ -28,13 +28,13 @@ function heatCells(view) {
     const down = new Map();
     const cells = new Map();
     for (const row of view.pairs) {
-      const place = device.ranks[device.data[row]] * 65536 + resolution.ranks[resolution.data[row]];
+      const place = device.ranks[device.data[row]] * 65536 + (merged ? 0 : resolution.ranks[resolution.data[row]]);
       const key = group.data[row] * 2 ** 32 + place;
       let cell = cells.get(key);
       if (!cell) {
         cell = { group: group.data[row], place, mean: new GeometricMean(), failed: 0 };
         cells.set(key, cell);
-        if (!across.has(place)) across.set(place, { place, device: device.values[device.data[row]], resolution: resolution.values[resolution.data[row]] });
+        if (!across.has(place)) across.set(place, { place, device: device.values[device.data[row]], resolution: merged ? "all" : resolution.values[resolution.data[row]] });
         if (!down.has(cell.group)) down.set(cell.group, new GeometricMean());
       }
       if (speedup[row] === speedup[row]) {
@@ -49,10 +49,11 @@ function heatCells(view) {
 }
 
 function heatMap(view, theme, width) {
-  const { name, columns, lines, cells } = heatCells(view);
+  const left = Math.min(190, width * 0.34);
+  const merged = (width - left - 12) / heatCells(view).columns.length < 24;
+  const { name, columns, lines, cells } = heatCells(view, merged);
   if (!lines.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
   const devices = new Set(columns.map((column) => column.device));
-  const left = Math.min(190, width * 0.34);
   const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const data = [];
   lines.forEach((line, y) => columns.forEach((column, x) => {
@@ -61,6 +62,7 @@ function heatMap(view, theme, width) {
   }));
   const best = lines[0];
   return {
+    note: merged ? "Resolutions are merged for want of room; the table has them apart." : "",
     height: lines.length * 24 + 72, legend: heatLegend(theme),
     label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
     option: {
@@ -87,7 +89,7 @@ function deviceHeads(theme, columns) {
     type: "custom", silent: true, clip: false, data: [[0, 0]],
     renderItem: ({ coordSys }, api) => ({ type: "group", children: groups.flatMap(({ device, from, to }) => {
       const [half, left, right] = [api.size([1, 0])[0] / 2, api.coord([from, 0])[0], api.coord([to, 0])[0]];
-      const head = { type: "text", style: { text: chartText(device), x: (left + right) / 2, y: coordSys.y - 12, align: "center", verticalAlign: "middle", fontSize: 12, fontWeight: "bold", fill: theme.text, width: right - left + 2 * half - 6, overflow: "truncate" } };
+      const head = { type: "text", style: { text: chartText(right - left + 2 * half < 130 ? shortDevice(device) : device), x: (left + right) / 2, y: coordSys.y - 12, align: "center", verticalAlign: "middle", fontSize: 12, fontWeight: "bold", fill: theme.text, width: right - left + 2 * half - 6, overflow: "truncate" } };
       const rule = { type: "line", shape: { x1: left - half, x2: left - half, y1: coordSys.y - 18, y2: coordSys.y + coordSys.height }, style: { stroke: theme.quiet, lineWidth: 1.5 } };
       return from ? [head, rule] : [head];
     }) }),
@@ -122,8 +124,9 @@ function heatLegend(theme) {
 }
 
 function heatClick({ data }, view) {
+  if (!data.column) return;
   const { name } = heatCells(view);
-  view.state.set({ device: new Set([data.column.device]), resolution_px: new Set([data.column.resolution]), ...(name === "family" ? { family: new Set([data.line.name]) } : { model: data.line.name }) });
+  view.state.set({ device: new Set([data.column.device]), ...(data.column.resolution === "all" ? {} : { resolution_px: new Set([data.column.resolution]) }), ...(name === "family" ? { family: new Set([data.line.name]) } : { model: data.line.name }) });
 }
 
 function heatTable(view) {
