@@ -98,6 +98,9 @@ function answerTo(view) {
     view.state.origin !== "measured" && countOf(view, "origin", "imported")
       ? `${count(countOf(view, "origin", "imported"))} are published single measurements without an interval, hence “unsure”.`
       : "",
+    view.state.baseline === "eager" && countWhere(view, "eager_is_graph")
+      ? `In ${count(countWhere(view, "eager_is_graph"))} the model is a saved graph, whose eager calls run that graph.`
+      : "",
     "Filter to your model and device for an answer of your own.",
   ]
     .filter(Boolean)
@@ -135,62 +138,65 @@ function overallWord({ pairs, faster, slower, equivalent, failed, geomean_low: l
   return "It depends.";
 }
 
+/** The answer about a single pair, with what to know about it. */
 function answerToOne(view, row, candidate, baseline) {
   const { rows } = view;
   const numbers = (name) => rows.number(name)[row];
   const verdict = rows.text("verdict", row);
   const where = `${rows.text("model", row)} ${numbers("resolution_px")} px, batch ${numbers("batch_size")}, on ${rows.text("device", row)}`;
+  if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
+  const note = rows.text("note", row);
+  if (!present(numbers("speedup"))) {
+    const text = `${where}: ${rate(numbers("throughput_samples_per_s"))} with ${candidate}.`;
+    return { yes: "Published, not compared.", text, more: note };
+  }
   const interval = present(numbers("speedup_low"))
     ? `95 % ${range(numbers("speedup_low"), numbers("speedup_high"))}`
     : "a single measurement, no interval";
   const figure = `${where}: ${candidate} ${times(numbers("speedup"))} ${baseline} (${interval})`;
-  const more = numbers("preliminary")
-    ? `From ${plural(numbers("replicates"), "process", "processes")}: preliminary.`
-    : "";
-  const command = rows.text("command", row);
-  if (verdict === "failed") {
-    const said =
-      rows.text("failure_message", row) ||
-      view.rows.meta.status_texts?.[rows.text("status", row)] ||
-      rows.text("status", row);
-    const lost = shortMode(rows.text("failed_mode", row) || candidate);
-    return {
-      yes: lost === baseline ? "No answer." : "No.",
-      text: `${where}: ${lost} failed: ${cut(said, 200)}`,
-      more: rows.text("failure_hint", row),
-      command,
-    };
-  }
-  if (!present(numbers("speedup")))
-    return {
-      yes: "Published, not compared.",
-      text: `${where}: ${rate(numbers("throughput_samples_per_s"))} with ${candidate}.`,
-      more: rows.text("note", row),
-    };
-  const images_ = view.breakEven(row);
-  const pays = !Number.isNaN(images_)
-    ? images_ === Infinity
-      ? "; it never pays its compiling back"
-      : images_ < 1
-        ? "; getting ready costs no more time"
-        : `; pays back after ${images(images_)}`
-    : "";
-  const words = { faster: "Yes.", slower: "No.", equivalent: "No difference.", ambiguous: "Unsure." };
-  if (rows.text("origin", row) === "imported")
+  if (rows.text("origin", row) === "imported") {
     return {
       yes: numbers("speedup") >= 1 ? "Yes, as published." : "No, as published.",
       text: `${figure}.`,
-      more: rows.text("note", row),
+      more: note,
     };
-  const text = `${figure}${verdict === "faster" ? pays : ""}.`;
-  return verdict === "ambiguous"
-    ? {
-        yes: words[verdict],
-        text,
-        more: `${more} Its interval crosses the band of ±${percent(100 * numbers("floor"))} % that counts as no difference; more processes narrow it.`.trim(),
-        command,
-      }
-    : { yes: words[verdict] ?? "", text, more };
+  }
+  const words = { faster: "Yes.", slower: "No.", equivalent: "No difference.", ambiguous: "Unsure." };
+  const unsure = `Its interval crosses the band of ±${percent(100 * numbers("floor"))} % that counts as no difference; more processes narrow it.`;
+  return {
+    yes: words[verdict] ?? "",
+    text: `${figure}${verdict === "faster" ? paysBackOne(view.breakEven(row)) : ""}.`,
+    more: [verdict === "ambiguous" ? unsure : "", ...caveats(view, row)].filter(Boolean).join(" "),
+    command: verdict === "ambiguous" ? rows.text("command", row) : "",
+  };
+}
+
+function failedAnswer({ rows }, row, where, candidate, baseline) {
+  const status = rows.text("status", row);
+  const said = rows.text("failure_message", row) || rows.meta.status_texts?.[status] || status;
+  const lost = shortMode(rows.text("failed_mode", row) || candidate);
+  return {
+    yes: lost === baseline ? "No answer." : "No.",
+    text: `${where}: ${lost} failed: ${cut(said, 200)}`,
+    more: rows.text("failure_hint", row),
+    command: rows.text("command", row),
+  };
+}
+
+function paysBackOne(needed) {
+  if (Number.isNaN(needed)) return "";
+  if (needed === Infinity) return "; it never pays its compiling back";
+  return needed < 1 ? "; getting ready costs no more time" : `; pays back after ${images(needed)}`;
+}
+
+/** What a reader of a pair's figures should know. */
+function caveats({ rows }, row) {
+  const processes = plural(rows.number("replicates")[row], "process", "processes");
+  const flags = rows.text("flags", row).split(" ").filter(Boolean);
+  return [
+    rows.number("preliminary")[row] ? `From ${processes}: preliminary.` : "",
+    flags.length ? `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.` : "",
+  ];
 }
 
 /** Half of the pairs pay back within …; pairs that never do count. */

@@ -93,7 +93,7 @@ function costScatter(view, theme) {
   const xs = extent(seconds_) ?? [0.1, 10];
   const ys = extent(pairs.map((pair) => pair.images).filter((value) => value >= 1 && value < Infinity)) ?? [1e3, 1e6];
   const wanted = imagesWanted(view.state);
-  const yAxis = { ...logAxis(theme, "images to break even", [...ys, wanted]), nameGap: 50 };
+  const yAxis = { ...logAxis(theme, "images to break even", [...ys, wanted], short, { wanted: 9 }), nameGap: 50 };
   const top = yAxis.max;
   const rail = top + (top - yAxis.min) * 0.08;
   const devices = view.distinct("device");

@@ -133,3 +133,10 @@ function verdictMark(verdict) {
 function emptyState(text, command = "") {
   return el("div", { class: "empty" }, el("p", { text }), command ? el("p", {}, el("code", { text: command })) : null);
 }
+
+/** What a flag means; what stands behind its colon, a mode or a reason, is kept. */
+function flagMeaning(rows, flag) {
+  const texts = rows.meta.flag_texts ?? {};
+  const [word, ...rest] = flag.split(":");
+  return texts[flag] ?? `${texts[word] ?? word.replaceAll("_", " ")}${rest.length ? ` (${rest.join(":")})` : ""}`;
+}

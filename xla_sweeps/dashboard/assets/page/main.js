@@ -23,7 +23,7 @@ function pageHeader(index) {
       : null,
     preliminary
       ? badge(
-          "PRELIMINARY",
+          preliminary === index.rows.count ? "PRELIMINARY" : "PARTLY PRELIMINARY",
           `${count(preliminary)} of ${count(index.rows.count)} comparisons rest on fewer than three processes.`,
         )
       : null,
@@ -133,6 +133,15 @@ async function start() {
     if (!local && !(names?.length === 1 && names[0] === "theme")) view = new View(index, state);
     updateFilters(view);
     refreshPanels(view, local ? names : null);
+  });
+  addEventListener("beforeprint", () => {
+    applyTheme("light"); // paper is white
+    refreshPanels();
+    drawAll();
+  });
+  addEventListener("afterprint", () => {
+    applyTheme(state.theme);
+    refreshPanels();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refreshPanels());
   updateFilters(view);

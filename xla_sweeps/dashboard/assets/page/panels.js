@@ -33,7 +33,6 @@ function addPanel(element, draw, follows = []) {
 function startPanels(view) {
   currentView = view;
   PANELS.forEach((panel) => sight.observe(panel.element));
-  addEventListener("beforeprint", () => PANELS.forEach(drawPanel));
 }
 
 /**
@@ -55,6 +54,11 @@ function drawNear() {
   });
   inSight.forEach(drawPanel);
   if (waiting.length > inSight.length) setTimeout(drawNext);
+}
+
+/** Everything, near or not: for paper. */
+function drawAll() {
+  PANELS.forEach(drawPanel);
 }
 
 function drawNext() {

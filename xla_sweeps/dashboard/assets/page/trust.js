@@ -347,15 +347,9 @@ function trustFacts() {
     const counts = new Map();
     for (const [code, n] of codes)
       for (const flag of flags.values[code].split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + n);
-    const texts = rows.meta.flag_texts ?? {};
-    const meaning = (flag) => {
-      // `warmup_not_stationary:eager` is explained under its first word
-      const [word, ...rest] = flag.split(":");
-      return texts[flag] ?? `${texts[word] ?? word.replaceAll("_", " ")}${rest.length ? ` (${rest.join(":")})` : ""}`;
-    };
     const listed = [...counts]
       .sort((a, b) => b[1] - a[1])
-      .map(([flag, n]) => [flag, meaning(flag), n, share(n, view.pairs.length)]);
+      .map(([flag, n]) => [flag, flagMeaning(rows, flag), n, share(n, view.pairs.length)]);
     const devices = (rows.meta.devices ?? []).map((device) => [
       device.name,
       device.kind,
