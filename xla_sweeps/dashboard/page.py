@@ -14,9 +14,9 @@ import html
 from importlib import resources
 
 SCRIPTS = (
-    *("data.js", "numbers.js", "dom.js", "state.js", "view.js", "scales.js", "panels.js", "filters.js"),
-    *("answer.js", "where.js", "fastest.js", "flops.js", "cost.js", "compare.js", "broke.js", "trust.js"),
-    *("parallel.js", "grid.js", "difference.js", "main.js"),
+    *("data.js", "numbers.js", "dom.js", "state.js", "view.js", "scales.js", "panels.js", "marks.js", "filters.js"),
+    *("answer.js", "pairs.js", "where.js", "fastest.js", "spreads.js", "flops.js", "cost.js", "compare.js"),
+    *("broke.js", "trust.js", "parallel.js", "grid.js", "difference.js", "main.js"),
 )
 """The page's own scripts, in the order in which they run, in one scope."""
 

@@ -13,9 +13,15 @@ function brokeSection() {
     local.shown = FAILURES_SHOWN;
     draw();
   });
-  byId("broke-charts").append(chart({
-    title: "Coverage", wide: true, how: "Per cell the trials that ran; ✕ failed, – skipped; blank: not run.", build: coverageMap, table: coverageTable,
-  }));
+  byId("broke-charts").append(
+    chart({
+      title: "Coverage",
+      wide: true,
+      how: "Per cell the trials that ran; ✕ failed, – skipped; blank: not run.",
+      build: coverageMap,
+      table: coverageTable,
+    }),
+  );
 }
 
 /** Each failure once, whatever it was compared with. */
@@ -45,19 +51,40 @@ function drawFailures(view, counts, list, local, redraw) {
   const found = failures(view);
   if (!found.length) {
     const hidden = view.state.verdict.size && !view.state.verdict.has("failed");
-    fill(counts, emptyState(hidden ? "The filter on verdicts leaves failures out." : "Nothing failed in this selection."));
+    fill(
+      counts,
+      emptyState(hidden ? "The filter on verdicts leaves failures out." : "Nothing failed in this selection."),
+    );
     return fill(list);
   }
   const kinds = failureKinds(view, found);
   if (!kinds.some((kind) => kind.key === local.kind)) local.kind = null;
-  fill(counts, el("h3", { text: `${plural(found.length, "failure")} of ${plural(kinds.length, "kind")}` }), countsTable(view, kinds, local, redraw));
+  fill(
+    counts,
+    el("h3", { text: `${plural(found.length, "failure")} of ${plural(kinds.length, "kind")}` }),
+    countsTable(view, kinds, local, redraw),
+  );
   const chosen = kinds.find((kind) => kind.key === local.kind);
   const rows = chosen ? chosen.rows : found;
-  const more = el("button", { type: "button", on: { click: () => { local.shown += 4 * FAILURES_SHOWN; redraw(); } } }, `Show ${count(Math.min(4 * FAILURES_SHOWN, rows.length - local.shown))} more of ${count(rows.length)}`);
-  fill(list,
+  const more = el(
+    "button",
+    {
+      type: "button",
+      on: {
+        click: () => {
+          local.shown += 4 * FAILURES_SHOWN;
+          redraw();
+        },
+      },
+    },
+    `Show ${count(Math.min(4 * FAILURES_SHOWN, rows.length - local.shown))} more of ${count(rows.length)}`,
+  );
+  fill(
+    list,
     el("h3", { text: chosen ? `${statusWords(view, chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one" }),
     scrollBox(failureTable(view, rows.slice(0, local.shown)), "Failures, one by one"),
-    rows.length > local.shown ? more : null);
+    rows.length > local.shown ? more : null,
+  );
 }
 
 /** Failures grouped by status and mode, the most frequent first. */
@@ -77,45 +104,104 @@ function failureKinds(view, found) {
 
 function countsTable(view, kinds, local, redraw) {
   const devices = [...new Set(kinds.flatMap((kind) => [...kind.devices.keys()]))].sort(naturally);
-  const pick = (kind) => el("button", {
-    type: "button", class: "link", "aria-pressed": String(local.kind === kind.key), data: { kind: kind.key }, on: { click: () => {
-      Object.assign(local, { kind: local.kind === kind.key ? null : kind.key, shown: FAILURES_SHOWN });
-      redraw();
-      [...byId("broke-counts").querySelectorAll("[data-kind]")].find((button) => button.dataset.kind === kind.key)?.focus();
-    } },
-  }, statusWords(view, kind.status));
+  const pick = (kind) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "link",
+        "aria-pressed": String(local.kind === kind.key),
+        data: { kind: kind.key },
+        on: {
+          click: () => {
+            Object.assign(local, { kind: local.kind === kind.key ? null : kind.key, shown: FAILURES_SHOWN });
+            redraw();
+            [...byId("broke-counts").querySelectorAll("[data-kind]")]
+              .find((button) => button.dataset.kind === kind.key)
+              ?.focus();
+          },
+        },
+      },
+      statusWords(view, kind.status),
+    );
   return plainTable({
-    caption: "Failures by class, mode and device; choose one to list it alone", head: ["Class", "Mode", ...devices, "All"], numeric: devices.map((_, i) => i + 2).concat(devices.length + 2),
-    rows: kinds.map((kind) => [pick(kind), kind.mode || NONE, ...devices.map((device) => kind.devices.get(device) ?? ""), kind.rows.length]),
+    caption: "Failures by class, mode and device; choose one to list it alone",
+    head: ["Class", "Mode", ...devices, "All"],
+    numeric: devices.map((_, i) => i + 2).concat(devices.length + 2),
+    rows: kinds.map((kind) => [
+      pick(kind),
+      kind.mode || NONE,
+      ...devices.map((device) => kind.devices.get(device) ?? ""),
+      kind.rows.length,
+    ]),
   });
 }
 
 function failureTable(view, rows) {
   const text = (name, row) => view.rows.text(name, row);
   const head = ["What", "Mode", "Class", "Message", "Log", "Again"];
-  return el("table", { class: "failures" },
-    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col", text: name })))),
-    el("tbody", {}, rows.map((row) => el("tr", {},
-      el("th", { scope: "row" }, text("model", row), el("span", { class: "note", text: `${view.rows.number("resolution_px")[row]} px · batch ${view.rows.number("batch_size")[row]} · ${text("precision", row)} · ${text("device", row)}` })),
-      el("td", { text: text("failed_mode", row) || NONE }),
-      el("td", { text: statusWords(view, text("status", row)) }),
-      el("td", { class: "message" }, messageOf(text("failure_message", row)), text("failure_hint", row) ? el("span", { class: "note", text: `→ ${text("failure_hint", row)}` }) : null),
-      el("td", { class: "path", text: text("log", row) || NONE }),
-      el("td", {}, copyButton(text("command", row), text("model", row)))))));
+  return el(
+    "table",
+    { class: "failures" },
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        head.map((name) => el("th", { scope: "col", text: name })),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      rows.map((row) =>
+        el(
+          "tr",
+          {},
+          el(
+            "th",
+            { scope: "row" },
+            text("model", row),
+            el("span", {
+              class: "note",
+              text: `${view.rows.number("resolution_px")[row]} px · batch ${view.rows.number("batch_size")[row]} · ${text("precision", row)} · ${text("device", row)}`,
+            }),
+          ),
+          el("td", { text: text("failed_mode", row) || NONE }),
+          el("td", { text: statusWords(view, text("status", row)) }),
+          el(
+            "td",
+            { class: "message" },
+            messageOf(text("failure_message", row)),
+            text("failure_hint", row) ? el("span", { class: "note", text: `→ ${text("failure_hint", row)}` }) : null,
+          ),
+          el("td", { class: "path", text: text("log", row) || NONE }),
+          el("td", {}, copyButton(text("command", row), text("model", row))),
+        ),
+      ),
+    ),
+  );
 }
 
 /** A message, folded after its head where it is long. */
 function messageOf(message) {
   if (!message) return NONE;
   const head = cut(message.split("\n", 1)[0], 160);
-  return head === message ? el("code", { text: message }) : el("details", {}, el("summary", {}, el("code", { text: head })), el("pre", { text: message }));
+  return head === message
+    ? el("code", { text: message })
+    : el("details", {}, el("summary", {}, el("code", { text: head })), el("pre", { text: message }));
 }
 
 /** Trials by family, device and resolution (or by device alone): how many ran, failed and were skipped. */
 function coverage(view, merged = false) {
   return view.once(`coverage ${merged}`, () => {
     const { rows, index } = view;
-    const [family, device, resolution] = [rows.category("family"), index.facets.get("device"), index.facets.get("resolution_px")];
+    const [family, device, resolution] = [
+      rows.category("family"),
+      index.facets.get("device"),
+      index.facets.get("resolution_px"),
+    ];
     const [verdict, status] = [rows.category("verdict"), rows.category("status")];
     const [failed, skipped] = [verdict.values.indexOf("failed"), status.values.indexOf("skipped")];
     const worst = new Uint8Array(index.trials); // 1 ran, 2 skipped, 3 failed
@@ -132,7 +218,14 @@ function coverage(view, merged = false) {
       const row = at[trial];
       const place = device.ranks[device.data[row]] * 65536 + (merged ? 0 : resolution.ranks[resolution.data[row]]);
       const key = family.data[row] * 2 ** 32 + place;
-      if (!cells.has(key)) cells.set(key, { family: family.values[family.data[row]], place, device: device.values[device.data[row]], resolution: merged ? "all" : resolution.values[resolution.data[row]], counts: [0, 0, 0, 0] });
+      if (!cells.has(key))
+        cells.set(key, {
+          family: family.values[family.data[row]],
+          place,
+          device: device.values[device.data[row]],
+          resolution: merged ? "all" : resolution.values[resolution.data[row]],
+          counts: [0, 0, 0, 0],
+        });
       cells.get(key).counts[worst[trial]] += 1;
     }
     const all = [...cells.values()];
@@ -141,7 +234,10 @@ function coverage(view, merged = false) {
   });
 }
 
-const coverageText = ([, ran, skipped, failed], gap = " ") => [ran ? count(ran) : "", failed ? `✕${count(failed)}` : "", skipped ? `–${count(skipped)}` : ""].filter(Boolean).join(gap);
+const coverageText = ([, ran, skipped, failed], gap = " ") =>
+  [ran ? count(ran) : "", failed ? `✕${count(failed)}` : "", skipped ? `–${count(skipped)}` : ""]
+    .filter(Boolean)
+    .join(gap);
 
 function coverageMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
@@ -156,13 +252,32 @@ function coverageMap(view, theme, width) {
   return {
     height: families.length * 24 + 72,
     label: `${plural(sums[1], "trial")} ran, ${count(sums[3])} had a failure, ${count(sums[2])} were skipped.`,
-    note: present(planned) ? `${count(view.rows.meta.trials)} of ${count(planned)} planned trials are in this file (${share(view.rows.meta.trials, planned)}).` : "",
+    note: present(planned)
+      ? `${count(view.rows.meta.trials)} of ${count(planned)} planned trials are in this file (${share(view.rows.meta.trials, planned)}).`
+      : "",
     option: {
       grid: { left, width: cellWidth * columns.length, top: 24, bottom: 46 },
-      tooltip: { trigger: "item", formatter: ({ data: { cell } }) => tip(`${cell.family} · ${cell.device} · ${cell.resolution} px`, `${plural(cell.counts[1], "trial")} ran`, cell.counts[3] ? `✕ ${count(cell.counts[3])} with a failure` : "", cell.counts[2] ? `– ${count(cell.counts[2])} skipped` : "") },
+      tooltip: {
+        trigger: "item",
+        formatter: ({ data: { cell } }) =>
+          tip(
+            `${cell.family} · ${cell.device} · ${cell.resolution} px`,
+            `${plural(cell.counts[1], "trial")} ran`,
+            cell.counts[3] ? `✕ ${count(cell.counts[3])} with a failure` : "",
+            cell.counts[2] ? `– ${count(cell.counts[2])} skipped` : "",
+          ),
+      },
       xAxis: resolutionAxis(theme, columns, cellWidth),
       yAxis: nameAxis(theme, families, { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } }),
-      series: [{ type: "custom", encode: { x: 0, y: 1 }, data, renderItem: (params, api) => coverageCell(theme, data[params.dataIndex], api) }, deviceHeads(theme, columns)],
+      series: [
+        {
+          type: "custom",
+          encode: { x: 0, y: 1 },
+          data,
+          renderItem: (params, api) => coverageCell(theme, data[params.dataIndex], api),
+        },
+        deviceHeads(theme, columns),
+      ],
     },
   };
 }
@@ -174,17 +289,43 @@ function coverageCell(theme, { cell: { counts }, value }, api) {
   const fill = counts[3] && !counts[1] ? theme.panel : mixed(theme.panel, theme.faster, 0.12 + 0.38 * ran);
   const text = coverageText(counts);
   const room = w > text.length * 6.2;
-  return { type: "group", children: [
-    { type: "rect", shape: { x: x - w / 2, y: y - h / 2, width: w, height: h, r: 2 }, style: { fill, stroke: counts[3] ? theme.failed : "transparent", lineWidth: counts[3] ? 1.4 : 0 } },
-    { type: "text", silent: true, style: { text: room ? text : counts[3] && w > 9 ? "✕" : w > 20 ? short(counts[1]) : "", x, y, align: "center", verticalAlign: "middle", fontSize: 10.5, fill: theme.text } },
-  ] };
+  return {
+    type: "group",
+    children: [
+      {
+        type: "rect",
+        shape: { x: x - w / 2, y: y - h / 2, width: w, height: h, r: 2 },
+        style: { fill, stroke: counts[3] ? theme.failed : "transparent", lineWidth: counts[3] ? 1.4 : 0 },
+      },
+      {
+        type: "text",
+        silent: true,
+        style: {
+          text: room ? text : counts[3] && w > 9 ? "✕" : w > 20 ? short(counts[1]) : "",
+          x,
+          y,
+          align: "center",
+          verticalAlign: "middle",
+          fontSize: 10.5,
+          fill: theme.text,
+        },
+      },
+    ],
+  };
 }
 
 function coverageTable(view) {
   const { all, columns, families } = coverage(view);
   const cells = new Map(all.map((cell) => [`${cell.family} ${cell.place}`, cell]));
   return {
-    caption: "Trials that ran, ✕ failed, – skipped", head: ["Family", ...columns.map((column) => `${column.device} ${column.resolution} px`)], numeric: columns.map((_, i) => i + 1),
-    rows: families.map((family) => [family, ...columns.map((column) => coverageText(cells.get(`${family} ${column.place}`)?.counts ?? [0, 0, 0, 0]) || "not run")]),
+    caption: "Trials that ran, ✕ failed, – skipped",
+    head: ["Family", ...columns.map((column) => `${column.device} ${column.resolution} px`)],
+    numeric: columns.map((_, i) => i + 1),
+    rows: families.map((family) => [
+      family,
+      ...columns.map(
+        (column) => coverageText(cells.get(`${family} ${column.place}`)?.counts ?? [0, 0, 0, 0]) || "not run",
+      ),
+    ]),
   };
 }

@@ -11,39 +11,61 @@ function costSection(state) {
   byId("cost-charts").append(
     budget(state),
     chart({
-      title: "Extra compile time and break-even", how: "Each point is a pair. Those in the rail at the top, spread to be seen, never pay back; those at the bottom edge need no images. The dashed line is your number of images.",
-      build: costScatter, table: costTable, follows: ["images"],
+      title: "Extra compile time and break-even",
+      how: "Each point is a pair. Those in the rail at the top, spread to be seen, never pay back; those at the bottom edge need no images. The dashed line is your number of images.",
+      build: costScatter,
+      table: costTable,
+      follows: ["images"],
     }),
     chart({
-      title: "Peak memory of the candidate over the baseline", how: "Marker: median of the pairs; line: from the 10th to the 90th percentile; right of 1× needs more memory.",
-      build: memoryRanges, table: memoryTable,
+      title: "Peak memory of the candidate over the baseline",
+      how: "Marker: median of the pairs; line: from the 10th to the 90th percentile; right of 1× needs more memory.",
+      build: memoryRanges,
+      table: memoryTable,
     }),
   );
 }
 
 /** The slider: "I will run N images". */
 function budget(state) {
-  const slider = el("input", { type: "range", id: "images", min: IMAGES_FROM, max: IMAGES_TO, step: "0.1", on: { input: () => state.set({ images: slider.value }, { replace: true }) } });
+  const slider = el("input", {
+    type: "range",
+    id: "images",
+    min: IMAGES_FROM,
+    max: IMAGES_TO,
+    step: "0.1",
+    on: { input: () => state.set({ images: slider.value }, { replace: true }) },
+  });
   const said = el("output", { for: "images" });
   const outcome = el("p", { class: "outcome", role: "status" });
-  const box = el("div", { class: "chart wide budget" }, el("label", { for: "images" }, "I will run ", said), slider, outcome);
-  addPanel(box, (view) => {
-    const wanted = imagesWanted(view.state);
-    slider.value = String(Math.log10(wanted));
-    const text = images(wanted);
-    said.textContent = text;
-    slider.setAttribute("aria-valuetext", text);
-    let [all, paid] = [0, 0];
-    for (const row of view.pairs) {
-      const needed = view.breakEven(row);
-      if (Number.isNaN(needed)) continue;
-      all += 1;
-      if (needed <= wanted) paid += 1;
-    }
-    outcome.textContent = all
-      ? `Compiling with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`
-      : "No pair has a compile time.";
-  }, ["images"]);
+  const box = el(
+    "div",
+    { class: "chart wide budget" },
+    el("label", { for: "images" }, "I will run ", said),
+    slider,
+    outcome,
+  );
+  addPanel(
+    box,
+    (view) => {
+      const wanted = imagesWanted(view.state);
+      slider.value = String(Math.log10(wanted));
+      const text = images(wanted);
+      said.textContent = text;
+      slider.setAttribute("aria-valuetext", text);
+      let [all, paid] = [0, 0];
+      for (const row of view.pairs) {
+        const needed = view.breakEven(row);
+        if (Number.isNaN(needed)) continue;
+        all += 1;
+        if (needed <= wanted) paid += 1;
+      }
+      outcome.textContent = all
+        ? `Compiling with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`
+        : "No pair has a compile time.";
+    },
+    ["images"],
+  );
   return box;
 }
 
@@ -56,7 +78,10 @@ function imagesWanted(state) {
 function costPairs(view) {
   return view.once("cost", () => {
     const extra = view.rows.number("compile_s_extra");
-    return Array.from(view.pairs.filter((row) => !Number.isNaN(view.breakEven(row))), (row) => ({ row, extra: extra[row], images: view.breakEven(row) }));
+    return Array.from(
+      view.pairs.filter((row) => !Number.isNaN(view.breakEven(row))),
+      (row) => ({ row, extra: extra[row], images: view.breakEven(row) }),
+    );
   });
 }
 
@@ -68,7 +93,7 @@ function costScatter(view, theme) {
   const xs = extent(seconds_) ?? [0.1, 10];
   const ys = extent(pairs.map((pair) => pair.images).filter((value) => value >= 1 && value < Infinity)) ?? [1e3, 1e6];
   const wanted = imagesWanted(view.state);
-  const yAxis = { ...logAxis(theme, "images to break even", [...ys, wanted]), nameGap: 50 };
+  const yAxis = { ...logAxis(theme, "images to break even", [...ys, wanted], short, { wanted: 9 }), nameGap: 50 };
   const top = yAxis.max;
   const rail = top + (top - yAxis.min) * 0.08;
   const devices = view.distinct("device");
@@ -78,16 +103,41 @@ function costScatter(view, theme) {
     const { colour, shape } = deviceMark(theme, devices, name);
     const own = drawn.filter(({ row }) => device.values[device.data[row]] === name);
     return {
-      type: "scatter", symbol: shape, symbolSize: drawn.length > 1500 ? 4 : 8, itemStyle: { color: colour, opacity: drawn.length > 1500 ? 0.4 : 0.75 },
-      data: own.map(({ row, extra, images: n }) => ({ row, value: [Math.log10(Math.max(extra, xs[0])), n === Infinity ? rail + ((row * 7919) % 100 - 50) / 100 * 0.7 * (rail - top) : Math.log10(Math.max(n, ys[0] / 1.5))] })),
+      type: "scatter",
+      symbol: shape,
+      symbolSize: drawn.length > 1500 ? 4 : 8,
+      itemStyle: { color: colour, opacity: drawn.length > 1500 ? 0.4 : 0.75 },
+      data: own.map(({ row, extra, images: n }) => ({
+        row,
+        value: [
+          Math.log10(Math.max(extra, xs[0])),
+          n === Infinity
+            ? rail + ((((row * 7919) % 100) - 50) / 100) * 0.7 * (rail - top)
+            : Math.log10(Math.max(n, ys[0] / 1.5)),
+        ],
+      })),
     };
   });
   const quiet = { color: theme.quiet, fontSize: 11 };
-  series[0].markLine = { silent: true, symbol: "none", label: { ...quiet, position: "insideStartTop", formatter: () => images(wanted) }, lineStyle: { color: theme.quiet, type: "dashed" }, data: [{ yAxis: Math.log10(wanted) }] };
-  series[0].markArea = { silent: true, itemStyle: { color: theme.slower, opacity: 0.1 }, data: [[{ yAxis: (top + rail) / 2 }, { yAxis: rail + (rail - top) / 2 }]] };
+  series[0].markLine = {
+    silent: true,
+    symbol: "none",
+    label: { ...quiet, position: "insideStartTop", formatter: () => images(wanted) },
+    lineStyle: { color: theme.quiet, type: "dashed" },
+    data: [{ yAxis: Math.log10(wanted) }],
+  };
+  series[0].markArea = {
+    silent: true,
+    itemStyle: { color: theme.slower, opacity: 0.1 },
+    data: [[{ yAxis: (top + rail) / 2 }, { yAxis: rail + (rail - top) / 2 }]],
+  };
   const known = pairs.filter((pair) => pair.images < Infinity).length;
   return {
-    height: besideFamilies(view, 400), legend: devices.length > 1 && devices.length <= 6 ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name }))) : [],
+    height: besideFamilies(view, 400),
+    legend:
+      devices.length > 1 && devices.length <= 6
+        ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name })))
+        : [],
     label: `Of ${plural(pairs.length, "pair")}, ${count(known)} pay their compiling back and ${count(never)} never do; median ${images(breakEvenMedian(view))}.`,
     note: `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back. ${drawn.length < pairs.length ? `An even sample: ${count(drawn.length)} of ${count(pairs.length)} points.` : ""}`,
     option: {
@@ -104,25 +154,49 @@ function costScatter(view, theme) {
 function withNever(axis, rail, max) {
   const written = axis.axisLabel.formatter;
   const customValues = [...axis.axisLabel.customValues, rail];
-  return { ...axis, max, axisLabel: { ...axis.axisLabel, customValues, formatter: (place) => (place === rail ? "never" : written(place)) } };
+  return {
+    ...axis,
+    max,
+    axisLabel: { ...axis.axisLabel, customValues, formatter: (place) => (place === rail ? "never" : written(place)) },
+  };
 }
 
 function costTable(view) {
   const pairs = costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra);
   return {
-    caption: "Extra compile time and break-even", head: ["Pair", "Extra compile time", "Images to break even", "Speedup"], numeric: [1, 2, 3], total: pairs.length,
-    rows: pairs.slice(0, 200).map(({ row, extra, images: n }) => [rowName(view, row), seconds(extra), images(n), times(view.rows.number("speedup")[row])]),
+    caption: "Extra compile time and break-even",
+    head: ["Pair", "Extra compile time", "Images to break even", "Speedup"],
+    numeric: [1, 2, 3],
+    total: pairs.length,
+    rows: pairs
+      .slice(0, 200)
+      .map(({ row, extra, images: n }) => [
+        rowName(view, row),
+        seconds(extra),
+        images(n),
+        times(view.rows.number("speedup")[row]),
+      ]),
   };
 }
 
-const memoryOf = function memory(view, row) { return view.rows.number("peak_memory_ratio")[row]; };
+const memoryOf = function memory(view, row) {
+  return view.rows.number("peak_memory_ratio")[row];
+};
 
-const memoryRanges = (view, theme, width) => rangesByFamily(view, theme, width, {
-  read: memoryOf, empty: "No pair has its peak memory recorded.", label: "memory ratio", write: (value) => `${signed(100 * (value - 1), percent)} %`, scale: Math.log2,
-  axis: (values) => speedupAxis(theme, "peak memory, candidate / baseline", values), marks: unityMarks(theme, 0, true),
-});
+const memoryRanges = (view, theme, width) =>
+  rangesByFamily(view, theme, width, {
+    read: memoryOf,
+    empty: "No pair has its peak memory recorded.",
+    label: "memory ratio",
+    write: (value) => `${signed(100 * (value - 1), percent)} %`,
+    scale: Math.log2,
+    axis: (values) => speedupAxis(theme, "peak memory, candidate / baseline", values),
+    marks: unityMarks(theme, 0, true),
+  });
 
 const memoryTable = (view) => ({
-  caption: "Peak memory, candidate / baseline", head: ["Family", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"], numeric: [2, 3, 4, 5, 6, 7],
+  caption: "Peak memory, candidate / baseline",
+  head: ["Family", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"],
+  numeric: [2, 3, 4, 5, 6, 7],
   rows: spreadRows(view, "family", memoryOf, times),
 });

@@ -36,9 +36,12 @@ async function unpacked(text) {
   for (const { name, kind, bytes, values } of header.columns) {
     const planes = raw.subarray(offset, offset + bytes * header.rows);
     offset += bytes * header.rows;
-    columns.set(name, kind === "number"
-      ? { kind, data: numbersFrom(planes, header.rows), values: [] }
-      : { kind, data: codesFrom(planes, header.rows, bytes), values: values.map((value) => String(value ?? "")) });
+    columns.set(
+      name,
+      kind === "number"
+        ? { kind, data: numbersFrom(planes, header.rows), values: [] }
+        : { kind, data: codesFrom(planes, header.rows, bytes), values: values.map((value) => String(value ?? "")) },
+    );
   }
   return new Rows(header.rows, columns, header.meta);
 }
@@ -125,7 +128,9 @@ function floatOrder(numbers) {
 function textOrder({ data, values }) {
   const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
   const ranks = new Uint32Array(values.length);
-  sorted.forEach((code, rank) => { ranks[code] = values[code] === "" ? 0xffffffff : rank; });
+  sorted.forEach((code, rank) => {
+    ranks[code] = values[code] === "" ? 0xffffffff : rank;
+  });
   return data.length ? Uint32Array.from(data, (code) => ranks[code]) : new Uint32Array(0);
 }
 

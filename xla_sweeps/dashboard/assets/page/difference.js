@@ -8,18 +8,41 @@ function differenceSection(comparison) {
   if (!comparison) return;
   const { title_a: a, title_b: b, counts = {}, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
   byId("difference-sub").textContent = `${b} against ${a}: above 1× ${b} is faster.`;
-  fill(byId("difference-chips"), ["faster", "equivalent", "ambiguous", "slower"].map((verdict) => el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(counts[verdict] ?? 0) }))));
+  fill(
+    byId("difference-chips"),
+    ["faster", "equivalent", "ambiguous", "slower"].map((verdict) =>
+      el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(counts[verdict] ?? 0) })),
+    ),
+  );
   const preliminary = comparison.rows.filter((row) => row.preliminary).length;
   byId("difference-charts").append(
     chart({
-      title: `${b} over ${a}`, wide: true, how: "Ratio with its 95 % interval, sorted; the line at 1× is no change.",
-      build: (view, theme, width) => differenceChart(comparison, theme, width), table: () => differenceTable(comparison),
+      title: `${b} over ${a}`,
+      wide: true,
+      how: "Ratio with its 95 % interval, sorted; the line at 1× is no change.",
+      build: (view, theme, width) => differenceChart(comparison, theme, width),
+      table: () => differenceTable(comparison),
     }),
-    el("div", { class: "chart wide" },
-      preliminary ? el("p", { class: "note", text: `${plural(preliminary, "comparison")} of ${count(comparison.rows.length)} rest on fewer than three processes: preliminary.` }) : null,
+    el(
+      "div",
+      { class: "chart wide" },
+      preliminary
+        ? el("p", {
+            class: "note",
+            text: `${plural(preliminary, "comparison")} of ${count(comparison.rows.length)} rest on fewer than three processes: preliminary.`,
+          })
+        : null,
       el("h3", { text: "Machines and versions" }),
-      environment.length ? plainTable({ caption: "Machines and versions", head: ["What", a, b], rows: environment.map((entry) => [entry.what, mark(entry, "a"), mark(entry, "b")]) }) : emptyState("Nothing is recorded about machines and versions."),
-      onlyList(`Only in ${a}`, onlyA), onlyList(`Only in ${b}`, onlyB)),
+      environment.length
+        ? plainTable({
+            caption: "Machines and versions",
+            head: ["What", a, b],
+            rows: environment.map((entry) => [entry.what, mark(entry, "a"), mark(entry, "b")]),
+          })
+        : emptyState("Nothing is recorded about machines and versions."),
+      onlyList(`Only in ${a}`, onlyA),
+      onlyList(`Only in ${b}`, onlyB),
+    ),
   );
 }
 
@@ -27,7 +50,16 @@ const mark = (entry, side) => (entry.a === entry.b ? entry[side] : el("b", { tex
 
 function onlyList(title, items) {
   if (!items.length) return null;
-  return el("details", { class: "twin" }, el("summary", { text: `${title}: ${count(items.length)}` }), el("ul", {}, items.slice(0, 500).map((item) => el("li", { text: item }))));
+  return el(
+    "details",
+    { class: "twin" },
+    el("summary", { text: `${title}: ${count(items.length)}` }),
+    el(
+      "ul",
+      {},
+      items.slice(0, 500).map((item) => el("li", { text: item })),
+    ),
+  );
 }
 
 const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
@@ -39,40 +71,115 @@ function differenceChart(comparison, theme, width) {
   const extremes = items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
   const label = `${plural(rows.length, "comparison")} from ${times(rows[0].ratio)} to ${times(rows.at(-1).ratio)}.`;
   const tooltip = { trigger: "item", formatter: ({ dataIndex }) => differenceTip(rows[dataIndex]) };
-  const legend = verdictLegend(theme, Object.keys(VERDICTS).filter((verdict) => rows.some((row) => row.verdict === verdict)));
+  const legend = verdictLegend(
+    theme,
+    Object.keys(VERDICTS).filter((verdict) => rows.some((row) => row.verdict === verdict)),
+  );
   if (rows.length <= 60) {
     const room = Math.min(380, width * 0.45);
-    return { label, legend, height: 56 + rows.length * 22, option: {
-      grid: { left: room, right: 76, top: 6, bottom: 44 }, tooltip,
-      xAxis: speedupAxis(theme, "ratio", extremes),
-      yAxis: nameAxis(theme, rows.map((row) => `${row.name} · ${row.quantity}`), { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } }),
-      series: [{ ...pairsAlong(theme, items), ...unityMarks(theme, 0, true) }],
-    } };
-  }
-  return { label, legend, height: 340, option: {
-    grid: { left: 56, right: 12, top: 10, bottom: 32 }, tooltip,
-    xAxis: { ...axisBase(theme, `${plural(rows.length, "comparison")}, sorted`), min: -0.5, max: rows.length - 0.5, nameGap: 12, axisLabel: { show: false }, splitLine: { show: false } },
-    yAxis: { ...speedupAxis(theme, "ratio", extremes), nameGap: 40 },
-    series: [{
-      type: "custom", encode: { x: 0, y: [1, 2, 3] }, ...unityMarks(theme, 0), data: items.map((item, i) => [i, Math.log2(item.value), Math.log2(item.low ?? NaN), Math.log2(item.high ?? NaN)]),
-      renderItem: (params, api) => {
-        const item = items[params.dataIndex];
-        const [x, y] = api.coord([params.dataIndex, Math.log2(item.value)]);
-        const colour = theme[item.verdict] ?? theme.quiet;
-        const children = [markerShape({ faster: "triangle", slower: "pin", ambiguous: "diamond" }[item.verdict] ?? "rect", x, y, 3.5, colour)];
-        if (present(item.low)) children.unshift({ type: "line", shape: { x1: x, x2: x, y1: api.coord([0, Math.log2(item.low)])[1], y2: api.coord([0, Math.log2(item.high)])[1] }, style: { stroke: colour, lineWidth: 1, opacity: 0.7 } });
-        return { type: "group", children };
+    return {
+      label,
+      legend,
+      height: 56 + rows.length * 22,
+      option: {
+        grid: { left: room, right: 76, top: 6, bottom: 44 },
+        tooltip,
+        xAxis: speedupAxis(theme, "ratio", extremes),
+        yAxis: nameAxis(
+          theme,
+          rows.map((row) => `${row.name} · ${row.quantity}`),
+          { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } },
+        ),
+        series: [{ ...pairsAlong(theme, items), ...unityMarks(theme, 0, true) }],
       },
-    }],
-  } };
+    };
+  }
+  return {
+    label,
+    legend,
+    height: 340,
+    option: {
+      grid: { left: 56, right: 12, top: 10, bottom: 32 },
+      tooltip,
+      xAxis: {
+        ...axisBase(theme, `${plural(rows.length, "comparison")}, sorted`),
+        min: -0.5,
+        max: rows.length - 0.5,
+        nameGap: 12,
+        axisLabel: { show: false },
+        splitLine: { show: false },
+      },
+      yAxis: { ...speedupAxis(theme, "ratio", extremes), nameGap: 40 },
+      series: [
+        {
+          type: "custom",
+          encode: { x: 0, y: [1, 2, 3] },
+          ...unityMarks(theme, 0),
+          data: items.map((item, i) => [
+            i,
+            Math.log2(item.value),
+            Math.log2(item.low ?? NaN),
+            Math.log2(item.high ?? NaN),
+          ]),
+          renderItem: (params, api) => {
+            const item = items[params.dataIndex];
+            const [x, y] = api.coord([params.dataIndex, Math.log2(item.value)]);
+            const colour = theme[item.verdict] ?? theme.quiet;
+            const children = [
+              markerShape(
+                { faster: "triangle", slower: "pin", ambiguous: "diamond" }[item.verdict] ?? "rect",
+                x,
+                y,
+                3.5,
+                colour,
+              ),
+            ];
+            if (present(item.low))
+              children.unshift({
+                type: "line",
+                shape: {
+                  x1: x,
+                  x2: x,
+                  y1: api.coord([0, Math.log2(item.low)])[1],
+                  y2: api.coord([0, Math.log2(item.high)])[1],
+                },
+                style: { stroke: colour, lineWidth: 1, opacity: 0.7 },
+              });
+            return { type: "group", children };
+          },
+        },
+      ],
+    },
+  };
 }
 
-const differenceTip = (row) => tip(`${row.name} · ${row.device}`, row.quantity, `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)} (95 % ${range(row.low, row.high)})`, present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "", row.preliminary ? "preliminary" : "");
+const differenceTip = (row) =>
+  tip(
+    `${row.name} · ${row.device}`,
+    row.quantity,
+    `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)} (95 % ${range(row.low, row.high)})`,
+    present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "",
+    row.preliminary ? "preliminary" : "",
+  );
 
 function differenceTable(comparison) {
   const rows = [...bySize(comparison), ...comparison.rows.filter((row) => !present(row.ratio))];
   return {
-    caption: `${comparison.title_b} over ${comparison.title_a}`, head: ["What", "Device", "Quantity", "Ratio", "95 % interval", "p", "q", "Verdict"], numeric: [3, 4, 5, 6], total: rows.length,
-    rows: rows.slice(0, 500).map((row) => [row.name, row.device, row.quantity, times(row.ratio), range(row.low, row.high), digits(row.p_value, 2), digits(row.q_value, 2), verdictMark(row.verdict)]),
+    caption: `${comparison.title_b} over ${comparison.title_a}`,
+    head: ["What", "Device", "Quantity", "Ratio", "95 % interval", "p", "q", "Verdict"],
+    numeric: [3, 4, 5, 6],
+    total: rows.length,
+    rows: rows
+      .slice(0, 500)
+      .map((row) => [
+        row.name,
+        row.device,
+        row.quantity,
+        times(row.ratio),
+        range(row.low, row.high),
+        digits(row.p_value, 2),
+        digits(row.q_value, 2),
+        verdictMark(row.verdict),
+      ]),
   };
 }

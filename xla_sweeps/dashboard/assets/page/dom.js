@@ -28,7 +28,9 @@ const byId = (id) => document.getElementById(id);
 
 /** Puts new children in the place of all old ones. */
 function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
 }
 
 /** A polite word to screen readers, shown for a moment to everyone else. */
@@ -60,7 +62,11 @@ function copyButton(command, about) {
   if (!command) return el("span", { class: "none", text: NONE });
   const copied = () => copy(command, "Command copied");
   const label = `Copy the command that measures ${about} again`;
-  return el("button", { type: "button", class: "small", title: command, "aria-label": label, on: { click: copied } }, "Copy command");
+  return el(
+    "button",
+    { type: "button", class: "small", title: command, "aria-label": label, on: { click: copied } },
+    "Copy command",
+  );
 }
 
 /** Hands a text to the browser as a file to save. */
@@ -77,14 +83,28 @@ function download(name, text, type) {
  */
 function plainTable({ head, rows, total = rows.length, caption = "", numeric = [] }) {
   const right = new Set(numeric);
-  const cells = (row, tag) => row.map((cell, place) => el(place === 0 && tag === "td" ? "th" : tag, {
-    class: right.has(place) ? "number" : null,
-    scope: tag === "th" ? "col" : place === 0 ? "row" : null,
-  }, cell instanceof Node ? cell : String(cell ?? NONE)));
-  const table = el("table", {},
+  const cells = (row, tag) =>
+    row.map((cell, place) =>
+      el(
+        place === 0 && tag === "td" ? "th" : tag,
+        {
+          class: right.has(place) ? "number" : null,
+          scope: tag === "th" ? "col" : place === 0 ? "row" : null,
+        },
+        cell instanceof Node ? cell : String(cell ?? NONE),
+      ),
+    );
+  const table = el(
+    "table",
+    {},
     caption ? el("caption", { text: caption }) : null,
     el("thead", {}, el("tr", {}, cells(head, "th"))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, cells(row, "td")))));
+    el(
+      "tbody",
+      {},
+      rows.map((row) => el("tr", {}, cells(row, "td"))),
+    ),
+  );
   const box = scrollBox(table, caption || head.join(", "));
   if (total > rows.length) {
     const rest = `The first ${count(rows.length)} of ${count(total)}; the CSV file under “Everything” has all.`;
@@ -101,10 +121,22 @@ function scrollBox(content, label) {
 /** A verdict as symbol and word; the symbol says it without colour. */
 function verdictMark(verdict) {
   const { symbol, word } = VERDICTS[verdict] ?? { symbol: "?", word: verdict };
-  return el("span", { class: "verdict" }, el("span", { class: `symbol ${verdict}`, "aria-hidden": "true", text: symbol }), ` ${word}`);
+  return el(
+    "span",
+    { class: "verdict" },
+    el("span", { class: `symbol ${verdict}`, "aria-hidden": "true", text: symbol }),
+    ` ${word}`,
+  );
 }
 
 /** What stands in the place of a chart that has nothing to show. */
 function emptyState(text, command = "") {
   return el("div", { class: "empty" }, el("p", { text }), command ? el("p", {}, el("code", { text: command })) : null);
+}
+
+/** What a flag means; what stands behind its colon, a mode or a reason, is kept. */
+function flagMeaning(rows, flag) {
+  const texts = rows.meta.flag_texts ?? {};
+  const [word, ...rest] = flag.split(":");
+  return texts[flag] ?? `${texts[word] ?? word.replaceAll("_", " ")}${rest.length ? ` (${rest.join(":")})` : ""}`;
 }

@@ -1,22 +1,39 @@
 /**
- * "Which model is fastest?": three podiums with shared ranks, throughput by family and by resolution.
+ * "Which model is fastest?": three podiums with shared ranks, beside throughput by family and by resolution.
  */
 
 const PODIUMS = {
   throughput: {
-    title: "Throughput", unit: "img/s", write: rate,
-    of: (view, row) => ["throughput_samples_per_s", "throughput_low", "throughput_high"].map((name) => view.rows.number(name)[row]),
+    title: "Throughput",
+    unit: "img/s",
+    write: rate,
+    of: (view, row) =>
+      ["throughput_samples_per_s", "throughput_low", "throughput_high"].map((name) => view.rows.number(name)[row]),
   },
   absolute: {
-    title: "Absolute speedup", unit: "img/s more", write: (value) => `${signed(value)} img/s`,
+    title: "Absolute speedup",
+    unit: "img/s more",
+    write: (value) => `${signed(value)} img/s`,
     of: (view, row) => {
-      const [candidate, baseline, low, high] = ["throughput_samples_per_s", "baseline_throughput_samples_per_s", "speedup_low", "speedup_high"].map((name) => view.rows.number(name)[row]);
-      return [present(view.rows.number("speedup")[row]) ? candidate - baseline : NaN, baseline * (low - 1), baseline * (high - 1)];
+      const [candidate, baseline, low, high] = [
+        "throughput_samples_per_s",
+        "baseline_throughput_samples_per_s",
+        "speedup_low",
+        "speedup_high",
+      ].map((name) => view.rows.number(name)[row]);
+      return [
+        present(view.rows.number("speedup")[row]) ? candidate - baseline : NaN,
+        baseline * (low - 1),
+        baseline * (high - 1),
+      ];
     },
   },
   percent: {
-    title: "Speedup percent", unit: "%", write: (value) => `${signed(value, percent)} %`,
-    of: (view, row) => ["speedup", "speedup_low", "speedup_high"].map((name) => 100 * (view.rows.number(name)[row] - 1)),
+    title: "Speedup percent",
+    unit: "%",
+    write: (value) => `${signed(value, percent)} %`,
+    of: (view, row) =>
+      ["speedup", "speedup_low", "speedup_high"].map((name) => 100 * (view.rows.number(name)[row] - 1)),
   },
 };
 const PODIUM_PLACES = 10;
@@ -25,38 +42,68 @@ const PODIUM_DEVICES = 6;
 function fastestSection(state) {
   podiumTabs(state);
   byId("fastest-charts").append(
-    chart({ title: "Throughput by family", how: "Marker: median of the pairs’ throughput; line: from the 10th to the 90th percentile.", build: throughputByFamily, table: throughputFamilyTable }),
-    chart({ title: "Throughput by resolution", how: "Box: quartiles and median; whiskers: 10th and 90th percentile. A resolution has only the models that were run at it.", build: throughputByResolution, table: throughputResolutionTable }),
+    chart({
+      title: "Throughput by family",
+      how: "Marker: median of the pairs’ throughput; line: from the 10th to the 90th percentile.",
+      build: throughputByFamily,
+      table: throughputFamilyTable,
+    }),
+    chart({
+      title: "Throughput by resolution",
+      how: "Box: quartiles and median; whiskers: 10th and 90th percentile. A resolution has only the models that were run at it.",
+      build: throughputByResolution,
+      table: throughputResolutionTable,
+    }),
   );
 }
 
 /** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. */
 function podiumTabs(state) {
   const names = Object.keys(PODIUMS);
-  const tabs = names.map((name) => el("button", {
-    type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "podium", data: { tab: name }, on: {
-      click: () => state.set({ tab: name }, { replace: true }),
-      keydown: (event) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1, Home: -names.length, End: names.length }[event.key];
-        if (!step) return;
-        event.preventDefault();
-        const place = Math.abs(step) === 1 ? (names.indexOf(name) + step + names.length) % names.length : step < 0 ? 0 : names.length - 1;
-        state.set({ tab: names[place] }, { replace: true });
-        tabs[place].focus();
+  const tabs = names.map((name) =>
+    el(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${name}`,
+        "aria-controls": "podium",
+        data: { tab: name },
+        on: {
+          click: () => state.set({ tab: name }, { replace: true }),
+          keydown: (event) => {
+            const step = { ArrowRight: 1, ArrowLeft: -1, Home: -names.length, End: names.length }[event.key];
+            if (!step) return;
+            event.preventDefault();
+            const place =
+              Math.abs(step) === 1
+                ? (names.indexOf(name) + step + names.length) % names.length
+                : step < 0
+                  ? 0
+                  : names.length - 1;
+            state.set({ tab: names[place] }, { replace: true });
+            tabs[place].focus();
+          },
+        },
       },
-    },
-  }, PODIUMS[name].title));
+      PODIUMS[name].title,
+    ),
+  );
   const [list, panel] = [byId("podium-tabs"), byId("podium")];
   fill(list, tabs);
-  addPanel(panel, (view) => {
-    const chosen = PODIUMS[view.state.tab] ? view.state.tab : "throughput";
-    tabs.forEach((tab, place) => {
-      tab.setAttribute("aria-selected", String(names[place] === chosen));
-      tab.tabIndex = names[place] === chosen ? 0 : -1;
-    });
-    panel.setAttribute("aria-labelledby", `tab-${chosen}`);
-    drawPodium(view, panel, PODIUMS[chosen]);
-  }, ["tab"]);
+  addPanel(
+    panel,
+    (view) => {
+      const chosen = PODIUMS[view.state.tab] ? view.state.tab : "throughput";
+      tabs.forEach((tab, place) => {
+        tab.setAttribute("aria-selected", String(names[place] === chosen));
+        tab.tabIndex = names[place] === chosen ? 0 : -1;
+      });
+      panel.setAttribute("aria-labelledby", `tab-${chosen}`);
+      drawPodium(view, panel, PODIUMS[chosen]);
+    },
+    ["tab"],
+  );
 }
 
 /** The best of each device, or that nothing is there. */
@@ -68,10 +115,17 @@ function drawPodium(view, panel, podium) {
   const pick = resolutions.length > 1 || view.state.resolution_px.size === 1 ? resolutionPicker(view) : null;
   const lists = shown.map((device) => podiumList(view, device, podium)).filter(Boolean);
   const absent = view.overview.failed ? `${count(view.overview.failed)} failed pairs are not ranked. ` : "";
-  fill(panel,
+  fill(
+    panel,
     pick,
-    el("p", { class: "note", text: `${podium.title} of ${shortMode(view.state.candidate)}${podium === PODIUMS.throughput ? "" : ` over ${shortMode(view.state.baseline)}`}. ${absent}Ranks are shared where intervals overlap the leader’s.${mixed_ ? " Mixes resolutions or batch sizes: pick one above." : ""}${devices.length > shown.length ? ` The first ${shown.length} of ${devices.length} devices.` : ""}` }),
-    lists.length ? el("div", { class: "podiums" }, lists) : emptyState(`No pair in this selection has a ${podium.title.toLowerCase()}.`, measureCommand(view.state)));
+    el("p", {
+      class: "note",
+      text: `${podium.title} of ${shortMode(view.state.candidate)}${podium === PODIUMS.throughput ? "" : ` over ${shortMode(view.state.baseline)}`}. ${absent}Ranks are shared where intervals overlap the leader’s.${mixed_ ? " Mixes resolutions or batch sizes: pick one above." : ""}${devices.length > shown.length ? ` The first ${shown.length} of ${devices.length} devices.` : ""}`,
+    }),
+    lists.length
+      ? el("div", { class: "podiums" }, lists)
+      : emptyState(`No pair in this selection has a ${podium.title.toLowerCase()}.`, measureCommand(view.state)),
+  );
 }
 
 /** Buttons that set the resolution filter. */
@@ -79,9 +133,23 @@ function resolutionPicker(view) {
   const facet = view.index.facets.get("resolution_px");
   const values = facet.sorted.map((code) => facet.values[code]).filter(Boolean);
   if (values.length > 14) return null;
-  return el("div", { class: "picker", role: "group", "aria-label": "Resolution" }, el("span", { text: "At " }), values.map((value) => el("button", {
-    type: "button", class: "small", "aria-pressed": String(view.state.resolution_px.has(value)), on: { click: () => view.state.only("resolution_px", value) },
-  }, `${value} px`)));
+  return el(
+    "div",
+    { class: "picker", role: "group", "aria-label": "Resolution" },
+    el("span", { text: "At " }),
+    values.map((value) =>
+      el(
+        "button",
+        {
+          type: "button",
+          class: "small",
+          "aria-pressed": String(view.state.resolution_px.has(value)),
+          on: { click: () => view.state.only("resolution_px", value) },
+        },
+        `${value} px`,
+      ),
+    ),
+  );
 }
 
 /** Rows of one device by a podium's figure, best first, with ranks. */
@@ -121,113 +189,64 @@ function podiumList(view, device, podium) {
     const bar = el("span", { class: `bar${value < 0 ? " negative" : ""}`, "aria-hidden": "true" });
     bar.style.width = `${(100 * Math.abs(value)) / (most || 1)}%`;
     const bounds = present(low) && present(high) ? `${short(low)}–${short(high)}` : "no interval";
-    return el("tr", {},
+    return el(
+      "tr",
+      {},
       el("td", { class: "rank", text: rank ?? NONE }),
-      el("th", { scope: "row" }, el("button", { type: "button", class: "link", title: "Show this model alone", on: { click: () => view.state.set({ model: view.rows.text("model", row) }) } }, view.rows.text("model", row)),
-        el("span", { class: "note", text: `${view.rows.number("resolution_px")[row]} px · batch ${view.rows.number("batch_size")[row]} · ${view.rows.text("precision", row)}` })),
-      el("td", { class: "number" }, el("b", { text: podium.write(value) }), el("span", { class: "note", text: bounds }), el("span", { class: "track", "aria-hidden": "true" }, bar)));
+      el(
+        "th",
+        { scope: "row" },
+        el(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            title: "Show this model alone",
+            on: { click: () => view.state.set({ model: view.rows.text("model", row) }) },
+          },
+          view.rows.text("model", row),
+        ),
+        el("span", {
+          class: "note",
+          text: `${view.rows.number("resolution_px")[row]} px · batch ${view.rows.number("batch_size")[row]} · ${view.rows.text("precision", row)}`,
+        }),
+      ),
+      el(
+        "td",
+        { class: "number" },
+        el("b", { text: podium.write(value) }),
+        el("span", { class: "note", text: bounds }),
+        el("span", { class: "track", "aria-hidden": "true" }, bar),
+      ),
+    );
   });
-  const few = total < PODIUM_PLACES ? `Only ${plural(total, "pair")} in this selection.` : `The best ${PODIUM_PLACES} of ${count(total)}.`;
-  return el("div", { class: "podium" }, el("h3", { text: device }), scrollBox(el("table", {},
-    el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "Rank" }), el("th", { scope: "col", text: "Model" }), el("th", { scope: "col", class: "number", text: `${podium.title} (${podium.unit})` }))),
-    el("tbody", {}, body)), `${podium.title} on ${device}`), el("p", { class: "note", text: few }));
-}
-
-/** Quantiles of a column by group and device. */
-function spreadBy(view, groupName, read) {
-  return view.once(`spread ${groupName} ${read.name}`, () => {
-    const group = view.index.facets.get(groupName) ?? view.rows.category(groupName);
-    const device = view.index.facets.get("device");
-    const lists = new Map();
-    for (const row of view.pairs) {
-      const value = read(view, row);
-      if (!(value > 0) || !Number.isFinite(value)) continue;
-      const key = group.data[row] * 65536 + device.data[row];
-      if (!lists.has(key)) lists.set(key, []);
-      lists.get(key).push(value);
-    }
-    return [...lists].map(([key, list]) => {
-      const sorted = Float64Array.from(list).sort();
-      return { group: group.values[Math.floor(key / 65536)], device: device.values[key % 65536], n: sorted.length, quantiles: [0.1, 0.25, 0.5, 0.75, 0.9].map((level) => quantile(sorted, level)) };
-    });
-  });
-}
-
-const throughputOf = function throughput(view, row) { return view.rows.number("throughput_samples_per_s")[row]; };
-
-const throughputByFamily = (view, theme, width) => rangesByFamily(view, theme, width, {
-  read: throughputOf, empty: "No throughput in this selection.", label: "throughput", write: rate, scale: Math.log10,
-  axis: (values) => logAxis(theme, "images per second", values),
-});
-
-/** Median and 10–90 % by family, a marker per device. */
-function rangesByFamily(view, theme, width, { read, empty, label, write, scale, axis, marks = {} }) {
-  const spreads = spreadBy(view, "family", read);
-  if (!spreads.length) return { empty };
-  const devices = view.distinct("device");
-  const facets = devices.length <= 6 ? devices : [];
-  const middles = new Map();
-  for (const { group, quantiles } of spreads) middles.set(group, [...(middles.get(group) ?? []), quantiles[2]]);
-  const families = [...middles].map(([name, values]) => [name, Math.max(...values)]).sort((a, b) => b[1] - a[1]).map(([name]) => name);
-  const step = Math.max(22, facets.length * 7 + 6);
-  const left = Math.min(170, width * 0.34);
-  const items = spreads.map((spread) => {
-    const { colour, shape } = deviceMark(theme, devices, spread.device);
-    const place = Math.max(0, facets.indexOf(spread.device));
-    return { y: families.indexOf(spread.group), offset: facets.length > 1 ? (place - (facets.length - 1) / 2) * 7 : 0, value: spread.quantiles[2], low: spread.quantiles[0], high: spread.quantiles[4], colour, shape, data: { spread } };
-  });
-  return {
-    height: Math.max(300, 54 + families.length * step), legend: facets.length > 1 ? legendOf(facets.map((device) => ({ ...deviceMark(theme, devices, device), text: device }))) : [],
-    label: `Median ${label} by family: highest ${families[0]}, lowest ${families.at(-1)}.`,
-    option: {
-      grid: { left, right: 16, top: 6, bottom: 44 },
-      tooltip: { trigger: "item", formatter: ({ data: { spread } }) => tip(`${spread.group} · ${spread.device}`, `median ${write(spread.quantiles[2])}, 10–90 % ${write(spread.quantiles[0])} to ${write(spread.quantiles[4])}`, plural(spread.n, "pair")) },
-      xAxis: axis(spreads.flatMap(({ quantiles }) => [quantiles[0], quantiles[4]])),
-      yAxis: nameAxis(theme, families, { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" }, splitLine: { show: true, lineStyle: { color: theme.line, opacity: 0.4 } } }),
-      series: [{ ...dotsAndRanges(items, scale, theme), ...marks }],
-    },
-  };
-}
-
-const spreadRows = (view, group, read, write) => spreadBy(view, group, read).toSorted((a, b) => naturally(a.group, b.group) || naturally(a.device, b.device))
-  .map(({ group: name, device, n, quantiles }) => [name, device, n, ...quantiles.map(write)]);
-const throughputFamilyTable = (view) => ({ caption: "Throughput by family, images per second", head: ["Family", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"], numeric: [2, 3, 4, 5, 6, 7], rows: spreadRows(view, "family", throughputOf, short) });
-const throughputResolutionTable = (view) => ({ caption: "Throughput by resolution, images per second", head: ["Resolution (px)", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"], numeric: [2, 3, 4, 5, 6, 7], rows: spreadRows(view, "resolution_px", throughputOf, short) });
-
-/** The height of a chart beside one of families: alike, within reason. */
-function besideFamilies(view, least) {
-  const devices = view.distinct("device").length;
-  return Math.max(least, Math.min(620, 54 + view.distinct("family").length * Math.max(22, (devices <= 6 ? devices : 0) * 7 + 6)));
-}
-
-function throughputByResolution(view, theme) {
-  const spreads = spreadBy(view, "resolution_px", throughputOf);
-  if (!spreads.length) return { empty: "No throughput in this selection." };
-  const resolutions = [...new Set(spreads.map((spread) => spread.group))].sort(naturally);
-  const all = view.distinct("device");
-  const devices = all.slice(0, 6);
-  const series = devices.map((device) => {
-    const { colour } = deviceMark(theme, all, device);
-    return {
-      type: "boxplot", name: chartText(device), boxWidth: [4, 26], itemStyle: { color: mixed(theme.panel, colour, 0.35), borderColor: colour, borderWidth: 1.4 },
-      data: resolutions.map((resolution) => {
-        const found = spreads.find((spread) => spread.group === resolution && spread.device === device);
-        return found ? { value: found.quantiles.map(Math.log10), spread: found } : { value: [] };
-      }),
-    };
-  });
-  const models = view.distinct("model").length;
-  const fewest = spreads.reduce((a, b) => (b.n < a.n ? b : a));
-  return {
-    height: besideFamilies(view, 360), label: `Throughput over ${plural(resolutions.length, "resolution")} on ${plural(all.length, "device")}, ${plural(models, "model")}.`,
-    note: `Fewest at ${fewest.group} px on ${fewest.device}: ${plural(fewest.n, "pair")}.${all.length > devices.length ? ` The first ${devices.length} of ${all.length} devices.` : ""}`,
-    legend: legendOf(devices.map((device) => ({ colour: deviceMark(theme, all, device).colour, shape: "rect", text: device }))),
-    option: {
-      grid: { left: 62, right: 12, top: 10, bottom: 44 },
-      tooltip: { trigger: "item", formatter: ({ data: { spread } }) => spread && tip(`${spread.group} px · ${spread.device}`, `median ${rate(spread.quantiles[2])}`, `10–90 % ${short(spread.quantiles[0])}–${short(spread.quantiles[4])}`, plural(spread.n, "pair")) },
-      xAxis: { ...nameAxis(theme, resolutions.map((value) => `${value}`), { axisLabel: { interval: "auto" } }), name: "resolution (px)", nameLocation: "middle", nameGap: 28, nameTextStyle: { color: theme.quiet } },
-      yAxis: { ...logAxis(theme, "images per second", spreads.flatMap(({ quantiles }) => [quantiles[0], quantiles[4]])), nameGap: 46 },
-      series,
-    },
-  };
+  const few =
+    total < PODIUM_PLACES
+      ? `Only ${plural(total, "pair")} in this selection.`
+      : `The best ${PODIUM_PLACES} of ${count(total)}.`;
+  return el(
+    "div",
+    { class: "podium" },
+    el("h3", { text: device }),
+    scrollBox(
+      el(
+        "table",
+        {},
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("th", { scope: "col", text: "Rank" }),
+            el("th", { scope: "col", text: "Model" }),
+            el("th", { scope: "col", class: "number", text: `${podium.title} (${podium.unit})` }),
+          ),
+        ),
+        el("tbody", {}, body),
+      ),
+      `${podium.title} on ${device}`,
+    ),
+    el("p", { class: "note", text: few }),
+  );
 }

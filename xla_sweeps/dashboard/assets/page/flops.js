@@ -6,13 +6,37 @@ const FLOPS_POINTS = 1000;
 const FLOPS_PANELS = 6;
 
 function flopsSection(state) {
-  const preset = el("button", { type: "button", class: "small", id: "mobilenet", on: { click: () => state.set({ model: state.model === "mobilenet" ? "" : "mobilenet" }) } }, "The MobileNet case");
-  byId("flops-charts").append(el("p", { class: "tools" }, preset, el("span", { class: "note", text: "Few operations, many kernels: how far do the MobileNets fall below the trend?" })), chart({
-    title: "Throughput over operations per image", wide: true,
-    how: "Colour and marker: mode; size: parameters. One multiply-accumulate counts as two FLOPs. Were it just FLOPs, all points of a mode would lie on one falling line.",
-    build: flopsScatter, table: flopsTable,
-  }));
-  addPanel(preset.parentElement, (view) => preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet")));
+  const preset = el(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      id: "mobilenet",
+      on: { click: () => state.set({ model: state.model === "mobilenet" ? "" : "mobilenet" }) },
+    },
+    "The MobileNet case",
+  );
+  byId("flops-charts").append(
+    el(
+      "p",
+      { class: "tools" },
+      preset,
+      el("span", {
+        class: "note",
+        text: "Few operations, many kernels: how far do the MobileNets fall below the trend?",
+      }),
+    ),
+    chart({
+      title: "Throughput over operations per image",
+      wide: true,
+      how: "Colour and marker: mode; size: parameters. One multiply-accumulate counts as two FLOPs. Were it just FLOPs, all points of a mode would lie on one falling line.",
+      build: flopsScatter,
+      table: flopsTable,
+    }),
+  );
+  addPanel(preset.parentElement, (view) =>
+    preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet")),
+  );
 }
 
 /** Each trial's modes once: row, whether it is the row's candidate, and mode. Follows the pairs' filters. */
@@ -21,10 +45,18 @@ function measuredModes(view) {
     const { index, rows } = view;
     const inside = new Uint8Array(index.trials);
     for (const row of view.pairs) inside[index.trial[row]] = 1;
-    const labels = [...new Set([...rows.category("candidate").values, ...rows.category("baseline").values])].filter((label) => label && modeOf(label) === label);
+    const labels = [...new Set([...rows.category("candidate").values, ...rows.category("baseline").values])].filter(
+      (label) => label && modeOf(label) === label,
+    );
     const sides = ["candidate", "baseline"].map((name) => {
       const column = rows.category(name);
-      return { data: column.data, codes: column.values.map((label) => labels.indexOf(label)), throughput: rows.number(name === "candidate" ? "throughput_samples_per_s" : "baseline_throughput_samples_per_s") };
+      return {
+        data: column.data,
+        codes: column.values.map((label) => labels.indexOf(label)),
+        throughput: rows.number(
+          name === "candidate" ? "throughput_samples_per_s" : "baseline_throughput_samples_per_s",
+        ),
+      };
     });
     const seen = new Uint8Array(index.trials * Math.max(1, labels.length));
     const found = [];
@@ -60,7 +92,12 @@ function flopsPoints(view) {
 
 function flopsScatter(view, theme, width) {
   const { unknown, known, byDevice } = flopsPoints(view);
-  if (!known.length) return { empty: unknown ? `Of ${plural(unknown, "measured mode")} none has its operations counted.` : "No throughput in this selection." };
+  if (!known.length)
+    return {
+      empty: unknown
+        ? `Of ${plural(unknown, "measured mode")} none has its operations counted.`
+        : "No throughput in this selection.",
+    };
   const devices = view.distinct("device").filter((device) => byDevice.has(device));
   const shown = devices.slice(0, FLOPS_PANELS);
   const [macs, params] = [view.rows.number("macs"), view.rows.number("params")];
@@ -69,15 +106,29 @@ function flopsScatter(view, theme, width) {
   const [panelWidth, panelHeight] = [(width - 8) / columns, 330];
   const gigaflops = (point) => (2 * macs[point.row]) / 1e9;
   const xAxis = { ...logAxis(theme, "GFLOPs per image", known.map(gigaflops), short, { wanted: 5 }), nameGap: 26 };
-  const yAxis = { ...logAxis(theme, "images per second", known.map((point) => point.throughput)), nameGap: 44 };
-  const modes = [...new Set(known.map((point) => point.mode))].sort((a, b) => ["eager", "graph", "xla"].indexOf(a) - ["eager", "graph", "xla"].indexOf(b));
+  const yAxis = {
+    ...logAxis(
+      theme,
+      "images per second",
+      known.map((point) => point.throughput),
+    ),
+    nameGap: 44,
+  };
+  const modes = [...new Set(known.map((point) => point.mode))].sort(
+    (a, b) => ["eager", "graph", "xla"].indexOf(a) - ["eager", "graph", "xla"].indexOf(b),
+  );
   const most = Math.max(1, ...sampled(known, 5000).map((point) => params[point.row] || 0));
   const size = (point) => 5 + 11 * Math.sqrt((params[point.row] || 0) / most);
   const option = { grid: [], xAxis: [], yAxis: [], series: [], title: [] };
   let left = 0;
   shown.forEach((device, place) => {
     const [column, line] = [place % columns, Math.floor(place / columns)];
-    option.grid.push({ left: column * panelWidth + 58, top: line * panelHeight + 28, width: panelWidth - 72, height: panelHeight - 78 });
+    option.grid.push({
+      left: column * panelWidth + 58,
+      top: line * panelHeight + 28,
+      width: panelWidth - 72,
+      height: panelHeight - 78,
+    });
     option.xAxis.push({ ...xAxis, gridIndex: place });
     option.yAxis.push({ ...yAxis, gridIndex: place, name: column ? "" : yAxis.name });
     const points = byDevice.get(device);
@@ -86,33 +137,87 @@ function flopsScatter(view, theme, width) {
     for (const mode of modes) {
       const { colour, shape } = modeMark(theme, mode);
       option.series.push({
-        type: "scatter", name: mode, xAxisIndex: place, yAxisIndex: place, symbol: shape, itemStyle: { color: colour, opacity: drawn.length > 1000 ? 0.35 : 0.7 },
-        data: drawn.filter((point) => point.mode === mode).map((point) => ({ value: [Math.log10(gigaflops(point)), Math.log10(point.throughput)], symbolSize: size(point), point })),
+        type: "scatter",
+        name: mode,
+        xAxisIndex: place,
+        yAxisIndex: place,
+        symbol: shape,
+        itemStyle: { color: colour, opacity: drawn.length > 1000 ? 0.35 : 0.7 },
+        data: drawn
+          .filter((point) => point.mode === mode)
+          .map((point) => ({
+            value: [Math.log10(gigaflops(point)), Math.log10(point.throughput)],
+            symbolSize: size(point),
+            point,
+          })),
       });
     }
     const marks = { silent: true, symbol: "none", data: [] };
-    option.series.push({ type: "custom", silent: true, xAxisIndex: place, yAxisIndex: place, data: [0], renderItem: ({ coordSys }) => ({ type: "text", style: { text: chartText(cut(device, 40)), x: coordSys.x, y: coordSys.y - 14, fontSize: 12, fontWeight: "bold", fill: theme.text } }), markLine: marks });
+    option.series.push({
+      type: "custom",
+      silent: true,
+      xAxisIndex: place,
+      yAxisIndex: place,
+      data: [0],
+      renderItem: ({ coordSys }) => ({
+        type: "text",
+        style: {
+          text: chartText(cut(device, 40)),
+          x: coordSys.x,
+          y: coordSys.y - 14,
+          fontSize: 12,
+          fontWeight: "bold",
+          fill: theme.text,
+        },
+      }),
+      markLine: marks,
+    });
   });
   return {
-    option: { ...option, tooltip: { trigger: "item", formatter: ({ data }) => flopsTip(view, data.point) } }, height: lines * panelHeight,
+    option: { ...option, tooltip: { trigger: "item", formatter: ({ data }) => flopsTip(view, data.point) } },
+    height: lines * panelHeight,
     legend: legendOf(modes.map((mode) => ({ ...modeMark(theme, mode), text: mode }))),
     label: `${plural(known.length, "measured mode")} on ${plural(devices.length, "device")}; throughput from ${rate(extent(known.map((p) => p.throughput))[0])} to ${rate(extent(known.map((p) => p.throughput))[1])}.`,
-    note: [unknown ? `${plural(unknown, "mode")} of unknown operations left out.` : "", left ? `An even sample: ${count(known.length - left)} of ${count(known.length)} points.` : "", devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : ""].filter(Boolean).join(" "),
+    note: [
+      unknown ? `${plural(unknown, "mode")} of unknown operations left out.` : "",
+      left ? `An even sample: ${count(known.length - left)} of ${count(known.length)} points.` : "",
+      devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
+    ]
+      .filter(Boolean)
+      .join(" "),
   };
 }
 
 function flopsTip(view, { row, mode, throughput }) {
   const n = (name) => view.rows.number(name)[row];
-  const sides = view.rows.text("candidate", row) === mode ? ["throughput_low", "throughput_high"] : ["baseline_throughput_low", "baseline_throughput_high"];
+  const sides =
+    view.rows.text("candidate", row) === mode
+      ? ["throughput_low", "throughput_high"]
+      : ["baseline_throughput_low", "baseline_throughput_high"];
   const [low, high] = sides.map(n);
-  return tip(rowName(view, row), `${mode}: ${rate(throughput)}${present(low) ? ` (95 % ${short(low)}–${short(high)})` : ""}`, `${short((2 * n("macs")) / 1e9)} GFLOPs per image, ${short(n("params") / 1e6)} M parameters`);
+  return tip(
+    rowName(view, row),
+    `${mode}: ${rate(throughput)}${present(low) ? ` (95 % ${short(low)}–${short(high)})` : ""}`,
+    `${short((2 * n("macs")) / 1e9)} GFLOPs per image, ${short(n("params") / 1e6)} M parameters`,
+  );
 }
 
 function flopsTable(view) {
   const { known } = flopsPoints(view);
   const n = (name, row) => view.rows.number(name)[row];
   return {
-    caption: "Throughput and operations", head: ["Trial", "Mode", "Images per second", "GFLOPs per image", "M parameters"], numeric: [2, 3, 4], total: known.length,
-    rows: known.slice(0, 200).map(({ row, mode, throughput }) => [rowName(view, row), mode, short(throughput), short((2 * n("macs", row)) / 1e9), short(n("params", row) / 1e6)]),
+    caption: "Throughput and operations",
+    head: ["Trial", "Mode", "Images per second", "GFLOPs per image", "M parameters"],
+    numeric: [2, 3, 4],
+    total: known.length,
+    rows: known
+      .slice(0, 200)
+      .map(({ row, mode, throughput }) => [
+        rowName(view, row),
+        mode,
+        short(throughput),
+        short((2 * n("macs", row)) / 1e9),
+        short(n("params", row) / 1e6),
+      ]),
   };
 }

@@ -19,18 +19,73 @@ const GRID = [
   { column: "speedup", title: "Speedup", width: 86, right: true, cell: number_("speedup", times) },
   { column: "speedup_low", title: "95 % low", width: 82, right: true, cell: number_("speedup_low", times) },
   { column: "speedup_high", title: "95 % high", width: 86, right: true, cell: number_("speedup_high", times) },
-  { column: "throughput_samples_per_s", title: "img/s", width: 84, right: true, cell: number_("throughput_samples_per_s", short) },
-  { column: "baseline_throughput_samples_per_s", title: "Baseline img/s", width: 118, right: true, cell: number_("baseline_throughput_samples_per_s", short) },
-  { column: "compile_s_extra", title: "Extra compile", width: 112, right: true, cell: number_("compile_s_extra", seconds) },
-  { column: "break_even_images", title: "Break-even (images)", width: 150, right: true, cell: (view, row) => { const n = view.breakEven(row); return Number.isNaN(n) ? NONE : n === Infinity ? "never" : short(n); } },
-  { column: "peak_memory_ratio", title: "Peak memory", width: 108, right: true, cell: number_("peak_memory_ratio", times) },
-  { column: "cv_percent", title: "CV (%)", width: 76, right: true, cell: number_("cv_percent", (value) => digits(value, 2)) },
-  { column: "p_value", title: "p", width: 80, right: true, cell: number_("p_value", (value) => (present(value) && value < 0.001 ? "<0.001" : digits(value, 2))) },
+  {
+    column: "throughput_samples_per_s",
+    title: "img/s",
+    width: 84,
+    right: true,
+    cell: number_("throughput_samples_per_s", short),
+  },
+  {
+    column: "baseline_throughput_samples_per_s",
+    title: "Baseline img/s",
+    width: 118,
+    right: true,
+    cell: number_("baseline_throughput_samples_per_s", short),
+  },
+  {
+    column: "compile_s_extra",
+    title: "Extra compile",
+    width: 112,
+    right: true,
+    cell: number_("compile_s_extra", seconds),
+  },
+  {
+    column: "break_even_images",
+    title: "Break-even (images)",
+    width: 150,
+    right: true,
+    cell: (view, row) => {
+      const n = view.breakEven(row);
+      return Number.isNaN(n) ? NONE : n === Infinity ? "never" : short(n);
+    },
+  },
+  {
+    column: "peak_memory_ratio",
+    title: "Peak memory",
+    width: 108,
+    right: true,
+    cell: number_("peak_memory_ratio", times),
+  },
+  {
+    column: "cv_percent",
+    title: "CV (%)",
+    width: 76,
+    right: true,
+    cell: number_("cv_percent", (value) => digits(value, 2)),
+  },
+  {
+    column: "p_value",
+    title: "p",
+    width: 80,
+    right: true,
+    cell: number_("p_value", (value) => (present(value) && value < 0.001 ? "<0.001" : digits(value, 2))),
+  },
   { column: "replicates", title: "Processes", width: 92, right: true, cell: number_("replicates", digitsAll) },
   { column: "flags", title: "Flags", width: 150, cell: text_("flags") },
   { column: "status", title: "Status", width: 120, cell: text_("status") },
-  { column: "measured_at", title: "Measured", width: 140, cell: (view, row) => date(view.rows.text("measured_at", row)) },
-  { column: "command", title: "Again", width: 128, cell: (view, row) => copyButton(view.rows.text("command", row), view.rows.text("model", row)) },
+  {
+    column: "measured_at",
+    title: "Measured",
+    width: 140,
+    cell: (view, row) => date(view.rows.text("measured_at", row)),
+  },
+  {
+    column: "command",
+    title: "Again",
+    width: 128,
+    cell: (view, row) => copyButton(view.rows.text("command", row), view.rows.text("model", row)),
+  },
 ];
 
 function digitsAll(value) {
@@ -40,15 +95,41 @@ function digitsAll(value) {
 /** The table in its scrolling box. */
 function gridPanel(state) {
   const heads = GRID.map(({ column, title, right }) => {
-    const by = () => state.set({ sort: state.sort === `-${column}` ? column : state.sort === column ? `-${column}` : right ? `-${column}` : column }, { replace: true });
-    return el("th", { scope: "col", class: right ? "number" : null, data: { column } }, el("button", { type: "button", class: "sort", on: { click: by } }, title, el("span", { class: "arrow", "aria-hidden": "true" })));
+    const by = () =>
+      state.set(
+        {
+          sort:
+            state.sort === `-${column}` ? column : state.sort === column ? `-${column}` : right ? `-${column}` : column,
+        },
+        { replace: true },
+      );
+    return el(
+      "th",
+      { scope: "col", class: right ? "number" : null, data: { column } },
+      el(
+        "button",
+        { type: "button", class: "sort", on: { click: by } },
+        title,
+        el("span", { class: "arrow", "aria-hidden": "true" }),
+      ),
+    );
   });
   const body = el("tbody");
-  const table = el("table", { class: "grid", "aria-label": "All pairs of this selection" }, el("colgroup", {}, GRID.map(({ width }) => {
-    const column = el("col");
-    column.style.width = `${width}px`;
-    return column;
-  })), el("thead", {}, el("tr", { "aria-rowindex": 1 }, heads)), body);
+  const table = el(
+    "table",
+    { class: "grid", "aria-label": "All pairs of this selection" },
+    el(
+      "colgroup",
+      {},
+      GRID.map(({ width }) => {
+        const column = el("col");
+        column.style.width = `${width}px`;
+        return column;
+      }),
+    ),
+    el("thead", {}, el("tr", { "aria-rowindex": 1 }, heads)),
+    body,
+  );
   table.style.width = `${GRID.reduce((sum, { width }) => sum + width, 0)}px`;
   const box = scrollBox(table, "All pairs of this selection, a table that scrolls");
   box.classList.add("virtual");
@@ -67,27 +148,43 @@ function gridPanel(state) {
     fill(body, spacer(first), lines, spacer(order.length - last));
   };
   let waiting = false;
-  box.addEventListener("scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => { waiting = false; show(); });
-  }, { passive: true });
-  addPanel(panel, (view) => {
-    order = tableOrder(view);
-    heads.forEach((head) => {
-      const direction = state.sort === head.dataset.column ? "ascending" : state.sort === `-${head.dataset.column}` ? "descending" : null;
-      if (direction) head.setAttribute("aria-sort", direction);
-      else head.removeAttribute("aria-sort");
-    });
-    table.setAttribute("aria-rowcount", String(order.length + 1));
-    blank.hidden = order.length > 0;
-    box.hidden = !order.length;
-    if (!order.length) fill(blank, emptyState("No matching pair was measured.", measureCommand(state)));
-    const most = Math.max(0, order.length * ROW_HEIGHT - 300);
-    if (box.scrollTop > most) box.scrollTop = most;
-    drawn = "";
-    show();
-  }, ["sort"]);
+  box.addEventListener(
+    "scroll",
+    () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        show();
+      });
+    },
+    { passive: true },
+  );
+  addPanel(
+    panel,
+    (view) => {
+      order = tableOrder(view);
+      heads.forEach((head) => {
+        const direction =
+          state.sort === head.dataset.column
+            ? "ascending"
+            : state.sort === `-${head.dataset.column}`
+              ? "descending"
+              : null;
+        if (direction) head.setAttribute("aria-sort", direction);
+        else head.removeAttribute("aria-sort");
+      });
+      table.setAttribute("aria-rowcount", String(order.length + 1));
+      blank.hidden = order.length > 0;
+      box.hidden = !order.length;
+      if (!order.length) fill(blank, emptyState("No matching pair was measured.", measureCommand(state)));
+      const most = Math.max(0, order.length * ROW_HEIGHT - 300);
+      if (box.scrollTop > most) box.scrollTop = most;
+      drawn = "";
+      show();
+    },
+    ["sort"],
+  );
   return panel;
 }
 
@@ -100,10 +197,22 @@ function spacer(rows) {
 }
 
 function gridRow(view, row, place) {
-  return el("tr", { "aria-rowindex": place + 2 }, GRID.map(({ cell, right, column }) => {
-    const content = cell(view, row);
-    return el(column === "model" ? "th" : "td", { scope: column === "model" ? "row" : null, class: right ? "number" : null, title: typeof content === "string" && content.length > 14 ? content : null }, content);
-  }));
+  return el(
+    "tr",
+    { "aria-rowindex": place + 2 },
+    GRID.map(({ cell, right, column }) => {
+      const content = cell(view, row);
+      return el(
+        column === "model" ? "th" : "td",
+        {
+          scope: column === "model" ? "row" : null,
+          class: right ? "number" : null,
+          title: typeof content === "string" && content.length > 14 ? content : null,
+        },
+        content,
+      );
+    }),
+  );
 }
 
 /** The pairs in the chosen order; those without a value come last either way. */
@@ -115,7 +224,10 @@ function tableOrder(view) {
     const chosen = new Uint8Array(view.rows.count);
     for (const row of view.pairs) chosen[row] = 1;
     const all = view.rows.order(name).filter((row) => chosen[row]);
-    const absent = column.kind === "number" ? (row) => column.data[row] !== column.data[row] : (row) => column.values[column.data[row]] === "";
+    const absent =
+      column.kind === "number"
+        ? (row) => column.data[row] !== column.data[row]
+        : (row) => column.values[column.data[row]] === "";
     let known = all.length;
     while (known && absent(all[known - 1])) known -= 1;
     if (down) all.subarray(0, known).reverse();
@@ -125,17 +237,29 @@ function tableOrder(view) {
 
 function gridTools(state) {
   const save = () => download("xla_sweeps.csv", csvOf(currentView, tableOrder(currentView)), "text/csv;charset=utf-8");
-  return el("p", { class: "tools" },
+  return el(
+    "p",
+    { class: "tools" },
     el("button", { type: "button", id: "csv", on: { click: save } }, "Save as CSV"),
     el("button", { type: "button", on: { click: () => copy(location.href, "Link copied") } }, "Copy link"),
     el("button", { type: "button", on: { click: () => state.reset() } }, "Reset filters"),
-    el("span", { class: "note", text: "The CSV file has every column of the pairs shown." }));
+    el("span", { class: "note", text: "The CSV file has every column of the pairs shown." }),
+  );
 }
 
 /** Rows as CSV. Text that a spreadsheet would take for a formula gets a leading apostrophe. */
 function csvOf(view, order) {
   const columns = [...view.rows.columns].map(([name, column]) => {
-    if (column.kind === "number") return [name, (row) => (Number.isNaN(column.data[row]) ? "" : column.data[row] === Infinity ? "never" : Number(column.data[row].toPrecision(6)))];
+    if (column.kind === "number")
+      return [
+        name,
+        (row) =>
+          Number.isNaN(column.data[row])
+            ? ""
+            : column.data[row] === Infinity
+              ? "never"
+              : Number(column.data[row].toPrecision(6)),
+      ];
     const cells = column.values.map(csvCell);
     return [name, (row) => cells[column.data[row]]];
   });

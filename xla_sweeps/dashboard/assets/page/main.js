@@ -9,16 +9,38 @@ function pageHeader(index) {
   const badge = (text, about) => el("span", { class: "badge", title: about }, text);
   const partial = present(meta.planned) && meta.trials < meta.planned;
   const preliminary = index.rows.number("preliminary").reduce((n, value) => n + (value === 1), 0);
-  fill(byId("badges"),
+  fill(
+    byId("badges"),
     meta.synthetic ? badge("SYNTHETIC", "Made-up data: nothing here was measured.") : null,
-    partial ? badge(`PARTIAL ${share(meta.trials, meta.planned)}`, `${count(meta.trials)} of ${count(meta.planned)} planned trials.`) : null,
-    index.origins.has("imported") ? badge("IMPORTED", "Some figures were published by others, not measured here.") : null,
-    preliminary ? badge("PRELIMINARY", `${count(preliminary)} of ${count(index.rows.count)} comparisons rest on fewer than three processes.`) : null);
-  const list = (values, most = 3) => { const all = (values ?? []).filter(Boolean).map(String); return all.length ? all.slice(0, most).join("; ") + (all.length > most ? ` and ${all.length - most} more` : "") : NONE; };
+    partial
+      ? badge(
+          `PARTIAL ${share(meta.trials, meta.planned)}`,
+          `${count(meta.trials)} of ${count(meta.planned)} planned trials.`,
+        )
+      : null,
+    index.origins.has("imported")
+      ? badge("IMPORTED", "Some figures were published by others, not measured here.")
+      : null,
+    preliminary
+      ? badge(
+          preliminary === index.rows.count ? "PRELIMINARY" : "PARTLY PRELIMINARY",
+          `${count(preliminary)} of ${count(index.rows.count)} comparisons rest on fewer than three processes.`,
+        )
+      : null,
+  );
+  const list = (values, most = 3) => {
+    const all = (values ?? []).filter(Boolean).map(String);
+    return all.length
+      ? all.slice(0, most).join("; ") + (all.length > most ? ` and ${all.length - most} more` : "")
+      : NONE;
+  };
   const dates = [meta.first, meta.last].map((text) => (text ? text.slice(0, 10) : "")).filter(Boolean);
   const facts = [
     ["Measured", dates.length ? [...new Set(dates)].join(" to ") : NONE],
-    ["Records", `${count(meta.records)} in ${plural(meta.trials, "trial")}${present(meta.planned) ? `, ${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned` : ""}`],
+    [
+      "Records",
+      `${count(meta.records)} in ${plural(meta.trials, "trial")}${present(meta.planned) ? `, ${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned` : ""}`,
+    ],
     ["Devices", list((meta.devices ?? []).map((device) => device.name))],
     ["Software", list(meta.software)],
     ["Driver", list(meta.drivers)],
@@ -26,24 +48,44 @@ function pageHeader(index) {
     ["Hosts", list(meta.hosts)],
     ["Made", `${date(meta.generated_at)} by xla_sweeps ${meta.version ?? ""}`],
   ].filter(([, value]) => value !== NONE && value !== "");
-  fill(byId("facts"), facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))));
+  fill(
+    byId("facts"),
+    facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
+  );
   const problems = meta.problems ?? [];
-  if (problems.length) byId("facts").after(el("details", { class: "problems" }, el("summary", { text: `${plural(problems.length, "problem")} while reading` }), el("ul", {}, problems.slice(0, 200).map((problem) => el("li", { text: problem })))));
+  if (problems.length)
+    byId("facts").after(
+      el(
+        "details",
+        { class: "problems" },
+        el("summary", { text: `${plural(problems.length, "problem")} while reading` }),
+        el(
+          "ul",
+          {},
+          problems.slice(0, 200).map((problem) => el("li", { text: problem })),
+        ),
+      ),
+    );
 }
 
 /** The page's own links scroll; the fragment of the URL belongs to the state. */
 function ownLinks() {
-  document.querySelectorAll("a[data-to]").forEach((link) => link.addEventListener("click", (event) => {
-    event.preventDefault();
-    goTo(link.dataset.to);
-  }));
+  document.querySelectorAll("a[data-to]").forEach((link) =>
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      goTo(link.dataset.to);
+    }),
+  );
   const section = location.hash.slice(1);
   if (/^[a-z]+$/.test(section) && byId(section)) requestAnimationFrame(() => goTo(section));
 }
 
 function goTo(id) {
   const target = byId(id);
-  target.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" });
+  target.scrollIntoView({
+    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+    block: "start",
+  });
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
@@ -55,8 +97,12 @@ function applyTheme(theme) {
 
 /** Images to break even as a column of its own, so that the table can sort by it. */
 function addBreakEven(rows) {
-  const [extra, calls, batch, speedup] = ["compile_s_extra", "break_even_calls", "batch_size", "speedup"].map((name) => rows.number(name));
-  const data = Float32Array.from(calls, (value, row) => (speedup[row] !== speedup[row] || extra[row] !== extra[row] ? NaN : value === value ? value * batch[row] : Infinity));
+  const [extra, calls, batch, speedup] = ["compile_s_extra", "break_even_calls", "batch_size", "speedup"].map((name) =>
+    rows.number(name),
+  );
+  const data = Float32Array.from(calls, (value, row) =>
+    speedup[row] !== speedup[row] || extra[row] !== extra[row] ? NaN : value === value ? value * batch[row] : Infinity,
+  );
   rows.columns.set("break_even_images", { kind: "number", data, values: [] });
 }
 
@@ -87,6 +133,15 @@ async function start() {
     if (!local && !(names?.length === 1 && names[0] === "theme")) view = new View(index, state);
     updateFilters(view);
     refreshPanels(view, local ? names : null);
+  });
+  addEventListener("beforeprint", () => {
+    applyTheme("light"); // paper is white
+    refreshPanels();
+    drawAll();
+  });
+  addEventListener("afterprint", () => {
+    applyTheme(state.theme);
+    refreshPanels();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refreshPanels());
   updateFilters(view);

@@ -18,7 +18,12 @@ function short(value) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
   if (size >= 1e15) return value.toExponential(1);
-  for (const [scale, mark] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
+  for (const [scale, mark] of [
+    [1e12, " T"],
+    [1e9, " G"],
+    [1e6, " M"],
+    [1e3, " k"],
+  ]) {
     if (size >= scale * 0.9995) return `${digits(value / scale, 3)}${mark}`;
   }
   return digits(value, 3);
@@ -63,7 +68,8 @@ const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(
 const rate = (value) => (present(value) ? `${short(value)} img/s` : NONE);
 const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : NONE);
 const percent = (value) => (present(value) ? digits(value, Math.abs(value) >= 10 ? 2 : 2) : NONE);
-const signed = (value, write = short) => (present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE);
+const signed = (value, write = short) =>
+  present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
 const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
 /** The median; infinite values count, NaN must have been left out. Sorts in place. */
@@ -138,8 +144,10 @@ function tBisected(freedom) {
 }
 
 function logGamma(x) {
-  const terms = [76.18009172947146, -86.50532032941677, 24.01409824083091, -1.231739572450155, 0.1208650973866179e-2,
-    -0.5395239384953e-5];
+  const terms = [
+    76.18009172947146, -86.50532032941677, 24.01409824083091, -1.231739572450155, 0.1208650973866179e-2,
+    -0.5395239384953e-5,
+  ];
   const shifted = x + 5.5 - (x + 0.5) * Math.log(x + 5.5);
   const series = terms.reduce((sum, term, place) => sum + term / (x + place + 1), 1.000000000190015);
   return -shifted + Math.log((2.5066282746310005 * series) / x);

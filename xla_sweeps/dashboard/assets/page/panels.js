@@ -5,14 +5,17 @@
 const PANELS = [];
 let currentView = null;
 
-const sight = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) {
-    const panel = PANELS.find((candidate) => candidate.element === target);
-    panel.near = isIntersecting;
-  }
-  drawNear();
-  document.documentElement.dataset.ready = "true";
-}, { rootMargin: "250px 0px" });
+const sight = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      const panel = PANELS.find((candidate) => candidate.element === target);
+      panel.near = isIntersecting;
+    }
+    drawNear();
+    document.documentElement.dataset.ready = "true";
+  },
+  { rootMargin: "250px 0px" },
+);
 
 /**
  * Registers a part of the page.
@@ -30,7 +33,6 @@ function addPanel(element, draw, follows = []) {
 function startPanels(view) {
   currentView = view;
   PANELS.forEach((panel) => sight.observe(panel.element));
-  addEventListener("beforeprint", () => PANELS.forEach(drawPanel));
 }
 
 /**
@@ -52,6 +54,11 @@ function drawNear() {
   });
   inSight.forEach(drawPanel);
   if (waiting.length > inSight.length) setTimeout(drawNext);
+}
+
+/** Everything, near or not: for paper. */
+function drawAll() {
+  PANELS.forEach(drawPanel);
 }
 
 function drawNext() {
@@ -100,8 +107,16 @@ function chart(spec) {
   const twin = el("details", { class: "twin" }, el("summary", { text: "Show as table" }));
   const legend = el("div", { class: "legend" });
   const caption = el("figcaption", {}, spec.how, " ", note);
-  const figure = el("figure", { class: `chart${spec.wide ? " wide" : ""}` },
-    el("h3", { text: spec.title }), legend, host, blank, caption, twin);
+  const figure = el(
+    "figure",
+    { class: `chart${spec.wide ? " wide" : ""}` },
+    el("h3", { text: spec.title }),
+    legend,
+    host,
+    blank,
+    caption,
+    twin,
+  );
   let instance = null;
   let drawnWidth = 0;
   let drawnKey = null;
@@ -129,7 +144,7 @@ function chart(spec) {
     const empty = "empty" in built;
     host.hidden = twin.hidden = caption.hidden = empty;
     blank.hidden = !empty;
-    fill(legend, empty ? [] : built.legend ?? []);
+    fill(legend, empty ? [] : (built.legend ?? []));
     if (empty) {
       fill(blank, emptyState(built.empty, built.command));
       return;
@@ -164,8 +179,13 @@ function framed(theme, option) {
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, color: theme.text },
     ...option,
     tooltip: {
-      renderMode: "richText", confine: true, backgroundColor: theme.panel, borderColor: theme.line, padding: 8,
-      textStyle: { color: theme.text, fontSize: 12, lineHeight: 17 }, ...option.tooltip,
+      renderMode: "richText",
+      confine: true,
+      backgroundColor: theme.panel,
+      borderColor: theme.line,
+      padding: 8,
+      textStyle: { color: theme.text, fontSize: 12, lineHeight: 17 },
+      ...option.tooltip,
     },
   };
 }
@@ -191,15 +211,24 @@ function sampled(items, most) {
 /** Box, name, size, batch and device of a row, for tooltips and labels. */
 function rowName(view, row, { device = true } = {}) {
   const { rows } = view;
-  const parts = [rows.text("model", row), `${rows.number("resolution_px")[row]} px`, `batch ${rows.number("batch_size")[row]}`,
-    rows.text("precision", row)];
+  const parts = [
+    rows.text("model", row),
+    `${rows.number("resolution_px")[row]} px`,
+    `batch ${rows.number("batch_size")[row]}`,
+    rows.text("precision", row),
+  ];
   return `${parts.join(" · ")}${device ? ` · ${rows.text("device", row)}` : ""}`;
 }
 
 /** The parts of a row's name in which the pairs differ, and those that all share. */
 function nameParts(view) {
   return view.once("name parts", () => {
-    const parts = [["resolution_px", " px", ""], ["batch_size", "", "batch "], ["precision", "", ""], ["device", "", ""]];
+    const parts = [
+      ["resolution_px", " px", ""],
+      ["batch_size", "", "batch "],
+      ["precision", "", ""],
+      ["device", "", ""],
+    ];
     const [shared, differing] = [[], []];
     for (const [column, after, before] of parts) {
       const values = view.distinct(column);
@@ -214,7 +243,13 @@ function nameParts(view) {
 function rowLabel(view, row) {
   const facets = view.index.facets;
   const value = (column) => facets.get(column).values[facets.get(column).data[row]];
-  return [view.rows.text("model", row), ...nameParts(view).differing.map(([column, after, before]) => `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`)].join(" · ");
+  return [
+    view.rows.text("model", row),
+    ...nameParts(view).differing.map(
+      ([column, after, before]) =>
+        `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`,
+    ),
+  ].join(" · ");
 }
 
 /** The 1× line and the band of no difference, for an axis of log2 speedups. */
@@ -222,7 +257,14 @@ function unityMarks(theme, floor, vertical = false) {
   const axis = vertical ? "xAxis" : "yAxis";
   const half = Math.log2(1 + floor);
   return {
-    markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: theme.quiet, type: "solid", width: 1 }, data: [{ [axis]: 0 }] },
+    markLine: {
+      silent: true,
+      symbol: "none",
+      animation: false,
+      label: { show: false },
+      lineStyle: { color: theme.quiet, type: "solid", width: 1 },
+      data: [{ [axis]: 0 }],
+    },
     markArea: { silent: true, itemStyle: { color: theme.band }, data: [[{ [axis]: -half }, { [axis]: half }]] },
   };
 }

@@ -32,7 +32,10 @@ function facetAxis(index, { name, title, unit = "" }) {
   const { data, ranks, sorted, values } = index.facets.get(name);
   const word = (place) => `${values[sorted[place]] ?? ""}${unit}`;
   const between = (low, high) => {
-    const inside = sorted.map((_, place) => place).filter((place) => place >= low && place <= high).map(word);
+    const inside = sorted
+      .map((_, place) => place)
+      .filter((place) => place >= low && place <= high)
+      .map(word);
     return inside.length > 3 ? `${inside[0]} to ${inside.at(-1)}` : inside.join(", ") || "none";
   };
   return { name, title, facet: true, place: (row) => ranks[data[row]], word, between };
@@ -41,21 +44,30 @@ function facetAxis(index, { name, title, unit = "" }) {
 function numberAxis(index, { name, title, write }) {
   const values = index.rows.number(name);
   const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
-  return { name, title, facet: false, place: (row) => Math.log10(values[row]), word: (place) => write(Number((10 ** place).toPrecision(6))), between };
+  return {
+    name,
+    title,
+    facet: false,
+    place: (row) => Math.log10(values[row]),
+    word: (place) => write(Number((10 ** place).toPrecision(6))),
+    between,
+  };
 }
 
 /** The axes on which the rows differ, with the range of each. */
 function usefulAxes(view) {
-  return view.once("axes", () => AXES.map((spec) => {
-    const axis = parallelAxis(view.index, spec.name);
-    let [low, high] = [Infinity, -Infinity];
-    for (const row of view.unbrushed) {
-      const place = axis.place(row);
-      if (place < low && place > -Infinity) low = place;
-      if (place > high && place < Infinity) high = place;
-    }
-    return { axis, low, high };
-  }).filter(({ low, high }) => low < high));
+  return view.once("axes", () =>
+    AXES.map((spec) => {
+      const axis = parallelAxis(view.index, spec.name);
+      let [low, high] = [Infinity, -Infinity];
+      for (const row of view.unbrushed) {
+        const place = axis.place(row);
+        if (place < low && place > -Infinity) low = place;
+        if (place > high && place < Infinity) high = place;
+      }
+      return { axis, low, high };
+    }).filter(({ low, high }) => low < high),
+  );
 }
 
 function parallelPanel(state) {
@@ -65,21 +77,39 @@ function parallelPanel(state) {
   const brushed = ({ parallelAxisId: name, intervals }) => {
     if (restoring) return;
     const brush = new Map(state.brush);
-    if (intervals?.length) brush.set(name, marked.set(name, [Math.min(...intervals.flat()), Math.max(...intervals.flat())]).get(name));
+    if (intervals?.length)
+      brush.set(name, marked.set(name, [Math.min(...intervals.flat()), Math.max(...intervals.flat())]).get(name));
     else if (!brush.delete(name) | !marked.delete(name)) return;
     setTimeout(() => state.set({ brush }));
   };
   const figure = chart({
-    title: "All settings at once", wide: true,
+    title: "All settings at once",
+    wide: true,
     how: "A line per pair, coloured by verdict; axes with a single value are left out. Drag along an axis to filter the whole page, click the axis to clear.",
     build: parallelChart,
-    key: (view) => [view.state.theme, view.unbrushed.length, view.unbrushed[0], view.unbrushed.at(-1), [...FACETS.map(({ column }) => [...view.state[column]].join()), view.state.model, view.state.baseline, view.state.candidate, view.state.origin, [...view.state.verdict].join()].join("|")].join("|"),
+    key: (view) =>
+      [
+        view.state.theme,
+        view.unbrushed.length,
+        view.unbrushed[0],
+        view.unbrushed.at(-1),
+        [
+          ...FACETS.map(({ column }) => [...view.state[column]].join()),
+          view.state.model,
+          view.state.baseline,
+          view.state.candidate,
+          view.state.origin,
+          [...view.state.verdict].join(),
+        ].join("|"),
+      ].join("|"),
     after: (instance, view, anew) => {
       if (listening !== instance) instance.on("axisareaselected", brushed);
       listening = instance;
       if (anew) marked.clear();
       restoring = true;
-      for (const { axis: { name } } of usefulAxes(view)) {
+      for (const {
+        axis: { name },
+      } of usefulAxes(view)) {
         const wanted = state.brush.get(name);
         if (marked.get(name)?.join() === wanted?.join()) continue; // each action paints the chart once
         instance.dispatchAction({ type: "axisAreaSelect", parallelAxisId: name, intervals: wanted ? [wanted] : [] });
@@ -89,8 +119,14 @@ function parallelPanel(state) {
       restoring = false;
     },
     table: (view) => ({
-      caption: "Range of each axis", head: ["Axis", "Lowest", "Highest", "Filtered to"],
-      rows: usefulAxes(view).map(({ axis, low, high }) => [axis.title, axis.word(low), axis.word(high), state.brush.has(axis.name) ? axis.between(...state.brush.get(axis.name)) : "all"]),
+      caption: "Range of each axis",
+      head: ["Axis", "Lowest", "Highest", "Filtered to"],
+      rows: usefulAxes(view).map(({ axis, low, high }) => [
+        axis.title,
+        axis.word(low),
+        axis.word(high),
+        state.brush.has(axis.name) ? axis.between(...state.brush.get(axis.name)) : "all",
+      ]),
     }),
   });
   figure.append(rangeForm(state));
@@ -108,25 +144,60 @@ function parallelChart(view, theme, width) {
   return {
     height: narrow ? 90 + axes.length * 64 : 380,
     label: `${plural(drawn.length, "pair")} over ${axes.length} axes: ${axes.map(({ axis }) => axis.title).join(", ")}.`,
-    note: drawn.length < view.unbrushed.length ? `An even sample of ${count(drawn.length)} of ${count(view.unbrushed.length)} pairs is drawn; filters act on all.` : "",
-    legend: verdictLegend(theme, Object.keys(VERDICTS).filter((name) => view.overview[name])),
+    note:
+      drawn.length < view.unbrushed.length
+        ? `An even sample of ${count(drawn.length)} of ${count(view.unbrushed.length)} pairs is drawn; filters act on all.`
+        : "",
+    legend: verdictLegend(
+      theme,
+      Object.keys(VERDICTS).filter((name) => view.overview[name]),
+    ),
     option: {
       tooltip: { show: false },
-      parallel: { left: narrow ? 16 : 64, right: narrow ? 104 : 64, top: narrow ? 40 : 34, bottom: 22, layout: narrow ? "vertical" : "horizontal" },
+      parallel: {
+        left: narrow ? 16 : 64,
+        right: narrow ? 104 : 64,
+        top: narrow ? 40 : 34,
+        bottom: 22,
+        layout: narrow ? "vertical" : "horizontal",
+      },
       parallelAxis: axes.map(({ axis, low, high }, dim) => {
         const pad = axis.facet ? 0.4 : (high - low) * 0.03;
-        const places = axis.facet ? axisPlaces(low, high) : logTicks(10 ** (low - pad), 10 ** (high + pad), 5).map(Math.log10);
-        const base = ticked(axisBase(theme, axis.title), [low - pad, high + pad], places, (place) => chartText(cut(axis.word(place), 20)));
+        const places = axis.facet
+          ? axisPlaces(low, high)
+          : logTicks(10 ** (low - pad), 10 ** (high + pad), 5).map(Math.log10);
+        const base = ticked(axisBase(theme, axis.title), [low - pad, high + pad], places, (place) =>
+          chartText(cut(axis.word(place), 20)),
+        );
         return {
-          ...base, dim, id: axis.name, nameLocation: "end", nameGap: 14, nameTextStyle: { color: theme.text, fontSize: narrow ? 11 : 12, fontWeight: "bold" }, realtime: false,
-          axisLine: { lineStyle: { color: theme.quiet } }, axisLabel: { ...base.axisLabel, color: theme.text, textBorderColor: theme.panel, textBorderWidth: 3 },
+          ...base,
+          dim,
+          id: axis.name,
+          nameLocation: "end",
+          nameGap: 14,
+          nameTextStyle: { color: theme.text, fontSize: narrow ? 11 : 12, fontWeight: "bold" },
+          realtime: false,
+          axisLine: { lineStyle: { color: theme.quiet } },
+          axisLabel: { ...base.axisLabel, color: theme.text, textBorderColor: theme.panel, textBorderWidth: 3 },
           areaSelectStyle: { width: 18, color: theme.accent, borderColor: theme.accent, opacity: 0.25 },
         };
       }),
-      series: [{
-        type: "parallel", inactiveOpacity: 0.03, activeOpacity: opacity, lineStyle: { width: 1.1, opacity }, silent: true,
-        data: drawn.map((row) => ({ value: axes.map(({ axis }) => { const place = axis.place(row); return Number.isFinite(place) ? place : "-"; }), lineStyle: { color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet } })),
-      }],
+      series: [
+        {
+          type: "parallel",
+          inactiveOpacity: 0.03,
+          activeOpacity: opacity,
+          lineStyle: { width: 1.1, opacity },
+          silent: true,
+          data: drawn.map((row) => ({
+            value: axes.map(({ axis }) => {
+              const place = axis.place(row);
+              return Number.isFinite(place) ? place : "-";
+            }),
+            lineStyle: { color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet },
+          })),
+        },
+      ],
     },
   };
 }
@@ -140,13 +211,27 @@ function axisPlaces(low, high) {
 /** The same filter without a pointer: an axis and two numbers. */
 function rangeForm(state) {
   const numbers = AXES.filter((axis) => !axis.facet);
-  const axis = el("select", { "aria-label": "Axis" }, numbers.map(({ name, title }) => el("option", { value: name, text: title })));
-  const [low, high] = ["from", "to"].map((name) => el("input", { type: "number", step: "any", min: "0", placeholder: name, "aria-label": name }));
+  const axis = el(
+    "select",
+    { "aria-label": "Axis" },
+    numbers.map(({ name, title }) => el("option", { value: name, text: title })),
+  );
+  const [low, high] = ["from", "to"].map((name) =>
+    el("input", { type: "number", step: "any", min: "0", placeholder: name, "aria-label": name }),
+  );
   const apply = (event) => {
     event.preventDefault();
     const scale = axis.value === "macs" ? 1e9 : 1;
-    const ends = [Number(low.value) > 0 ? Math.log10(Number(low.value) * scale) : -99, Number(high.value) > 0 ? Math.log10(Number(high.value) * scale) : 99];
+    const ends = [
+      Number(low.value) > 0 ? Math.log10(Number(low.value) * scale) : -99,
+      Number(high.value) > 0 ? Math.log10(Number(high.value) * scale) : 99,
+    ];
     state.set({ brush: new Map([...state.brush, [axis.value, ends]]) });
   };
-  return el("details", { class: "twin" }, el("summary", { text: "Set a range by numbers" }), el("form", { class: "tools", on: { submit: apply } }, axis, low, high, el("button", { type: "submit" }, "Filter")));
+  return el(
+    "details",
+    { class: "twin" },
+    el("summary", { text: "Set a range by numbers" }),
+    el("form", { class: "tools", on: { submit: apply } }, axis, low, high, el("button", { type: "submit" }, "Filter")),
+  );
 }

@@ -8,8 +8,17 @@ function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
   return {
-    text: of("text"), quiet: of("quiet"), line: of("line"), panel: of("panel"), band: of("band"), accent: of("accent"),
-    faster: of("faster"), slower: of("slower"), equivalent: of("same"), ambiguous: of("unsure"), failed: of("failed"),
+    text: of("text"),
+    quiet: of("quiet"),
+    line: of("line"),
+    panel: of("panel"),
+    band: of("band"),
+    accent: of("accent"),
+    faster: of("faster"),
+    slower: of("slower"),
+    equivalent: of("same"),
+    ambiguous: of("unsure"),
+    failed: of("failed"),
     devices: [1, 2, 3, 4, 5, 6].map((n) => of(`device-${n}`)),
     modes: { eager: of("mode-eager"), graph: of("mode-graph"), xla: of("mode-xla") },
     middle: of("middle"),
@@ -38,7 +47,13 @@ const SHAPE_TEXT = { circle: "●", rect: "■", triangle: "▲", diamond: "◆"
 function mixed(from, to, part) {
   const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
   const [a, b] = [channels(from), channels(to)];
-  return `#${a.map((value, i) => Math.round(value + (b[i] - value) * part).toString(16).padStart(2, "0")).join("")}`;
+  return `#${a
+    .map((value, i) =>
+      Math.round(value + (b[i] - value) * part)
+        .toString(16)
+        .padStart(2, "0"),
+    )
+    .join("")}`;
 }
 
 /** Whether black or white is read better on a colour. */
@@ -67,7 +82,14 @@ function extent(values) {
 /** About `wanted` round numbers between two positive ones, evenly on a logarithmic scale. */
 function logTicks(low, high, wanted = 6) {
   const decades = Math.log10(high / low);
-  const steps = decades > wanted ? null : decades > wanted / 2.2 ? [1, 3] : decades > wanted / 3.5 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
+  const steps =
+    decades > wanted
+      ? null
+      : decades > wanted / 2.2
+        ? [1, 3]
+        : decades > wanted / 3.5
+          ? [1, 2, 5]
+          : [1, 1.5, 2, 3, 5, 7];
   const ticks = [];
   const every = steps ? 1 : Math.ceil(decades / wanted);
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
@@ -85,23 +107,37 @@ function linearTicks(low, high, wanted = 5) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw);
   const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + step / 1e6; tick += step) ticks.push(Number(tick.toPrecision(12)));
+  for (let tick = Math.ceil(low / step) * step; tick <= high + step / 1e6; tick += step)
+    ticks.push(Number(tick.toPrecision(12)));
   return ticks;
 }
 
-const steps = (from, to, size) => Array.from({ length: Math.round((to - from) / size) + 1 }, (_, i) => Number((from + i * size).toFixed(4)));
-const TAILS = [[1 / 32, 1 / 16, 1 / 8, 0.25], [3, 4, 6, 8, 16, 32]];
+const steps = (from, to, size) =>
+  Array.from({ length: Math.round((to - from) / size) + 1 }, (_, i) => Number((from + i * size).toFixed(4)));
+const TAILS = [
+  [1 / 32, 1 / 16, 1 / 8, 0.25],
+  [3, 4, 6, 8, 16, 32],
+];
 /** Ticks for speedups, the finest first; each set spans everything. */
 const SPEEDUP_TICKS = [
-  steps(0.9, 1.1, 0.005), steps(0.8, 1.2, 0.01), steps(0.5, 2, 0.02), steps(0.5, 2, 0.05),
-  [...TAILS[0], 0.4, ...steps(0.5, 1.5, 0.1), 1.75, 2, 2.5, ...TAILS[1]], [...TAILS[0], 0.35, 0.5, 0.7, 0.85, 1, 1.2, 1.4, 1.7, 2, 2.5, ...TAILS[1]],
-  [...TAILS[0], 0.35, 0.5, 0.7, 1, 1.4, 2, ...TAILS[1]], [...TAILS[0], 0.5, 1, 2, 4, 8, 16, 32], [1 / 64, 1 / 16, 0.25, 1, 4, 16, 64],
+  steps(0.9, 1.1, 0.005),
+  steps(0.8, 1.2, 0.01),
+  steps(0.5, 2, 0.02),
+  steps(0.5, 2, 0.05),
+  [...TAILS[0], 0.4, ...steps(0.5, 1.5, 0.1), 1.75, 2, 2.5, ...TAILS[1]],
+  [...TAILS[0], 0.35, 0.5, 0.7, 0.85, 1, 1.2, 1.4, 1.7, 2, 2.5, ...TAILS[1]],
+  [...TAILS[0], 0.35, 0.5, 0.7, 1, 1.4, 2, ...TAILS[1]],
+  [...TAILS[0], 0.5, 1, 2, 4, 8, 16, 32],
+  [1 / 64, 1 / 16, 0.25, 1, 4, 16, 64],
 ];
 
 /** An axis's common looks. */
 function axisBase(theme, name) {
   return {
-    type: "value", name, nameLocation: "middle", nameGap: 30,
+    type: "value",
+    name,
+    nameLocation: "middle",
+    nameGap: 30,
     nameTextStyle: { color: theme.quiet, fontSize: 12 },
     axisLine: { show: true, lineStyle: { color: theme.line } },
     axisLabel: { color: theme.quiet, fontSize: 11, hideOverlap: true },
@@ -114,7 +150,9 @@ function axisBase(theme, name) {
 function ticked(axis, [low, high], places, write) {
   const axisAt = { customValues: places };
   return {
-    ...axis, min: low, max: high,
+    ...axis,
+    min: low,
+    max: high,
     axisLabel: { ...axis.axisLabel, ...axisAt, formatter: write },
     axisTick: { ...axis.axisTick, ...axisAt },
     splitLine: { ...axis.splitLine, ...axisAt },
@@ -137,8 +175,11 @@ function speedupAxis(theme, name, values, { pad = 0.04, wanted = 8 } = {}) {
   const [from, to] = [Math.log2(Math.min(low, 1 / 1.03)), Math.log2(Math.max(high, 1.03))];
   const margin = (to - from) * pad;
   const ends = [from - margin, to + margin];
-  const reaches = (ticks) => Math.log2(ticks[0]) <= ends[0] + 0.1 * (to - from) && Math.log2(ticks.at(-1)) >= ends[1] - 0.1 * (to - from);
-  const inside = SPEEDUP_TICKS.filter(reaches).map((ticks) => ticks.map(Math.log2).filter((place) => place >= ends[0] && place <= ends[1]));
+  const reaches = (ticks) =>
+    Math.log2(ticks[0]) <= ends[0] + 0.1 * (to - from) && Math.log2(ticks.at(-1)) >= ends[1] - 0.1 * (to - from);
+  const inside = SPEEDUP_TICKS.filter(reaches).map((ticks) =>
+    ticks.map(Math.log2).filter((place) => place >= ends[0] && place <= ends[1]),
+  );
   const places = inside.find((ticks) => ticks.length <= wanted) ?? [0];
   return ticked(axisBase(theme, name), ends, places, (place) => `${digits(Number((2 ** place).toPrecision(4)), 3)}×`);
 }
@@ -156,8 +197,12 @@ function linearAxis(theme, name, values, write = short, { zero = false, wanted =
 /** An axis of names. */
 function nameAxis(theme, names, extra = {}) {
   return {
-    type: "category", data: names.map(chartText), axisLine: { lineStyle: { color: theme.line } }, axisTick: { show: false },
-    axisLabel: { color: theme.text, fontSize: 11, interval: 0, ...extra.axisLabel }, splitLine: { show: false },
+    type: "category",
+    data: names.map(chartText),
+    axisLine: { lineStyle: { color: theme.line } },
+    axisTick: { show: false },
+    axisLabel: { color: theme.text, fontSize: 11, interval: 0, ...extra.axisLabel },
+    splitLine: { show: false },
     ...Object.fromEntries(Object.entries(extra).filter(([key]) => key !== "axisLabel")),
   };
 }
@@ -167,7 +212,10 @@ function nameAxis(theme, names, extra = {}) {
  * (`{name|…}`).
  */
 function chartText(text) {
-  return String(text ?? "").replace(/[\u0000-\u001f\u007f\u2028\u2029]+/g, " ").replaceAll("{", "{\u200b").replaceAll("|", "\u200b|");
+  return String(text ?? "")
+    .replace(/[\u0000-\u001f\u007f\u2028\u2029]+/g, " ")
+    .replaceAll("{", "{\u200b")
+    .replaceAll("|", "\u200b|");
 }
 
 /** Text cut to a length. */

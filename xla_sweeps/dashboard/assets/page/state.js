@@ -62,7 +62,8 @@ class State {
     const params = new URLSearchParams();
     for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
     for (const name of SINGLE) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
-    for (const [axis, [low, high]] of this.brush) params.append("brush", `${axis}:${digits(low, 5)}:${digits(high, 5)}`);
+    for (const [axis, [low, high]] of this.brush)
+      params.append("brush", `${axis}:${digits(low, 5)}:${digits(high, 5)}`);
     return params.toString();
   }
 
@@ -101,8 +102,12 @@ class State {
 
   /** Whether any filter is on. */
   get filtering() {
-    return MULTIPLE.some((name) => this[name].size) || this.model !== "" || this.brush.size > 0
-      || ["baseline", "candidate", "origin"].some((name) => this[name] !== this.defaults[name]);
+    return (
+      MULTIPLE.some((name) => this[name].size) ||
+      this.model !== "" ||
+      this.brush.size > 0 ||
+      ["baseline", "candidate", "origin"].some((name) => this[name] !== this.defaults[name])
+    );
   }
 
   #tell(names = null) {

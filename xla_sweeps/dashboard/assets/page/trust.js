@@ -4,10 +4,30 @@
 
 function trustSection() {
   byId("trust-charts").append(
-    chart({ title: "Noise of each trial", how: "Coefficient of variation of the candidate’s undisturbed blocks, the worst process, percent.", build: noiseHistogram, table: noiseTable }),
-    chart({ title: "The same mode against itself", how: "A/A pairs: graph against a second copy of graph in the same process. Their true ratio is 1×, so about 95 % of the intervals should contain it.", build: twinPlot, table: twinTable }),
-    chart({ title: "Within a process and between processes", how: "Right: noisier within one process; up: processes differ more. Above the diagonal, more processes help more than more rounds.", build: varianceScatter, table: varianceTable }),
-    chart({ title: "Clock and temperature", how: "The lowest SM clock of each trial against its highest temperature; a fall to the right is throttling.", build: clockScatter, table: clockTable }),
+    chart({
+      title: "Noise of each trial",
+      how: "Coefficient of variation of the candidate’s undisturbed blocks, the worst process, percent.",
+      build: noiseHistogram,
+      table: noiseTable,
+    }),
+    chart({
+      title: "The same mode against itself",
+      how: "A/A pairs: graph against a second copy of graph in the same process. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
+      build: twinPlot,
+      table: twinTable,
+    }),
+    chart({
+      title: "Within a process and between processes",
+      how: "Right: noisier within one process; up: processes differ more. Above the diagonal, more processes help more than more rounds.",
+      build: varianceScatter,
+      table: varianceTable,
+    }),
+    chart({
+      title: "Clock and temperature",
+      how: "The lowest SM clock of each trial against its highest temperature; a fall to the right is throttling.",
+      build: clockScatter,
+      table: clockTable,
+    }),
     trustFacts(),
   );
 }
@@ -19,7 +39,11 @@ function noiseBins(view) {
     if (!values.length) return { values, bins: [], step: 0.2 };
     const step = 0.2; // decades: five bins each
     const [low, high] = extent(values).map((value) => Math.floor(Math.log10(value) / step));
-    const bins = Array.from({ length: high - low + 1 }, (_, i) => ({ from: 10 ** ((low + i) * step), to: 10 ** ((low + i + 1) * step), n: 0 }));
+    const bins = Array.from({ length: high - low + 1 }, (_, i) => ({
+      from: 10 ** ((low + i) * step),
+      to: 10 ** ((low + i + 1) * step),
+      n: 0,
+    }));
     for (const value of values) bins[Math.floor(Math.log10(value) / step) - low].n += 1;
     return { values, bins, step };
   });
@@ -33,66 +57,153 @@ function noiseHistogram(view, theme) {
   const middle = median(values);
   const loud = values.filter((value) => value > 5).length;
   return {
-    height: 280, label: `Median coefficient of variation ${digits(middle, 2)} %; ${plural(loud, "pair")} above 5 %.`, note: `Median ${digits(middle, 2)} %; ${plural(loud, "pair")} above 5 %.`,
+    height: 280,
+    label: `Median coefficient of variation ${digits(middle, 2)} %; ${plural(loud, "pair")} above 5 %.`,
+    note: `Median ${digits(middle, 2)} %; ${plural(loud, "pair")} above 5 %.`,
     option: {
       grid: { left: 56, right: 12, top: 10, bottom: 46 },
-      tooltip: { trigger: "item", formatter: ({ dataIndex }) => tip(binName(bins[dataIndex]), plural(bins[dataIndex].n, "pair")) },
-      xAxis: { ...nameAxis(theme, bins.map((bin) => digits(bin.from, 2)), { axisLabel: { interval: "auto", color: theme.quiet } }), name: "coefficient of variation (%), from", nameLocation: "middle", nameGap: 28, nameTextStyle: { color: theme.quiet } },
-      yAxis: { ...linearAxis(theme, "pairs", bins.map((bin) => bin.n), short, { zero: true }), nameGap: 40 },
-      series: [{ type: "bar", data: bins.map((bin) => bin.n), itemStyle: { color: theme.accent }, barCategoryGap: "8%" }],
+      tooltip: {
+        trigger: "item",
+        formatter: ({ dataIndex }) => tip(binName(bins[dataIndex]), plural(bins[dataIndex].n, "pair")),
+      },
+      xAxis: {
+        ...nameAxis(
+          theme,
+          bins.map((bin) => digits(bin.from, 2)),
+          { axisLabel: { interval: "auto", color: theme.quiet } },
+        ),
+        name: "coefficient of variation (%), from",
+        nameLocation: "middle",
+        nameGap: 28,
+        nameTextStyle: { color: theme.quiet },
+      },
+      yAxis: {
+        ...linearAxis(
+          theme,
+          "pairs",
+          bins.map((bin) => bin.n),
+          short,
+          { zero: true },
+        ),
+        nameGap: 40,
+      },
+      series: [
+        { type: "bar", data: bins.map((bin) => bin.n), itemStyle: { color: theme.accent }, barCategoryGap: "8%" },
+      ],
     },
   };
 }
 
-const noiseTable = (view) => ({ caption: "Coefficient of variation", head: ["Range", "Pairs"], numeric: [1], rows: noiseBins(view).bins.map((bin) => [binName(bin), bin.n]) });
+const noiseTable = (view) => ({
+  caption: "Coefficient of variation",
+  head: ["Range", "Pairs"],
+  numeric: [1],
+  rows: noiseBins(view).bins.map((bin) => [binName(bin), bin.n]),
+});
 
 /** A/A rows that the filters leave, by ascending speedup. */
 function twins(view) {
   return view.once("twins", () => {
     const speedup = view.rows.number("speedup");
-    return Array.from(view.base.filter((row) => view.index.isTwin[row] && speedup[row] === speedup[row])).sort((a, b) => speedup[a] - speedup[b]);
+    return Array.from(view.base.filter((row) => view.index.isTwin[row] && speedup[row] === speedup[row])).sort(
+      (a, b) => speedup[a] - speedup[b],
+    );
   });
 }
 
 function twinPlot(view, theme) {
   const found = twins(view);
   if (!found.length) return { empty: "No mode was measured against itself. Add one: modes=[graph,graph,xla]" };
-  const [speedup, low, high, floor] = ["speedup", "speedup_low", "speedup_high", "floor"].map((name) => view.rows.number(name));
+  const [speedup, low, high, floor] = ["speedup", "speedup_low", "speedup_high", "floor"].map((name) =>
+    view.rows.number(name),
+  );
   const bounded = found.filter((row) => present(low[row]) && present(high[row]));
   const containing = bounded.filter((row) => low[row] <= 1 && high[row] >= 1).length;
   const called = found.filter((row) => ["faster", "slower"].includes(view.rows.text("verdict", row))).length;
   const drawn = sampled(found, 400);
   const band = Math.max(...found.map((row) => floor[row]).filter(present), 0.001);
-  const data = drawn.map((row, i) => ({ row, value: [i, Math.log2(speedup[row]), Math.log2(low[row]), Math.log2(high[row])] }));
+  const data = drawn.map((row, i) => ({
+    row,
+    value: [i, Math.log2(speedup[row]), Math.log2(low[row]), Math.log2(high[row])],
+  }));
   const said = `${count(containing)} of ${plural(bounded.length, "interval")} contain 1× (${share(containing, bounded.length)}); ${count(called)} would be called a difference.`;
   return {
-    height: 280, label: said, note: `${said}${drawn.length < found.length ? ` An even sample of ${drawn.length} is drawn.` : ""}`,
+    height: 280,
+    label: said,
+    note: `${said}${drawn.length < found.length ? ` An even sample of ${drawn.length} is drawn.` : ""}`,
     option: {
       grid: { left: 62, right: 12, top: 10, bottom: 32 },
-      tooltip: { trigger: "item", formatter: ({ data: { row } }) => tip(rowName(view, row), `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])} (95 % ${range(low[row], high[row])})`) },
-      xAxis: { ...axisBase(theme, `${plural(found.length, "A/A pair")}, sorted`), min: -0.5, max: drawn.length - 0.5, nameGap: 12, axisLabel: { show: false }, splitLine: { show: false } },
-      yAxis: { ...speedupAxis(theme, "ratio", drawn.flatMap((row) => [speedup[row], low[row], high[row]])), nameGap: 46 },
-      series: [{
-        type: "custom", data, encode: { x: 0, y: [1, 2, 3] }, ...unityMarks(theme, band),
-        renderItem: (params, api) => {
-          const { row } = data[params.dataIndex];
-          const [x, y] = api.coord([api.value(0), api.value(1)]);
-          const off = present(low[row]) && (low[row] > 1 || high[row] < 1);
-          const colour = off ? theme.slower : theme.accent;
-          const children = [markerShape(off ? "diamond" : "circle", x, y, off ? 4 : 3, colour)];
-          if (present(low[row])) children.unshift({ type: "line", shape: { x1: x, x2: x, y1: api.coord([0, api.value(2)])[1], y2: api.coord([0, api.value(3)])[1] }, style: { stroke: colour, lineWidth: 1.2, opacity: 0.8 } });
-          return { type: "group", children };
+      tooltip: {
+        trigger: "item",
+        formatter: ({ data: { row } }) =>
+          tip(
+            rowName(view, row),
+            `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])} (95 % ${range(low[row], high[row])})`,
+          ),
+      },
+      xAxis: {
+        ...axisBase(theme, `${plural(found.length, "A/A pair")}, sorted`),
+        min: -0.5,
+        max: drawn.length - 0.5,
+        nameGap: 12,
+        axisLabel: { show: false },
+        splitLine: { show: false },
+      },
+      yAxis: {
+        ...speedupAxis(
+          theme,
+          "ratio",
+          drawn.flatMap((row) => [speedup[row], low[row], high[row]]),
+        ),
+        nameGap: 46,
+      },
+      series: [
+        {
+          type: "custom",
+          data,
+          encode: { x: 0, y: [1, 2, 3] },
+          ...unityMarks(theme, band),
+          renderItem: (params, api) => {
+            const { row } = data[params.dataIndex];
+            const [x, y] = api.coord([api.value(0), api.value(1)]);
+            const off = present(low[row]) && (low[row] > 1 || high[row] < 1);
+            const colour = off ? theme.slower : theme.accent;
+            const children = [markerShape(off ? "diamond" : "circle", x, y, off ? 4 : 3, colour)];
+            if (present(low[row]))
+              children.unshift({
+                type: "line",
+                shape: { x1: x, x2: x, y1: api.coord([0, api.value(2)])[1], y2: api.coord([0, api.value(3)])[1] },
+                style: { stroke: colour, lineWidth: 1.2, opacity: 0.8 },
+              });
+            return { type: "group", children };
+          },
         },
-      }],
+      ],
     },
-    legend: legendOf([{ colour: theme.accent, shape: "circle", text: "contains 1×" }, { colour: theme.slower, shape: "diamond", text: "does not" }]),
+    legend: legendOf([
+      { colour: theme.accent, shape: "circle", text: "contains 1×" },
+      { colour: theme.slower, shape: "diamond", text: "does not" },
+    ]),
   };
 }
 
 function twinTable(view) {
   const found = twins(view);
   const n = (name, row) => view.rows.number(name)[row];
-  return { caption: "A/A pairs", head: ["Pair", "Modes", "Ratio", "95 % interval"], numeric: [2, 3], total: found.length, rows: found.slice(0, 200).map((row) => [rowName(view, row), `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}`, times(n("speedup", row)), range(n("speedup_low", row), n("speedup_high", row))]) };
+  return {
+    caption: "A/A pairs",
+    head: ["Pair", "Modes", "Ratio", "95 % interval"],
+    numeric: [2, 3],
+    total: found.length,
+    rows: found
+      .slice(0, 200)
+      .map((row) => [
+        rowName(view, row),
+        `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}`,
+        times(n("speedup", row)),
+        range(n("speedup_low", row), n("speedup_high", row)),
+      ]),
+  };
 }
 
 /** Pairs with two positive columns. */
@@ -110,30 +221,76 @@ function varianceScatter(view, theme) {
   const drawn = sampled(rows, 1500);
   const above = rows.reduce((n, row) => n + (between[row] > within[row]), 0);
   const values = drawn.flatMap((row) => [within[row], between[row]]);
-  const [xAxis, yAxis] = ["within one process: standard error (%)", "between processes: standard deviation (%)"].map((name) => logAxis(theme, name, values, (value) => digits(value, 2), { wanted: 5 }));
+  const [xAxis, yAxis] = ["within one process: standard error (%)", "between processes: standard deviation (%)"].map(
+    (name) => logAxis(theme, name, values, (value) => digits(value, 2), { wanted: 5 }),
+  );
   const said = `In ${count(above)} of ${plural(rows.length, "pair")} (${share(above, rows.length)}) processes differ by more than one process’s own error.`;
   return {
-    height: 320, label: said, note: said,
+    height: 320,
+    label: said,
+    note: said,
     option: {
       grid: { left: 62, right: 14, top: 10, bottom: 46 },
-      tooltip: { trigger: "item", formatter: ({ data: { row } }) => tip(rowName(view, row), `within ${digits(within[row], 2)} %, between ${digits(between[row], 2)} %`) },
-      xAxis, yAxis: { ...yAxis, nameGap: 44 },
-      series: [{
-        type: "scatter", symbolSize: drawn.length > 800 ? 4 : 7, itemStyle: { color: theme.accent, opacity: drawn.length > 800 ? 0.4 : 0.7 },
-        data: drawn.map((row) => ({ row, value: [Math.log10(within[row]), Math.log10(between[row])] })),
-        markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: theme.quiet, type: "dashed" }, data: [[{ coord: [xAxis.min, xAxis.min] }, { coord: [xAxis.max, xAxis.max] }]] },
-      }],
+      tooltip: {
+        trigger: "item",
+        formatter: ({ data: { row } }) =>
+          tip(rowName(view, row), `within ${digits(within[row], 2)} %, between ${digits(between[row], 2)} %`),
+      },
+      xAxis,
+      yAxis: { ...yAxis, nameGap: 44 },
+      series: [
+        {
+          type: "scatter",
+          symbolSize: drawn.length > 800 ? 4 : 7,
+          itemStyle: { color: theme.accent, opacity: drawn.length > 800 ? 0.4 : 0.7 },
+          data: drawn.map((row) => ({ row, value: [Math.log10(within[row]), Math.log10(between[row])] })),
+          markLine: {
+            silent: true,
+            symbol: "none",
+            label: { show: false },
+            lineStyle: { color: theme.quiet, type: "dashed" },
+            data: [[{ coord: [xAxis.min, xAxis.min] }, { coord: [xAxis.max, xAxis.max] }]],
+          },
+        },
+      ],
     },
   };
 }
 
 function pairOfColumns(view, caption, columns, write) {
   const rows = both(view, ...columns.map(([name]) => name));
-  return { caption, head: ["Pair", ...columns.map(([, title]) => title)], numeric: [1, 2], total: rows.length, rows: Array.from(rows.subarray(0, 200), (row) => [rowName(view, row), ...columns.map(([name]) => write(view.rows.number(name)[row]))]) };
+  return {
+    caption,
+    head: ["Pair", ...columns.map(([, title]) => title)],
+    numeric: [1, 2],
+    total: rows.length,
+    rows: Array.from(rows.subarray(0, 200), (row) => [
+      rowName(view, row),
+      ...columns.map(([name]) => write(view.rows.number(name)[row])),
+    ]),
+  };
 }
 
-const varianceTable = (view) => pairOfColumns(view, "Variation within and between processes", [["within_percent", "Within (%)"], ["between_percent", "Between (%)"]], (value) => digits(value, 3));
-const clockTable = (view) => pairOfColumns(view, "Clock and temperature", [["sm_clock_mhz_low", "Lowest clock (MHz)"], ["temperature_high", "Highest temperature (°C)"]], (value) => digits(value, 4));
+const varianceTable = (view) =>
+  pairOfColumns(
+    view,
+    "Variation within and between processes",
+    [
+      ["within_percent", "Within (%)"],
+      ["between_percent", "Between (%)"],
+    ],
+    (value) => digits(value, 3),
+  );
+const clockTable = (view) =>
+  pairOfColumns(
+    view,
+    "Clock and temperature",
+    [
+      ["sm_clock_mhz_low", "Lowest clock (MHz)"],
+      ["temperature_high", "Highest temperature (°C)"],
+    ],
+    (value) => digits(value, 4),
+  );
 
 function clockScatter(view, theme) {
   const rows = both(view, "sm_clock_mhz_low", "temperature_high");
@@ -144,15 +301,29 @@ function clockScatter(view, theme) {
   const device = view.rows.category("device");
   const [clocks, heats] = [extent(drawn.map((row) => clock[row])), extent(drawn.map((row) => heat[row]))];
   return {
-    height: 320, label: `Lowest clocks ${count(clocks[0])} to ${count(clocks[1])} MHz at ${count(heats[0])} to ${count(heats[1])} °C.`,
+    height: 320,
+    label: `Lowest clocks ${count(clocks[0])} to ${count(clocks[1])} MHz at ${count(heats[0])} to ${count(heats[1])} °C.`,
     legend: legendOf(all.slice(0, 6).map((name) => ({ ...deviceMark(theme, all, name), text: name }))),
     option: {
       grid: { left: 62, right: 14, top: 10, bottom: 46 },
-      tooltip: { trigger: "item", formatter: ({ data: { row } }) => tip(rowName(view, row), `${count(clock[row])} MHz at up to ${count(heat[row])} °C`) },
-      xAxis: linearAxis(theme, "highest temperature (°C)", heats), yAxis: { ...linearAxis(theme, "lowest SM clock (MHz)", clocks, count), nameGap: 46 },
+      tooltip: {
+        trigger: "item",
+        formatter: ({ data: { row } }) =>
+          tip(rowName(view, row), `${count(clock[row])} MHz at up to ${count(heat[row])} °C`),
+      },
+      xAxis: linearAxis(theme, "highest temperature (°C)", heats),
+      yAxis: { ...linearAxis(theme, "lowest SM clock (MHz)", clocks, count), nameGap: 46 },
       series: all.map((name) => {
         const { colour, shape } = deviceMark(theme, all, name);
-        return { type: "scatter", symbol: shape, symbolSize: 6, itemStyle: { color: colour, opacity: 0.6 }, data: drawn.filter((row) => device.values[device.data[row]] === name).map((row) => ({ row, value: [heat[row], clock[row]] })) };
+        return {
+          type: "scatter",
+          symbol: shape,
+          symbolSize: 6,
+          itemStyle: { color: colour, opacity: 0.6 },
+          data: drawn
+            .filter((row) => device.values[device.data[row]] === name)
+            .map((row) => ({ row, value: [heat[row], clock[row]] })),
+        };
       }),
     },
   };
@@ -174,19 +345,41 @@ function trustFacts() {
       if (disturbed >= 0 && status.data[row] === disturbed) contaminated += 1;
     }
     const counts = new Map();
-    for (const [code, n] of codes) for (const flag of flags.values[code].split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + n);
-    const texts = rows.meta.flag_texts ?? {};
-    const meaning = (flag) => { // `warmup_not_stationary:eager` is explained under its first word
-      const [word, ...rest] = flag.split(":");
-      return texts[flag] ?? `${texts[word] ?? word.replaceAll("_", " ")}${rest.length ? ` (${rest.join(":")})` : ""}`;
-    };
-    const listed = [...counts].sort((a, b) => b[1] - a[1]).map(([flag, n]) => [flag, meaning(flag), n, share(n, view.pairs.length)]);
-    const devices = (rows.meta.devices ?? []).map((device) => [device.name, device.kind, count(device.trials), present(device.floor) ? `±${percent(100 * device.floor)} %` : NONE, count(device.aa_pairs)]);
-    fill(box,
+    for (const [code, n] of codes)
+      for (const flag of flags.values[code].split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + n);
+    const listed = [...counts]
+      .sort((a, b) => b[1] - a[1])
+      .map(([flag, n]) => [flag, flagMeaning(rows, flag), n, share(n, view.pairs.length)]);
+    const devices = (rows.meta.devices ?? []).map((device) => [
+      device.name,
+      device.kind,
+      count(device.trials),
+      present(device.floor) ? `±${percent(100 * device.floor)} %` : NONE,
+      count(device.aa_pairs),
+    ]);
+    fill(
+      box,
       el("h3", { text: "Flags and floors" }),
-      el("p", { text: `${count(contaminated)} of ${plural(view.pairs.length, "pair")} were disturbed by other work in over a fifth of their rounds; ${count(busy)} saw other processes use half a core or more.` }),
-      listed.length ? plainTable({ caption: "Flags in this selection", head: ["Flag", "Meaning", "Pairs", "Share"], numeric: [2, 3], rows: listed }) : emptyState("No pair in this selection carries a flag."),
-      devices.length ? plainTable({ caption: "Devices: the smallest difference that is called one comes from the A/A pairs", head: ["Device", "Kind", "Trials", "No-difference band", "A/A pairs"], numeric: [2, 3, 4], rows: devices }) : null);
+      el("p", {
+        text: `${count(contaminated)} of ${plural(view.pairs.length, "pair")} were disturbed by other work in over a fifth of their rounds; ${count(busy)} saw other processes use half a core or more.`,
+      }),
+      listed.length
+        ? plainTable({
+            caption: "Flags in this selection",
+            head: ["Flag", "Meaning", "Pairs", "Share"],
+            numeric: [2, 3],
+            rows: listed,
+          })
+        : emptyState("No pair in this selection carries a flag."),
+      devices.length
+        ? plainTable({
+            caption: "Devices: the smallest difference that is called one comes from the A/A pairs",
+            head: ["Device", "Kind", "Trials", "No-difference band", "A/A pairs"],
+            numeric: [2, 3, 4],
+            rows: devices,
+          })
+        : null,
+    );
   });
   return box;
 }

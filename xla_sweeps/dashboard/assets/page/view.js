@@ -17,8 +17,12 @@ class Index {
     this.trial = trialKeys(rows);
     this.trials = this.trial.reduce((most, key) => Math.max(most, key + 1), 0);
     const [baseline, candidate] = [rows.category("baseline"), rows.category("candidate")];
-    const twins = candidate.values.map((label) => baseline.values.map((other) => label !== other && modeOf(label) === modeOf(other)));
-    this.isTwin = Uint8Array.from({ length: rows.count }, (_, row) => Number(twins[candidate.data[row]][baseline.data[row]]));
+    const twins = candidate.values.map((label) =>
+      baseline.values.map((other) => label !== other && modeOf(label) === modeOf(other)),
+    );
+    this.isTwin = Uint8Array.from({ length: rows.count }, (_, row) =>
+      Number(twins[candidate.data[row]][baseline.data[row]]),
+    );
     this.pairs = new Map(); // baseline -> its candidates
     for (let row = 0; row < rows.count; row++) {
       if (this.isTwin[row]) continue;
@@ -31,7 +35,12 @@ class Index {
 
   /** Baseline, candidate and origin to begin with. */
   get defaults() {
-    const origin = this.origins.size < 2 || this.origins.has("measured") ? (this.origins.has("imported") && this.origins.size < 2 ? "imported" : "measured") : "all";
+    const origin =
+      this.origins.size < 2 || this.origins.has("measured")
+        ? this.origins.has("imported") && this.origins.size < 2
+          ? "imported"
+          : "measured"
+        : "all";
     const baselines = [...this.pairs.keys()];
     const baseline = ["graph", "eager"].find((name) => this.pairs.has(name)) ?? baselines[0] ?? "graph";
     return { baseline, candidate: this.candidateFor(baseline), origin };
@@ -127,9 +136,13 @@ class View {
   #named() {
     const sought = this.state.model.trim().toLowerCase();
     if (!sought) return [null, null];
-    const lower = ["model", "variant"].map((name) => this.rows.category(name).values.map((value) => value.toLowerCase()));
+    const lower = ["model", "variant"].map((name) =>
+      this.rows.category(name).values.map((value) => value.toLowerCase()),
+    );
     const exact = lower[0].includes(sought);
-    return lower.map((values, place) => values.map((value) => (exact ? place === 0 && value === sought : value.includes(sought))));
+    return lower.map((values, place) =>
+      values.map((value) => (exact ? place === 0 && value === sought : value.includes(sought))),
+    );
   }
 
   #brush() {
@@ -198,7 +211,9 @@ class View {
 
 /** What the pairs come to: the same figures as `overview` in the meta data. */
 function overviewOf(rows, pairs) {
-  const [speedup, extra, calls, p] = ["speedup", "compile_s_extra", "break_even_calls", "p_value"].map((name) => rows.number(name));
+  const [speedup, extra, calls, p] = ["speedup", "compile_s_extra", "break_even_calls", "p_value"].map((name) =>
+    rows.number(name),
+  );
   const [verdict, family] = [rows.category("verdict"), rows.category("family")];
   const verdicts = new Uint32Array(verdict.values.length);
   const whole = new GeometricMean();
@@ -224,7 +239,11 @@ function overviewOf(rows, pairs) {
   const of = (name) => verdicts[verdict.values.indexOf(name)] ?? 0;
   return {
     pairs: pairs.length,
-    faster: of("faster"), slower: of("slower"), equivalent: of("equivalent"), ambiguous: of("ambiguous"), failed: of("failed"),
+    faster: of("faster"),
+    slower: of("slower"),
+    equivalent: of("equivalent"),
+    ambiguous: of("ambiguous"),
+    failed: of("failed"),
     compared: whole.n,
     geomean: whole.value,
     geomean_low: whole.interval[0],
@@ -234,10 +253,18 @@ function overviewOf(rows, pairs) {
     median_break_even_calls: Number.isFinite(middle) ? middle : null,
     never: breaks.reduce((n, value) => n + (value === Infinity), 0),
     with_compile: extras.length,
-    families: family.values.map((name, code) => ({ name, ...groups[code] })).filter((group) => group.any)
+    families: family.values
+      .map((name, code) => ({ name, ...groups[code] }))
+      .filter((group) => group.any)
       .map(({ name, mean, slower: n, failed: lost }) => ({
-        family: name, n: mean.n, failed: lost, geomean: mean.value, low: mean.interval[0], high: mean.interval[1],
+        family: name,
+        n: mean.n,
+        failed: lost,
+        geomean: mean.value,
+        low: mean.interval[0],
+        high: mean.interval[1],
         share_slower: mean.n ? n / mean.n : 0,
-      })).sort((a, b) => naturally(a.family, b.family)),
+      }))
+      .sort((a, b) => naturally(a.family, b.family)),
   };
 }

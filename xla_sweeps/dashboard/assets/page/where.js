@@ -5,11 +5,19 @@
 function whereSection() {
   byId("where-charts").append(
     chart({
-      title: "Geometric mean speedup", wide: true,
+      title: "Geometric mean speedup",
+      wide: true,
       how: "Each cell is the geometric mean over its pairs; hatched: fewer than three; ✕: all failed; blank: not run. Click a cell to filter.",
-      build: heatMap, table: heatTable, click: heatClick,
+      build: heatMap,
+      table: heatTable,
+      click: heatClick,
     }),
-    chart({ title: "Families", how: "Geometric mean with its 95 % interval over pairs, never the best variant.", build: familyChart, table: familyTable }),
+    chart({
+      title: "Families",
+      how: "Geometric mean with its 95 % interval over pairs, never the best variant.",
+      build: familyChart,
+      table: familyTable,
+    }),
     familyList(),
   );
 }
@@ -34,7 +42,12 @@ function heatCells(view, merged = false) {
       if (!cell) {
         cell = { group: group.data[row], place, mean: new GeometricMean(), failed: 0 };
         cells.set(key, cell);
-        if (!across.has(place)) across.set(place, { place, device: device.values[device.data[row]], resolution: merged ? "all" : resolution.values[resolution.data[row]] });
+        if (!across.has(place))
+          across.set(place, {
+            place,
+            device: device.values[device.data[row]],
+            resolution: merged ? "all" : resolution.values[resolution.data[row]],
+          });
         if (!down.has(cell.group)) down.set(cell.group, new GeometricMean());
       }
       if (speedup[row] === speedup[row]) {
@@ -43,7 +56,9 @@ function heatCells(view, merged = false) {
       } else if (verdict.data[row] === failed) cell.failed += 1;
     }
     const columns = [...across.values()].sort((a, b) => a.place - b.place);
-    const lines = [...down].map(([code, mean]) => ({ code, name: group.values[code], mean })).sort((a, b) => (b.mean.value ?? 0) - (a.mean.value ?? 0));
+    const lines = [...down]
+      .map(([code, mean]) => ({ code, name: group.values[code], mean }))
+      .sort((a, b) => (b.mean.value ?? 0) - (a.mean.value ?? 0));
     return { name, columns, lines, cells };
   });
 }
@@ -56,43 +71,47 @@ function heatMap(view, theme, width) {
   const devices = new Set(columns.map((column) => column.device));
   const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const data = [];
-  lines.forEach((line, y) => columns.forEach((column, x) => {
-    const cell = cells.get(line.code * 2 ** 32 + column.place);
-    if (cell) data.push({ cell, line, column, value: [x, y] });
-  }));
+  lines.forEach((line, y) =>
+    columns.forEach((column, x) => {
+      const cell = cells.get(line.code * 2 ** 32 + column.place);
+      if (cell) data.push({ cell, line, column, value: [x, y] });
+    }),
+  );
   const best = lines[0];
   return {
     note: merged ? "Resolutions are merged for want of room; the table has them apart." : "",
-    height: lines.length * 24 + 72, legend: heatLegend(theme),
+    height: lines.length * 24 + 72,
+    legend: heatLegend(theme),
     label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
     option: {
       grid: { left, width: cellWidth * columns.length, top: 24, bottom: 46 },
-      tooltip: { trigger: "item", formatter: ({ data: { cell, line, column } }) => tip(`${line.name} · ${column.device} · ${column.resolution} px`, cell.mean.n ? `${times(cell.mean.value)} over ${plural(cell.mean.n, "pair")}${cell.mean.n > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}` : "", cell.failed ? `✕ ${count(cell.failed)} failed` : "") },
+      tooltip: {
+        trigger: "item",
+        formatter: ({ data: { cell, line, column } }) =>
+          tip(
+            `${line.name} · ${column.device} · ${column.resolution} px`,
+            cell.mean.n
+              ? `${times(cell.mean.value)} over ${plural(cell.mean.n, "pair")}${cell.mean.n > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
+              : "",
+            cell.failed ? `✕ ${count(cell.failed)} failed` : "",
+          ),
+      },
       xAxis: resolutionAxis(theme, columns, cellWidth),
-      yAxis: nameAxis(theme, lines.map((line) => line.name), { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } }),
-      series: [{ type: "custom", data, encode: { x: 0, y: 1 }, renderItem: (params, api) => heatCell(theme, data[params.dataIndex], api) }, deviceHeads(theme, columns)],
+      yAxis: nameAxis(
+        theme,
+        lines.map((line) => line.name),
+        { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } },
+      ),
+      series: [
+        {
+          type: "custom",
+          data,
+          encode: { x: 0, y: 1 },
+          renderItem: (params, api) => heatCell(theme, data[params.dataIndex], api),
+        },
+        deviceHeads(theme, columns),
+      ],
     },
-  };
-}
-
-/** The resolutions below a map's columns. */
-function resolutionAxis(theme, columns, cellWidth) {
-  const axisLabel = { rotate: cellWidth < 26 ? 60 : 0, color: theme.quiet, interval: cellWidth < 11 ? "auto" : 0, fontSize: 10.5 };
-  return { ...nameAxis(theme, columns.map((column) => column.resolution), { axisLabel }), name: "resolution (px)", nameLocation: "middle", nameGap: 28, nameTextStyle: { color: theme.quiet } };
-}
-
-/** The devices above a map's columns, each over its resolutions. */
-function deviceHeads(theme, columns) {
-  const groups = [];
-  columns.forEach(({ device }, x) => (groups.at(-1)?.device === device ? (groups.at(-1).to = x) : groups.push({ device, from: x, to: x })));
-  return {
-    type: "custom", silent: true, clip: false, data: [[0, 0]],
-    renderItem: ({ coordSys }, api) => ({ type: "group", children: groups.flatMap(({ device, from, to }) => {
-      const [half, left, right] = [api.size([1, 0])[0] / 2, api.coord([from, 0])[0], api.coord([to, 0])[0]];
-      const head = { type: "text", style: { text: chartText(right - left + 2 * half < 130 ? shortDevice(device) : device), x: (left + right) / 2, y: coordSys.y - 12, align: "center", verticalAlign: "middle", fontSize: 12, fontWeight: "bold", fill: theme.text, width: right - left + 2 * half - 6, overflow: "truncate" } };
-      const rule = { type: "line", shape: { x1: left - half, x2: left - half, y1: coordSys.y - 18, y2: coordSys.y + coordSys.height }, style: { stroke: theme.quiet, lineWidth: 1.5 } };
-      return from ? [head, rule] : [head];
-    }) }),
   };
 }
 
@@ -103,20 +122,50 @@ function heatCell(theme, { cell, value }, api) {
   const [left, top] = [x - w / 2, y - h / 2];
   const dead = !cell.mean.n;
   const fill = dead ? theme.panel : speedupColour(theme, cell.mean.value);
-  const children = [{ type: "rect", shape: { x: left, y: top, width: w, height: h, r: 2 }, style: dead ? { fill, stroke: theme.failed, lineWidth: 1 } : { fill } }];
+  const children = [
+    {
+      type: "rect",
+      shape: { x: left, y: top, width: w, height: h, r: 2 },
+      style: dead ? { fill, stroke: theme.failed, lineWidth: 1 } : { fill },
+    },
+  ];
   const ink = dead ? theme.failed : inkOn(fill);
   if (!dead && cell.mean.n < 3) {
     for (let start = -h; start < w; start += 7) {
       const [from, to] = [Math.max(0, start), Math.min(w, start + h)];
-      children.push({ type: "line", silent: true, shape: { x1: left + from, y1: top + h - (from - start), x2: left + to, y2: top + h - (to - start) }, style: { stroke: ink, lineWidth: 1, opacity: 0.28 } });
+      children.push({
+        type: "line",
+        silent: true,
+        shape: { x1: left + from, y1: top + h - (from - start), x2: left + to, y2: top + h - (to - start) },
+        style: { stroke: ink, lineWidth: 1, opacity: 0.28 },
+      });
     }
   }
-  if (w >= 24) children.push({ type: "text", silent: true, style: { text: dead ? "✕" : w < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2), x, y, align: "center", verticalAlign: "middle", fontSize: w < 34 ? 9.5 : 11, fill: ink } });
+  if (w >= 24)
+    children.push({
+      type: "text",
+      silent: true,
+      style: {
+        text: dead ? "✕" : w < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2),
+        x,
+        y,
+        align: "center",
+        verticalAlign: "middle",
+        fontSize: w < 34 ? 9.5 : 11,
+        fill: ink,
+      },
+    });
   return { type: "group", children };
 }
 
 function heatLegend(theme) {
-  return [[0.5, "0.5×"], [0.75, ""], [1, "1×"], [1.4, ""], [2, "2×"]].map(([speedup, text]) => {
+  return [
+    [0.5, "0.5×"],
+    [0.75, ""],
+    [1, "1×"],
+    [1.4, ""],
+    [2, "2×"],
+  ].map(([speedup, text]) => {
     const patch = el("span", { class: "patch", "aria-hidden": "true" });
     patch.style.backgroundColor = speedupColour(theme, speedup);
     return el("span", { class: "entry" }, patch, text ? ` ${text}` : "");
@@ -126,22 +175,32 @@ function heatLegend(theme) {
 function heatClick({ data }, view) {
   if (!data.column) return;
   const { name } = heatCells(view);
-  view.state.set({ device: new Set([data.column.device]), ...(data.column.resolution === "all" ? {} : { resolution_px: new Set([data.column.resolution]) }), ...(name === "family" ? { family: new Set([data.line.name]) } : { model: data.line.name }) });
+  view.state.set({
+    device: new Set([data.column.device]),
+    ...(data.column.resolution === "all" ? {} : { resolution_px: new Set([data.column.resolution]) }),
+    ...(name === "family" ? { family: new Set([data.line.name]) } : { model: data.line.name }),
+  });
 }
 
 function heatTable(view) {
   const { name, columns, lines, cells } = heatCells(view);
   return {
-    caption: "Geometric mean speedup", head: [name, ...columns.map((column) => `${column.device} ${column.resolution} px`)], numeric: columns.map((_, i) => i + 1),
-    rows: lines.map((line) => [line.name, ...columns.map((column) => {
-      const cell = cells.get(line.code * 2 ** 32 + column.place);
-      return !cell ? "" : cell.mean.n ? `${times(cell.mean.value)} (${cell.mean.n}${cell.failed ? `, ✕ ${cell.failed}` : ""})` : `✕ ${cell.failed}`;
-    })]),
+    caption: "Geometric mean speedup",
+    head: [name, ...columns.map((column) => `${column.device} ${column.resolution} px`)],
+    numeric: columns.map((_, i) => i + 1),
+    rows: lines.map((line) => [
+      line.name,
+      ...columns.map((column) => {
+        const cell = cells.get(line.code * 2 ** 32 + column.place);
+        return !cell
+          ? ""
+          : cell.mean.n
+            ? `${times(cell.mean.value)} (${cell.mean.n}${cell.failed ? `, ✕ ${cell.failed}` : ""})`
+            : `✕ ${cell.failed}`;
+      }),
+    ]),
   };
 }
-
-/** "NVIDIA A100-SXM4-80GB" as "A100-SXM4-80GB". */
-const shortDevice = (device) => cut(device.replace(/^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+/i, "").replace(/\s+(CPU|Processor).*$/i, ""), 18);
 
 const byGeomean = (view) => view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
 
@@ -155,50 +214,59 @@ function familyChart(view, theme, width) {
     label: `${families.length} families, from ${families[0].family} at ${times(families[0].geomean)} to ${families.at(-1).family} at ${times(families.at(-1).geomean)}.`,
     option: {
       grid: { left, right: 60, top: 6, bottom: 44 },
-      tooltip: { trigger: "item", formatter: ({ data: { family } }) => tip(family.family, `${times(family.geomean)} over ${plural(family.n, "pair")} (95 % ${range(family.low, family.high)})`, `${percent(100 * family.share_slower)} % slower, ${count(family.failed)} failed`) },
-      xAxis: speedupAxis(theme, "geometric mean speedup", items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value])),
-      yAxis: nameAxis(theme, families.map((family) => family.family), { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } }),
-      series: [{ ...dotsAndRanges(items.map((item, y) => ({ ...item, y, data: { family: item.family }, colour: item.value >= 1 ? theme.faster : theme.slower, shape: "circle", text: times(item.value) })), Math.log2, theme), ...unityMarks(theme, floorOf(view), true) }],
+      tooltip: {
+        trigger: "item",
+        formatter: ({ data: { family } }) =>
+          tip(
+            family.family,
+            `${times(family.geomean)} over ${plural(family.n, "pair")} (95 % ${range(family.low, family.high)})`,
+            `${percent(100 * family.share_slower)} % slower, ${count(family.failed)} failed`,
+          ),
+      },
+      xAxis: speedupAxis(
+        theme,
+        "geometric mean speedup",
+        items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]),
+      ),
+      yAxis: nameAxis(
+        theme,
+        families.map((family) => family.family),
+        { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } },
+      ),
+      series: [
+        {
+          ...dotsAndRanges(
+            items.map((item, y) => ({
+              ...item,
+              y,
+              data: { family: item.family },
+              colour: item.value >= 1 ? theme.faster : theme.slower,
+              shape: "circle",
+              text: times(item.value),
+            })),
+            Math.log2,
+            theme,
+          ),
+          ...unityMarks(theme, floorOf(view), true),
+        },
+      ],
     },
   };
-}
-
-/**
- * Dots with ranges along lines of names.
- * @param {Array<{y: number, value: number, low?: number, high?: number, colour: string, shape: string, text?: string, offset?: number, data?: object}>} items
- * @param {(value: number) => number} scale
- */
-function dotsAndRanges(items, scale, theme) {
-  return {
-    type: "custom", encode: { x: [0, 2, 3], y: 1 },
-    data: items.map((item) => ({ ...item.data, value: [scale(item.value), item.y, scale(item.low ?? item.value), scale(item.high ?? item.value)] })),
-    renderItem: (params, api) => {
-      const item = items[params.dataIndex];
-      const [x, middle] = api.coord([api.value(0), item.y]);
-      const y = middle + (item.offset ?? 0);
-      const [from, to] = [api.coord([api.value(2), item.y])[0], api.coord([api.value(3), item.y])[0]];
-      const children = [{ type: "line", shape: { x1: from, x2: to, y1: y, y2: y }, style: { stroke: item.colour, lineWidth: 2, opacity: 0.7 } }, markerShape(item.shape, x, y, 4.5, item.colour)];
-      if (item.text) children.push({ type: "text", style: { text: item.text, x: Math.max(to, x + 5) + 5, y, verticalAlign: "middle", fontSize: 11, fill: theme.text } });
-      return { type: "group", children };
-    },
-  };
-}
-
-/** A marker of a device or mode as a graphic. */
-function markerShape(shape, x, y, r, fill) {
-  const polygon = (...points) => ({ type: "polygon", shape: { points: points.map(([dx, dy]) => [x + dx * r, y + dy * r]) }, style: { fill } });
-  if (shape === "rect") return { type: "rect", shape: { x: x - r * 0.9, y: y - r * 0.9, width: r * 1.8, height: r * 1.8 }, style: { fill } };
-  if (shape === "triangle") return polygon([0, -1.15], [1.1, 0.9], [-1.1, 0.9]);
-  if (shape === "diamond") return polygon([0, -1.3], [1.1, 0], [0, 1.3], [-1.1, 0]);
-  if (shape === "pin") return polygon([0, 1.15], [1.1, -0.9], [-1.1, -0.9]);
-  if (shape === "arrow") return polygon([1.2, 0], [-0.9, -1.1], [-0.3, 0], [-0.9, 1.1]);
-  return { type: "circle", shape: { cx: x, cy: y, r }, style: { fill } };
 }
 
 function familyTable(view) {
   return {
-    caption: "Families by geometric mean speedup", head: ["Family", "Pairs", "Geometric mean", "95 % interval", "Slower", "Failed"], numeric: [1, 2, 3, 4, 5],
-    rows: byGeomean(view).map((family) => [family.family, family.n, times(family.geomean), range(family.low, family.high), family.n ? `${percent(100 * family.share_slower)} %` : NONE, family.failed]),
+    caption: "Families by geometric mean speedup",
+    head: ["Family", "Pairs", "Geometric mean", "95 % interval", "Slower", "Failed"],
+    numeric: [1, 2, 3, 4, 5],
+    rows: byGeomean(view).map((family) => [
+      family.family,
+      family.n,
+      times(family.geomean),
+      range(family.low, family.high),
+      family.n ? `${percent(100 * family.share_slower)} %` : NONE,
+      family.failed,
+    ]),
   };
 }
 
@@ -207,8 +275,23 @@ function familyList() {
   const box = el("div", { class: "chart", id: "family-list" });
   addPanel(box, (view) => {
     const families = byGeomean(view);
-    const picked = (name) => el("button", { type: "button", class: "link", on: { click: () => view.state.only("family", name) } }, name || NONE);
-    fill(box, el("h3", { text: "Families in figures" }), families.length ? plainTable({ ...familyTable(view), rows: familyTable(view).rows.map(([name, ...rest]) => [picked(name), ...rest]), caption: "Click a family to filter" }) : emptyState("No family in this selection."));
+    const picked = (name) =>
+      el(
+        "button",
+        { type: "button", class: "link", on: { click: () => view.state.only("family", name) } },
+        name || NONE,
+      );
+    fill(
+      box,
+      el("h3", { text: "Families in figures" }),
+      families.length
+        ? plainTable({
+            ...familyTable(view),
+            rows: familyTable(view).rows.map(([name, ...rest]) => [picked(name), ...rest]),
+            caption: "Click a family to filter",
+          })
+        : emptyState("No family in this selection."),
+    );
   });
   return box;
 }
