@@ -45,7 +45,12 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
     assert "xla_sweeps/conf/config.yaml" in names
     assert len([name for name in names if name.startswith("xla_sweeps/conf/model/")]) == len(load_catalog()) + 1
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert not any("test" in name for name in names)
+    assert not any(name.startswith(("test", "conf/")) or "/test" in name for name in names)
+    assert {
+        "xla_sweeps/dashboard/assets/page.html",
+        "xla_sweeps/dashboard/assets/echarts.min.js",
+        "xla_sweeps/dashboard/assets/licenses/echarts.LICENSE",
+    } <= names
 
 
 def tracked_files() -> list[Path]:
