@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -273,10 +272,10 @@ def test_who_reads_an_import_while_it_is_replaced_reads_all_of_the_old_one(
         assert handle.read() == old
     new = path.read_text(encoding="utf-8")
 
-    def full(descriptor: int) -> None:
+    def full(source: Path, target: Path) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(StoreError, match="No space left on device"):
         imported.add(SAMPLE, tmp_path)
     assert path.read_text(encoding="utf-8") == new
