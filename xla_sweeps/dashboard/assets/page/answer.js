@@ -76,12 +76,6 @@ function answerTo(view) {
   const models = view.distinct("model");
   const devices = view.distinct("device");
   const what = models.length === 1 ? `${models[0]}${devices.length === 1 ? ` on ${devices[0]}` : ""}: ` : "";
-  if (o.failed === o.pairs)
-    return {
-      yes: "No.",
-      text: `${what}${candidate} against ${baseline} failed in all ${plural(o.pairs, "pair")}.`,
-      more: "“What broke” below has the reasons and what to do.",
-    };
   const counts = [
     `${candidate} is faster than ${baseline} in ${count(o.faster)} of ${plural(o.pairs, "pair")} (${share(o.faster, o.pairs)})`,
   ];
@@ -101,7 +95,9 @@ function answerTo(view) {
     view.state.baseline === "eager" && countWhere(view, "eager_is_graph")
       ? `In ${count(countWhere(view, "eager_is_graph"))} the model is a saved graph, whose eager calls run that graph.`
       : "",
-    "Filter to your model and device for an answer of your own.",
+    o.failed === o.pairs
+      ? "“What broke” below has the reasons and what to do."
+      : "Filter to your model and device for an answer of your own.",
   ]
     .filter(Boolean)
     .join(" ");
@@ -110,7 +106,7 @@ function answerTo(view) {
 
 /** Where all figures are published ones: which way they point, and that nothing is known of their noise. */
 function answerAsPublished(view, candidate, baseline) {
-  const { compared, geomean, geomean_low: low, geomean_high: high } = view.overview;
+  const { pairs, faster, compared, geomean, geomean_low: low, geomean_high: high } = view.overview;
   const speedup = view.rows.number("speedup");
   const above = view.pairs.reduce((n, row) => n + (speedup[row] > 1), 0);
   const word =
@@ -123,14 +119,14 @@ function answerAsPublished(view, candidate, baseline) {
   return {
     yes: word,
     text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}. Typically ${times(geomean)} (geometric mean${interval}).`,
-    more: "These are single measurements of others, without an interval of their own, hence “unsure”.",
+    more: `Shown to be faster than ${baseline} in ${count(faster)} of ${plural(pairs, "pair")}: these are single measurements of others, without an interval, hence “unsure”.`,
   };
 }
 
 /** "Usually yes", and the like: what share of all pairs, failures among them. */
 function overallWord({ pairs, faster, slower, equivalent, failed, geomean_low: low, geomean_high: high }) {
   if (faster === pairs) return "Yes.";
-  if (slower === pairs) return "No.";
+  if (slower === pairs || failed === pairs) return "No.";
   if (faster / pairs >= 0.6 && (low === null || low > 1)) return "Usually yes.";
   if (slower / pairs >= 0.6 && (high === null || high < 1)) return "Usually no.";
   if (equivalent / pairs >= 0.6) return "It hardly matters.";

@@ -190,7 +190,7 @@ function choice(state, name, title, values, write, change = (value) => ({ [name]
   let listed = "";
   const update = () => {
     const now = values();
-    element.hidden = now.length < 2 && now.includes(state[name]);
+    element.hidden = !now.length || (now.length < 2 && now.includes(state[name]));
     if (listed !== now.join())
       fill(
         select,
