@@ -178,3 +178,13 @@ def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
     assert changed["xla throughput"]["ratio"] == pytest.approx(2.0, rel=1e-2)
     done = command("dashboard", "before", "--compare", cwd=tmp_path)
     assert (done.returncode, "exactly two results folders" in done.stderr) == (2, True)
+
+
+def test_what_was_interrupted_is_no_failure_of_xla(tmp_path: Path) -> None:
+    measured(tmp_path / "results")
+    stopped = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
+    Store(tmp_path / "results").save(make_record({"graph": 0.2}, trial_id="e" * 16, modes=stopped))
+    done = command("dashboard", cwd=tmp_path)
+    assert "failed in 1" in done.stdout
+    assert "1 comparisons were not measured to their end" in done.stderr
+    assert "interrupted" not in unpacked(tmp_path / "results" / "dashboard.html")[0]["status"]

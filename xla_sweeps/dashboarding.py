@@ -17,6 +17,7 @@ from xla_sweeps import __version__, advice, files, imported, overview, row_cache
 from xla_sweeps.dashboard.pack import Coded, Column, pack
 from xla_sweeps.dashboard.page import render
 from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.measurement import UNFINISHED
 from xla_sweeps.terminal.steps import Steps
 from xla_sweeps.trial import ExecutionMode, is_aa_pair
 
@@ -87,6 +88,7 @@ def write_page(
         _labelled(row_table.joined([rows.table, row_table.table_of(figures)]), label)
         for (label, rows), (figures, _) in zip(found, published, strict=True)
     )
+    table, unfinished = _finished(table)
     if where is not None:
         table = table.filter([where(document) for document in table.to_pylist()])
     if not table.num_rows:
@@ -98,6 +100,8 @@ def write_page(
         )
     problems = tuple(problem for _, rows in found for problem in rows.problems)
     problems += tuple(problem for _, unread in published for problem in unread)
+    if unfinished:
+        problems += (f"{unfinished} comparisons were not measured to their end and are left out: measure them again",)
     name = title or " · ".join(dict.fromkeys(label for label, _ in found))
     summary = overview.overview_of(_overview_columns(table))
     meta = {
@@ -193,6 +197,12 @@ def _devices(table: pyarrow.Table) -> list[dict[str, Any]]:
 
 def _known(table: pyarrow.Table, column: str) -> list[str]:
     return sorted(filter(None, table[column].unique().to_pylist()))
+
+
+def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:
+    """The rows that were measured to their end, and how many were not."""
+    keep = [status not in UNFINISHED for status in table["status"].to_pylist()]
+    return (table, 0) if all(keep) else (table.filter(keep), keep.count(False))
 
 
 def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:

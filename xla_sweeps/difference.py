@@ -20,7 +20,7 @@ from xla_sweeps import matching, stats
 from xla_sweeps.comparison import ModeSummary, Verdict
 from xla_sweeps.estimates import LEVEL, MIN_REPLICATES, NARROWER, verdict_of
 from xla_sweeps.matching import Side, Trial
-from xla_sweeps.measurement import Status
+from xla_sweeps.measurement import UNFINISHED, Status
 from xla_sweeps.samples import Samples, Seconds
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -28,7 +28,6 @@ THROUGHPUT, SPEEDUP = "throughput", "speedup"
 BROKE, MENDED = "broke", "mended"
 FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
 """What `failures` looks for, by name."""
-_UNFINISHED = (Status.INTERRUPTED, Status.INFRA)
 _NORMAL_95 = 1.96
 
 
@@ -245,7 +244,7 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
 
 def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
     """`both`, `a`, `b`, `broke`, `mended`, `failed`, or "" where neither side is finished."""
-    known = [mode is not None and mode.status not in _UNFINISHED for mode in (a, b)]
+    known = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
     works = [mode is not None and mode.status is Status.OK for mode in (a, b)]
     match (*works, *known):
         case (True, True, _, _):

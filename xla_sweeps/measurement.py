@@ -35,6 +35,10 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
+UNFINISHED = (Status.INTERRUPTED, Status.INFRA)
+"""Statuses that say nothing of a mode: it was not measured to its end, and will be again."""
+
+
 class Phase(StrEnum):
     """Where in a replicate something happened."""
 

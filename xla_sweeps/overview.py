@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from xla_sweeps import stats
 from xla_sweeps.comparison import ComparisonRow, Verdict
+from xla_sweeps.measurement import UNFINISHED
 
 FALSE_DISCOVERY_RATE = 0.05
 MIN_FOR_INTERVAL = 3
@@ -81,7 +82,11 @@ class Overview:
 
 
 def overview(rows: Sequence[ComparisonRow], *, baseline: str = "graph", candidate: str = "xla") -> Overview:
-    """The overview of the measured rows of one candidate and baseline; imported figures are left out."""
+    """The overview of the measured rows of one candidate and baseline.
+
+    Imported figures are left out, and trials that were not measured to their end: they say nothing of a mode.
+    """
+    rows = [row for row in rows if row.status not in UNFINISHED]
     names = ("baseline", "candidate", "origin", "family", "verdict", "speedup", "p_value", "compile_s_extra",
              "break_even_calls")  # fmt: skip
     columns = {name: [getattr(row, name) for row in rows] for name in names}
