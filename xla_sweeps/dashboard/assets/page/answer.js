@@ -3,6 +3,7 @@
  */
 
 const SHORT_MODES = {
+  __proto__: null,
   xla: "XLA",
   eager: "eager",
   graph: "graph",

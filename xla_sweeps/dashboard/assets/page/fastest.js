@@ -3,6 +3,7 @@
  */
 
 const PODIUMS = {
+  __proto__: null,
   throughput: {
     title: "Throughput",
     unit: "img/s",

@@ -4,6 +4,7 @@
  */
 
 const VERDICTS = {
+  __proto__: null, // names come from the address too
   faster: { symbol: "▲", word: "faster" },
   equivalent: { symbol: "■", word: "same" },
   ambiguous: { symbol: "◆", word: "unsure" },
