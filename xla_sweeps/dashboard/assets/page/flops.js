@@ -2,7 +2,7 @@
  * "Is it just FLOPs?": throughput over multiply-accumulates on logarithmic axes, a panel per device, a marker per mode.
  */
 
-const FLOPS_POINTS = 1000;
+const FLOPS_POINTS = 700;
 const FLOPS_PANELS = 6;
 
 function flopsSection(state) {
