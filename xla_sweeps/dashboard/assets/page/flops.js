@@ -142,7 +142,7 @@ function flopsScatter(view, theme, width) {
         xAxisIndex: place,
         yAxisIndex: place,
         symbol: shape,
-        itemStyle: { color: colour, opacity: drawn.length > 1000 ? 0.35 : 0.7 },
+        itemStyle: { color: colour, opacity: drawn.length > 400 ? 0.45 : 0.7 },
         data: drawn
           .filter((point) => point.mode === mode)
           .map((point) => ({
