@@ -3,7 +3,7 @@
  * and memory.
  */
 
-const COST_POINTS = 2500;
+const COST_POINTS = 1500;
 const IMAGES_FROM = 2; // decades on the slider
 const IMAGES_TO = 10;
 
@@ -105,8 +105,8 @@ function costScatter(view, theme) {
     return {
       type: "scatter",
       symbol: shape,
-      symbolSize: drawn.length > 1500 ? 4 : 8,
-      itemStyle: { color: colour, opacity: drawn.length > 1500 ? 0.4 : 0.75 },
+      symbolSize: drawn.length > 700 ? 5 : 8,
+      itemStyle: { color: colour, opacity: drawn.length > 700 ? 0.5 : 0.75 },
       data: own.map(({ row, extra, images: n }) => ({
         row,
         value: [

@@ -2,7 +2,7 @@
  * "Is it just FLOPs?": throughput over multiply-accumulates on logarithmic axes, a panel per device, a marker per mode.
  */
 
-const FLOPS_POINTS = 1000;
+const FLOPS_POINTS = 700;
 const FLOPS_PANELS = 6;
 
 function flopsSection(state) {
@@ -142,7 +142,7 @@ function flopsScatter(view, theme, width) {
         xAxisIndex: place,
         yAxisIndex: place,
         symbol: shape,
-        itemStyle: { color: colour, opacity: drawn.length > 1000 ? 0.35 : 0.7 },
+        itemStyle: { color: colour, opacity: drawn.length > 400 ? 0.45 : 0.7 },
         data: drawn
           .filter((point) => point.mode === mode)
           .map((point) => ({

@@ -156,7 +156,10 @@ function chart(spec) {
     if (!instance) {
       instance = echarts.init(host, null, { renderer: "canvas" });
       if (spec.click) instance.on("click", (event) => spec.click(event, currentView));
-    } else if (instance.getWidth() !== host.clientWidth || instance.getHeight() !== height) instance.resize();
+    } else if (instance.getWidth() !== host.clientWidth || instance.getHeight() !== height) {
+      instance.clear(); // or what is about to be replaced would be drawn once more
+      instance.resize();
+    }
     instance.setOption(framed(theme, built.option), { notMerge: true });
     drawnKey = key;
     spec.after?.(instance, view, true);

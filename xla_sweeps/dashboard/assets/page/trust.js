@@ -218,7 +218,7 @@ function varianceScatter(view, theme) {
   const rows = both(view, "within_percent", "between_percent");
   if (!rows.length) return { empty: "No pair was measured in more than one process." };
   const [within, between] = [view.rows.number("within_percent"), view.rows.number("between_percent")];
-  const drawn = sampled(rows, 1500);
+  const drawn = sampled(rows, 1000);
   const above = rows.reduce((n, row) => n + (between[row] > within[row]), 0);
   const values = drawn.flatMap((row) => [within[row], between[row]]);
   const [xAxis, yAxis] = ["within one process: standard error (%)", "between processes: standard deviation (%)"].map(
@@ -296,7 +296,7 @@ function clockScatter(view, theme) {
   const rows = both(view, "sm_clock_mhz_low", "temperature_high");
   if (!rows.length) return { empty: "No telemetry recorded: clocks and temperatures are those of GPUs." };
   const [clock, heat] = [view.rows.number("sm_clock_mhz_low"), view.rows.number("temperature_high")];
-  const drawn = sampled(rows, 1500);
+  const drawn = sampled(rows, 1000);
   const all = view.distinct("device");
   const device = view.rows.category("device");
   const [clocks, heats] = [extent(drawn.map((row) => clock[row])), extent(drawn.map((row) => heat[row]))];

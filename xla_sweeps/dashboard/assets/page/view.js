@@ -203,9 +203,7 @@ class View {
 
   /** Images until compiling is paid back; infinite where it never is, NaN where the compile time is unknown. */
   breakEven(row) {
-    if (!present(this.rows.number("compile_s_extra")[row]) || !present(this.rows.number("speedup")[row])) return NaN;
-    const calls = this.rows.number("break_even_calls")[row];
-    return calls === calls ? calls * this.rows.number("batch_size")[row] : Infinity;
+    return this.rows.number("break_even_images")[row];
   }
 }
 
