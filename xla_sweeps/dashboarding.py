@@ -101,7 +101,7 @@ def write_page(
     problems = tuple(problem for _, rows in found for problem in rows.problems)
     problems += tuple(problem for _, unread in published for problem in unread)
     if unfinished:
-        problems += (f"{unfinished} comparisons were not measured to their end and are left out: measure them again",)
+        problems += (f"comparisons left out because they were not measured to their end: {unfinished}",)
     name = title or " · ".join(dict.fromkeys(label for label, _ in found))
     summary = overview.overview_of(_overview_columns(table))
     meta = {
