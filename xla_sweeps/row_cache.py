@@ -93,7 +93,7 @@ def load(results_dir: Path, *, advance: Callable[[int, int], None] = lambda done
         _save(path, replace(kept, table=judged))
     return Rows(
         table=_with_drift(judged, kept),
-        trials=len(kept.facts),
+        trials=sum(fact[1] > 0 for fact in kept.facts.values()),
         records=sum(fact[1] for fact in kept.facts.values()),
         problems=kept.problems,
     )

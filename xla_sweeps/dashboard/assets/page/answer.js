@@ -86,10 +86,12 @@ function answerTo(view) {
     ? ` Typically ${times(o.geomean)}${present(o.geomean_low) ? ` (geometric mean, 95 % ${range(o.geomean_low, o.geomean_high)})` : " (geometric mean)"}${paysBack(view)}`
     : "";
   const preliminary = countWhere(view, "preliminary");
+  const disturbed = countOf(view, "status", "contaminated");
   const more = [
     preliminary
       ? `${preliminary === o.pairs ? "All" : count(preliminary)} of these rest on fewer than three processes: preliminary.`
       : "",
+    disturbed ? `In ${disturbed === o.pairs ? "all" : count(disturbed)} the machine was not quiet.` : "",
     view.state.origin !== "measured" && countOf(view, "origin", "imported")
       ? `${count(countOf(view, "origin", "imported"))} are published single measurements without an interval, hence “unsure”.`
       : "",
