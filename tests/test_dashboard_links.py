@@ -48,6 +48,7 @@ def test_a_click_on_a_filter_changes_the_rows_and_the_address(browser: Browser, 
     browser.press("Escape")
     browser.evaluate("document.getElementById('reset').focus()")
     browser.press("Enter")
+    browser.wait("!new URLSearchParams(location.hash.slice(1)).has('device')")
     assert address(browser) == []
     assert browser.evaluate("xlaSweeps.rows()") == len(selected(page.rows, ()))
 
