@@ -103,9 +103,10 @@ def write_page(
     if unfinished:
         problems += (f"comparisons left out because they were not measured to their end: {unfinished}",)
     name = title or " · ".join(dict.fromkeys(label for label, _ in found))
-    summary = overview.overview_of(_overview_columns(table))
+    sums = _sums(table)
     meta = {
         **_meta(table),
+        "overview": {baseline: asdict(found) for baseline, found in sums.items()},
         "title": name,
         "records": sum(rows.records for _, rows in found),
         "trials": sum(rows.trials for _, rows in found),
@@ -114,7 +115,7 @@ def write_page(
     }
     page = render(pack(page_columns(table), meta), title=f"{name} — XLA for Keras vision models")
     _write(output, page)
-    return Written(output, output.stat().st_size, table.num_rows, meta["trials"], problems, summary)
+    return Written(output, output.stat().st_size, table.num_rows, meta["trials"], problems, sums["graph"])
 
 
 def show(results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = False, **wanted: Any) -> int:
@@ -149,17 +150,18 @@ def _floats(column: pyarrow.ChunkedArray) -> np.typing.NDArray[np.float64]:
     return numbers
 
 
-def _overview_columns(table: pyarrow.Table) -> dict[str, Any]:
-    words = {name: table[name].to_pylist() for name in ("baseline", "candidate", "origin", "family", "verdict")}
-    return words | {
-        name: _floats(table[name]) for name in ("speedup", "p_value", "compile_s_extra", "break_even_calls")
-    }
+def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
+    """The overview of XLA against each baseline."""
+    names = ("baseline", "candidate", "origin", "family", "verdict")
+    words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
+    numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+    columns = words | {name: _floats(table[name]) for name in numbers}
+    return {baseline: overview.overview_of(columns, baseline=baseline) for baseline in ("graph", "eager")}
 
 
 def _meta(table: pyarrow.Table) -> dict[str, Any]:
     """What the page says beside the rows."""
-    columns = _overview_columns(table)
-    measured = table.filter([origin == "measured" for origin in columns["origin"]])
+    measured = table.filter([origin == "measured" for origin in table["origin"].to_pylist()])
     times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
     known = {"software": "software", "drivers": "driver", "environment_flags": "environment_flags", "hosts": "host"}
     return {
@@ -173,7 +175,6 @@ def _meta(table: pyarrow.Table) -> dict[str, Any]:
         "modes": {str(mode): advice.NAMES[mode] for mode in ExecutionMode},
         "planned": None,
         "synthetic": False,
-        "overview": {name: asdict(overview.overview_of(columns, baseline=name)) for name in ("graph", "eager")},
     }
 
 

@@ -79,12 +79,12 @@ def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
         estimates: one per replicate, shape (k,).
         level: confidence level.
     """
-    mean = statistics.fmean(estimates)
+    values = np.asarray(estimates, dtype=float)
+    mean = float(values.mean())
     if len(estimates) < 2:
         return Interval(estimate=mean, low=-math.inf, high=math.inf, level=level)
-    error = statistics.stdev(estimates) / math.sqrt(len(estimates))
-    reach = float(special.stdtrit(len(estimates) - 1, (1 + level) / 2)) * error
-    return Interval(estimate=mean, low=mean - reach, high=mean + reach, level=level)
+    error = float(values.std(ddof=1)) / math.sqrt(len(estimates))
+    return interval_about(mean, error, freedom=len(estimates) - 1, level=level)
 
 
 def interval_about(estimate: float, error: float, *, freedom: float | None, level: float = 0.95) -> Interval:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -238,6 +239,7 @@ def mode_of(label: str) -> ExecutionMode:
     return ExecutionMode(label.split("_")[0])
 
 
+@cache
 def is_aa_pair(first: str, second: str) -> bool:
     """Whether two labels are copies of the same mode, so that their true speedup is exactly 1."""
     return first != second and mode_of(first) == mode_of(second)
