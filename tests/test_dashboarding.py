@@ -25,10 +25,10 @@ NASTY = '</script><script>alert(1)</script> in File "<module>" & \u202e'
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
 
 
-def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def command(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "xla_sweeps", *map(str, arguments)],
-        cwd=cwd, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "BROWSER": "false"},
+        cwd=cwd, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **environment},
     )  # fmt: skip
 
 
@@ -132,11 +132,17 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: Sequence[str], said: s
     assert done.stderr.count("\n") == 1
 
 
-def test_open_says_so_where_there_is_no_browser(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(tmp_path: Path, exit_code: int) -> None:
     measured(tmp_path / "results")
-    done = command("dashboard", "--open", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "opens offline" in done.stdout
+    browser, shown = tmp_path / "browser", tmp_path / "shown"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {shown}\nexit {exit_code}\n')
+    browser.chmod(0o755)
+    alone = {"BROWSER": str(browser), "PATH": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    done = command("dashboard", "--open", cwd=tmp_path, **alone)
+    assert (done.returncode, "opens offline" in done.stdout) == (0, True)
+    assert shown.read_text().strip() == (tmp_path / "results" / "dashboard.html").as_uri()
+    assert ("open the file by hand" in done.stderr) == bool(exit_code)
 
 
 def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> None:
