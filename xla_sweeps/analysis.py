@@ -30,7 +30,6 @@ from xla_sweeps.trial import is_aa_pair
 MIN_FLOOR = 0.01
 MIN_AA_PAIRS = 5
 MIN_P99_CALLS = 1000
-HOST_BOUND_INDEX = 0.9
 COLUMNS = tuple(field.name for field in fields(ComparisonRow))
 WITHHELD = (Status.WRONG_RESULT, Status.NONDETERMINISTIC, Status.RETRACED, Status.MODE_NOT_EFFECTIVE)
 """Statuses of a mode whose timings are kept and whose speedup is not given."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,12 +20,9 @@ from xla_sweeps.files import replace_whole
 from xla_sweeps.measurement import Status
 from xla_sweeps.record import Record
 from xla_sweeps.standing import outcome_of
-from xla_sweeps.store import Store
+from xla_sweeps.store import RACY_NS, Store
 
 VERSION = 1
-RACY_NS = 2 * 10**9
-"""A folder that changed this shortly before it was read may change again without a newer time."""
-
 _SOFTWARE = ("tensorflow", "keras", "tf_keras")
 
 
@@ -81,7 +77,7 @@ def read_index(store: Store) -> Index:
     problems: list[str] = []
     changed = False
     now_ns = time.time_ns()
-    for name, modified_ns in _folders(store.records_dir):
+    for name, modified_ns in store.folders():
         kept = known.get(name)
         if kept is not None and kept.modified_ns == modified_ns:
             folders[name] = kept
@@ -118,13 +114,6 @@ def _cost_s(record: Record) -> float:
         begun, ended = (datetime.datetime.fromisoformat(text) for text in (record.started_at, record.finished_at))
         return max(0.0, (ended - begun).total_seconds())
     return float(sum(record.seconds.values()))
-
-
-def _folders(records_dir: Path) -> Iterable[tuple[str, int]]:
-    with contextlib.suppress(FileNotFoundError), os.scandir(records_dir) as found:
-        for entry in found:
-            if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                yield entry.name, entry.stat().st_mtime_ns
 
 
 def _load(path: Path) -> dict[str, _Folder]:

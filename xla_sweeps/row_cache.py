@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from xla_sweeps import analysis, drift, files, pairing, row_table
 from xla_sweeps.comparison import STATISTICS_VERSION, ComparisonRow
-from xla_sweeps.store import Store
+from xla_sweeps.store import RACY_NS, Store
 from xla_sweeps.trial import is_aa_pair
 
 if TYPE_CHECKING:
     import pyarrow
 
 VERSION = 1
-RACY_NS = 2 * 10**9
-"""A folder that changed this shortly before it was read may change again without a newer time."""
 PARALLEL_FROM = 1000
 """Trials from which more processes are quicker than one."""
 CHUNK = 200

@@ -21,6 +21,8 @@ from xla_sweeps.faults import fault_point
 from xla_sweeps.record import NewerSchemaError, Record, RecordFormatError
 
 MIN_FREE_BYTES = 16 * 2**20
+RACY_NS = 2 * 10**9
+"""A folder that changed this shortly before it was read may change again without a newer time."""
 _ATTEMPTS = 10_000
 
 
