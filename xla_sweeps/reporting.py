@@ -65,7 +65,8 @@ def report(
         plan = plan_document(records, summaries, entity=entity or "", project=project, unsent=0, project_runs=None)
         with _writing(log.parent):
             spec = tracker.spec(plan, log=log)
-        return _write(spec, output)
+        results.write_text(json.dumps(spec, indent=1, ensure_ascii=False) + "\n", output)
+        return 0
     unsent = _unsent(results_dir, records, entity, project)
     rows = _table_rows(summaries)
     with _writing(log.parent):
@@ -200,15 +201,3 @@ def _table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
         for document in documents
     ]
     return {"columns": list(TABLE_COLUMNS), "data": data}
-
-
-def _write(spec: Mapping[str, Any], output: Path | None) -> int:
-    text = json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
-    if output is None:
-        sys.stdout.write(text)
-        return 0
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
-    return 0
