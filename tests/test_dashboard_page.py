@@ -97,6 +97,22 @@ def test_the_page_of_an_odd_study_draws_itself_too(browser: Browser, tmp_path: P
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
 
 
+def test_the_header_says_how_much_of_what_was_planned_is_there(browser: Browser, tmp_path: Path) -> None:
+    rows = list(make_rows(30))
+    trials = len({row["trial_id"] for row in rows})
+    for planned, badge, fact in (
+        (4 * trials, "PARTIAL 25 %", f"25 % of {4 * trials} planned"),
+        (trials, "", f"100 % of {trials} planned"),
+        (None, "", f"in {trials} trials"),
+    ):
+        visit(browser, write_page(tmp_path / "page.html", rows, planned=planned, trials=trials))
+        said = browser.evaluate(
+            "[document.getElementById('badges').innerText, document.getElementById('facts').innerText]"
+        )
+        assert ("PARTIAL" in said[0], fact in said[1]) == (bool(badge), True), said
+        assert badge in said[0]
+
+
 def test_the_page_that_the_command_writes_draws_itself(browser: Browser, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from factories import MODEL, failed_outcome, make_outcome, make_record
 
-from xla_sweeps import dashboarding, results
+from xla_sweeps import dashboarding, planned, results
 from xla_sweeps.dashboard.pack import unpack
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.measurement import Status
@@ -74,6 +74,20 @@ def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
     assert meta["overview"]["eager"]["geomean"] == pytest.approx(4.0, rel=1e-2)
     assert (meta["records"], meta["trials"], meta["title"]) == (2, 2, "results")
     assert meta["devices"] == [{"name": "Some CPU", "trials": 2, "floor": 0.01, "aa_pairs": 0}]
+
+
+def test_the_page_knows_how_much_of_what_sweeps_planned_it_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    Store(folder).save(make_record(TIMES, request_id="done"))
+    page = tmp_path / "page.html"
+    dashboarding.write_page([folder], page)
+    assert unpacked(page)[1]["planned"] is None
+    planned.keep(folder, "a/b", ["0", "1", "done"])
+    planned.keep(folder, "another", ["1", "2", "3"])
+    planned.keep(folder, "another", ["1", "2"])
+    (folder / "sweeps" / "damaged.json").write_text("{")
+    dashboarding.write_page([folder], page)
+    assert unpacked(page)[1]["planned"] == 1 + 3
 
 
 def test_what_others_wrote_never_reaches_the_markup(tmp_path: Path) -> None:

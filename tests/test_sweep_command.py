@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from factories import make_record
 
-from xla_sweeps import drift, environment
+from xla_sweeps import drift, environment, planned
 from xla_sweeps.environment import Device, near_cores, visible
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.launchers.local import job_environment, lanes_for
@@ -75,6 +76,9 @@ def test_a_sweep_runs_says_what_came_of_it_and_the_same_command_again_does_nothi
     plan = sweep(tmp_path, "--dry-run")
     assert plan.stdout == ""
     assert "2 trials; 2 done, 0 to measure" in plan.stderr
+    assert planned.missing(tmp_path / "results") == 0
+    shutil.rmtree(next((tmp_path / "results" / "records").iterdir()))
+    assert planned.missing(tmp_path / "results") == 1
 
 
 def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_path: Path) -> None:

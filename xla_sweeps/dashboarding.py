@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xla_sweeps import __version__, advice, files, imported, overview, row_cache, row_table
+from xla_sweeps import __version__, advice, files, imported, overview, planned, row_cache, row_table
 from xla_sweeps.dashboard.pack import Coded, Column, pack
 from xla_sweeps.dashboard.page import render
 from xla_sweeps.errors import ConfigError, StoreError
@@ -104,12 +104,15 @@ def write_page(
         problems += (f"comparisons left out because they were not measured to their end: {unfinished}",)
     name = title or " · ".join(dict.fromkeys(label for label, _ in found))
     sums = _sums(table)
+    trials = sum(rows.trials for _, rows in found)
+    missing = [planned.missing(folder) for folder in results_dirs]
     meta = {
         **_meta(table),
         "overview": {baseline: asdict(found) for baseline, found in sums.items()},
         "title": name,
         "records": sum(rows.records for _, rows in found),
-        "trials": sum(rows.trials for _, rows in found),
+        "trials": trials,
+        "planned": None if all(count is None for count in missing) else trials + sum(filter(None, missing)),
         "problems": list(problems),
         "comparison": comparison,
     }
@@ -173,7 +176,6 @@ def _meta(table: pyarrow.Table) -> dict[str, Any]:
         "last": times[-1] if times else None,
         "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
         "modes": {str(mode): advice.NAMES[mode] for mode in ExecutionMode},
-        "planned": None,
         "synthetic": False,
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from xla_sweeps import analysis, interference, launchers, proposals, results
+from xla_sweeps import analysis, interference, launchers, planned, proposals, results
 from xla_sweeps.comparison import ComparisonRow
 from xla_sweeps.composition import check_file
 from xla_sweeps.driver import Driver
@@ -185,6 +185,8 @@ def _execute(plan: Plan, composer: Composer, store: Store, options: Options, lan
     work = any(task.wanted for task in plan.tasks)
     anchors = [composer.anchor([*ANCHOR, f"seed={index}"]) for index in range(len(lanes or [None]))] if work else []
     source = SearchSource(sweep, composer, store, seed=options.seed) if sweep.method == "bayes" else None
+    if source is None:  # a search does not know its trials beforehand
+        planned.keep(plan.results_dir, sweep.name, (task.request_id for task in plan.tasks))
     launcher = _launcher(options, lanes, plan.results_dir)
     try:
         with Board(sweep.name, launcher.lanes(), ui=plan.ui) as board:
