@@ -202,7 +202,7 @@ def test_where_nothing_was_measured_the_page_says_what_to_run(browser: Browser, 
     draw_everything(browser)
     words = browser.evaluate("document.getElementById('answer').innerText")
     assert "No matching pair was measured." in words
-    assert "xla-sweeps model=vgg16 resolution=224" in words
+    assert "python -m xla_sweeps model=vgg16 resolution=224" in words
     assert "never" not in browser.evaluate("document.getElementById('answer-keys').innerText")
     assert "NaN" not in browser.evaluate("document.body.innerText")
     assert browser.evaluate("document.querySelectorAll('main section .empty').length") >= 7

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import page_oracle
 import pytest
 from browser import Browser
-from dashboard_page import SIDES, Filters, Study, bring, selected, visit
+from dashboard_page import SIDES, Filters, Study, bring, draw_everything, selected, visit
 from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, NUMBERS, TEXTS
 
 pytestmark = pytest.mark.browser
@@ -260,3 +260,26 @@ def test_an_overview_is_plain_data_at_any_size(browser: Browser, study: Studies)
     overview = browser.evaluate("xlaSweeps.overview()")
     assert set(page_oracle.overview([], "graph")) <= set(overview)
     assert isinstance(browser.evaluate("xlaSweeps.version"), str)
+
+
+def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    draw_everything(browser)
+    captions = dict(
+        browser.evaluate(
+            "[...document.querySelectorAll('#trust-charts figure')].map((figure) =>"
+            " [figure.querySelector('h3').textContent, figure.querySelector('figcaption').textContent])"
+        )
+    )
+    rows = [page.rows[place] for place in selected(page.rows, ())]
+    for title, first, second in (
+        ("Within a process and between processes", "within_percent", "between_percent"),
+        ("Clock and temperature", "sm_clock_mhz_low", "temperature_high"),
+    ):
+        known = [row for row in rows if (row[first] or 0) > 0 and (row[second] or 0) > 0]
+        assert f"An even sample: 1,000 of {len(known):,} points." in captions[title]
+    clocks = [row["sm_clock_mhz_low"] for row in known]
+    label = f"Lowest clocks {min(clocks):,.0f} to {max(clocks):,.0f} MHz"
+    labels = browser.evaluate("[...document.querySelectorAll('#trust [aria-label]')].map((found) => found.ariaLabel)")
+    assert any(text.startswith(label) for text in labels), (label, labels)

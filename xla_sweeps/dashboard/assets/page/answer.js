@@ -223,7 +223,7 @@ function measureCommand(state) {
     ...one("precision", "precision"),
     ...one("source", "source"),
   ];
-  return `xla-sweeps ${parts.join(" ")}`;
+  return `python -m xla_sweeps ${parts.join(" ")}`;
 }
 
 const countWhere = (view, name) =>

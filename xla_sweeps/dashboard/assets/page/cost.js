@@ -139,7 +139,7 @@ function costScatter(view, theme) {
         ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name })))
         : [],
     label: `Of ${plural(pairs.length, "pair")}, ${count(known)} pay their compiling back and ${count(never)} never do; median ${images(breakEvenMedian(view))}.`,
-    note: `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back. ${drawn.length < pairs.length ? `An even sample: ${count(drawn.length)} of ${count(pairs.length)} points.` : ""}`,
+    note: `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back. ${sampleNote(drawn.length, pairs.length)}`,
     option: {
       grid: { left: 70, right: 16, top: 8, bottom: 44 },
       tooltip: { trigger: "item", formatter: ({ data }) => pairTip(view, data.row) },

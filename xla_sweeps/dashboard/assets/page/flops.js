@@ -180,7 +180,7 @@ function flopsScatter(view, theme, width) {
     label: `${plural(known.length, "measured mode")} on ${plural(devices.length, "device")}; throughput from ${rate(extent(known.map((p) => p.throughput))[0])} to ${rate(extent(known.map((p) => p.throughput))[1])}.`,
     note: [
       unknown ? `${plural(unknown, "mode")} of unknown operations left out.` : "",
-      left ? `An even sample: ${count(known.length - left)} of ${count(known.length)} points.` : "",
+      sampleNote(known.length - left, known.length),
       devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
     ]
       .filter(Boolean)

@@ -211,6 +211,9 @@ function sampled(items, most) {
   return Array.from({ length: most }, (_, i) => items[Math.floor((i * (items.length - 1)) / (most - 1))]);
 }
 
+/** A sentence where not all are drawn; "" where all are. */
+const sampleNote = (drawn, all) => (drawn < all ? `An even sample: ${count(drawn)} of ${count(all)} points.` : "");
+
 /** Box, name, size, batch and device of a row, for tooltips and labels. */
 function rowName(view, row, { device = true } = {}) {
   const { rows } = view;

@@ -130,7 +130,7 @@ function twinPlot(view, theme) {
   return {
     height: 280,
     label: said,
-    note: `${said}${drawn.length < found.length ? ` An even sample of ${drawn.length} is drawn.` : ""}`,
+    note: `${said} ${sampleNote(drawn.length, found.length)}`,
     option: {
       grid: { left: 62, right: 12, top: 10, bottom: 32 },
       tooltip: {
@@ -228,7 +228,7 @@ function varianceScatter(view, theme) {
   return {
     height: 320,
     label: said,
-    note: said,
+    note: `${said} ${sampleNote(drawn.length, rows.length)}`,
     option: {
       grid: { left: 62, right: 14, top: 10, bottom: 46 },
       tooltip: {
@@ -299,10 +299,11 @@ function clockScatter(view, theme) {
   const drawn = sampled(rows, 1000);
   const all = view.distinct("device");
   const device = view.rows.category("device");
-  const [clocks, heats] = [extent(drawn.map((row) => clock[row])), extent(drawn.map((row) => heat[row]))];
+  const [clocks, heats] = [clock, heat].map((values) => extent(Array.from(rows, (row) => values[row])));
   return {
     height: 320,
     label: `Lowest clocks ${count(clocks[0])} to ${count(clocks[1])} MHz at ${count(heats[0])} to ${count(heats[1])} °C.`,
+    note: sampleNote(drawn.length, rows.length),
     legend: legendOf(all.slice(0, 6).map((name) => ({ ...deviceMark(theme, all, name), text: name }))),
     option: {
       grid: { left: 62, right: 14, top: 10, bottom: 46 },
