@@ -5,6 +5,7 @@ Nothing here imports wandb. Every wait is bounded; a server that is dead, slow o
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -96,36 +97,21 @@ def publish(
     Raises:
         ReportError: what did not work; what came before it stays.
     """
-    with alone_in(log.parent, "report") as alone:
-        if not alone:
+    upload_s = STEP_S + sum(path.stat().st_size for path in attachments) / BYTES_A_SECOND
+    with contextlib.ExitStack() as stack:
+        if not stack.enter_context(alone_in(log.parent, "report")):
             raise ReportError(f"another report of {log.parent} is running: let it end, then run the same command again")
-        return _publish(make_plan, entity, project, table, attachments, log)
-
-
-def _publish(
-    make_plan: Callable[[str, int], Mapping[str, Any]],
-    entity: str | None,
-    project: str,
-    table: Mapping[str, Any],
-    attachments: Sequence[Path],
-    log: Path,
-) -> Published:
-    attached = sum(path.stat().st_size for path in attachments)
-    upload_s = STEP_S + attached / BYTES_A_SECOND
-    helper = Helper(log, module=MODULE)
-    try:
+        helper = Helper(log, module=MODULE)
+        stack.callback(helper.end, 0.0)
         found = _ask(helper, "look", LOOK_S, log, entity=entity, project=project)
         plan = dict(make_plan(str(found["entity"]), int(found["project_runs"])))
-        files = [str(path.absolute()) for path in attachments]
-        folder = str(log.parent.parent.absolute())
         run = _ask(
-            helper, "summarize", upload_s, log, plan=plan, table=dict(table), attachments=files, folder=folder,
+            helper, "summarize", upload_s, log, plan=plan, table=dict(table),
+            attachments=[str(path.absolute()) for path in attachments], folder=str(log.parent.parent.absolute()),
             confirm_s=CONFIRM_S,
         )  # fmt: skip
         report = _ask(helper, "report", STEP_S, log, plan=plan)
         workspace = _ask(helper, "workspace", STEP_S, log, plan=plan, report_url=report["url"])
-    finally:
-        helper.end(0.0)
     return Published(
         report=report["url"], workspace=workspace["url"], run=run["url"], updated=report["updated"],
         run_confirmed=run["confirmed"],
