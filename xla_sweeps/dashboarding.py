@@ -164,13 +164,15 @@ def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
 
 def _meta(table: pyarrow.Table) -> dict[str, Any]:
     """What the page says beside the rows."""
-    measured = table.filter([origin == "measured" for origin in table["origin"].to_pylist()])
+    import pyarrow.compute
+
+    measured = table.filter(pyarrow.compute.equal(table["origin"], "measured"))
     times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
     known = {"software": "software", "drivers": "driver", "environment_flags": "environment_flags", "hosts": "host"}
     return {
         "version": __version__,
         "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "devices": _devices(table),
+        "devices": _devices(table, measured),
         **{name: _known(measured, column) for name, column in known.items()},
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
@@ -180,21 +182,19 @@ def _meta(table: pyarrow.Table) -> dict[str, Any]:
     }
 
 
-def _devices(table: pyarrow.Table) -> list[dict[str, Any]]:
+def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, Any]]:
     """Each device with its trials, its floor, and the A/A pairs that the floor rests on."""
-    names = ("device", "trial_id", "floor", "baseline", "candidate", "origin")
-    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-    trials: dict[str, set[str]] = {}
+    trials = table.group_by("device").aggregate([("trial_id", "count_distinct")]).to_pylist()
+    kinds = measured.group_by(["device", "baseline", "candidate"]).aggregate([("floor", "max"), ("trial_id", "count")])
     floors: dict[str, float] = {}
     pairs: Counter[str] = Counter()
-    for device, trial, floor, baseline, candidate, origin in rows:
-        trials.setdefault(device, set()).add(trial)
-        if origin == "measured":
-            floors[device] = max(floor, floors.get(device, 0.0))
-            pairs[device] += is_aa_pair(baseline, candidate)
+    for kind in kinds.to_pylist():
+        name = kind["device"]
+        floors[name] = max(kind["floor_max"], floors.get(name, 0.0))
+        pairs[name] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
+    counts = sorted((found["device"], found["trial_id_count_distinct"]) for found in trials)
     return [
-        {"name": name, "trials": len(ids), "floor": floors.get(name), "aa_pairs": pairs[name]}
-        for name, ids in sorted(trials.items())
+        {"name": name, "trials": count, "floor": floors.get(name), "aa_pairs": pairs[name]} for name, count in counts
     ]
 
 

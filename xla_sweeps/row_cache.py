@@ -7,7 +7,6 @@ changed so lately that the clock could not tell; a file that is damaged in place
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import multiprocessing
 import os
@@ -16,7 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from xla_sweeps import analysis, drift, files, pairing, row_table
 from xla_sweeps.comparison import STATISTICS_VERSION, ComparisonRow
@@ -36,6 +37,14 @@ _META = b"xla_sweeps"
 
 Fact = tuple[int, int, str, tuple[str, ...]]
 Anchor = tuple[str, str, float]
+
+
+class _Beside(msgspec.Struct):
+    """What the file holds beside the rows."""
+
+    version: tuple[int, int]
+    facts: dict[str, Fact]
+    anchors: dict[str, list[Anchor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +223,9 @@ def _load(path: Path) -> Trials:
 
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException):
         table = pyarrow.parquet.read_table(path)
-        document: dict[str, Any] = json.loads(table.schema.metadata[_META])
-        if document["version"] == [VERSION, STATISTICS_VERSION] and table.schema.names == row_table.schema().names:
-            facts = {name: (fact[0], fact[1], fact[2], tuple(fact[3])) for name, fact in document["facts"].items()}
-            anchors = {name: [(a, b, c) for a, b, c in found] for name, found in document["anchors"].items()}
-            return Trials(table.replace_schema_metadata(None), facts, anchors)
+        beside = msgspec.json.decode(table.schema.metadata[_META], type=_Beside)
+        if beside.version == (VERSION, STATISTICS_VERSION) and table.schema.names == row_table.schema().names:
+            return Trials(table.replace_schema_metadata(None), beside.facts, beside.anchors)
     return Trials(row_table.joined([]), {}, {})
 
 
@@ -226,8 +233,8 @@ def _save(path: Path, kept: Trials) -> None:
     """Replace what is kept; where that cannot be done, it is read anew next time."""
     import pyarrow.parquet
 
-    document = {"version": [VERSION, STATISTICS_VERSION], "facts": kept.facts, "anchors": kept.anchors}
-    table = kept.table.replace_schema_metadata({_META: json.dumps(document).encode()})
+    beside = _Beside((VERSION, STATISTICS_VERSION), dict(kept.facts), dict(kept.anchors))
+    table = kept.table.replace_schema_metadata({_META: msgspec.json.encode(beside)})
     buffer = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(table, buffer, compression="zstd")
     with contextlib.suppress(OSError):
