@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import os
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,21 @@ def _smallest() -> list[tuple[str, str]]:
 
 
 SMALLEST = _smallest()
+EACH_LIBRARY = {
+    ("mobilenet_v1", "applications"), ("convnext_tiny", "applications"), ("resnet18_backbone", "keras_cv"),
+    ("yolo_v8_xs_backbone", "keras_cv"), ("resnet18", "keras_hub"), ("deit_tiny_distilled_patch16_224", "keras_hub"),
+}  # fmt: skip
+"""What is always tested; the rest of the catalog is `exhaustive`."""
 
 GMACS = {
     "resnet50": 3.86, "mobilenet_v1": 0.57, "efficientnetb0": 0.39, "regnetx_002": 0.2, "convnext_tiny": 4.47,
     "efficientnetv2s": 8.4, "densenet121": 2.87, "xception": 8.36,
 }  # fmt: skip
+
+
+def _cases(cases: Iterable[tuple[str, str]], always: Collection[tuple[str, str]]) -> list[Any]:
+    rest = (pytest.mark.slow, pytest.mark.exhaustive)
+    return [pytest.param(*case, marks=() if case in always else rest) for case in cases]
 
 
 def spec(name: str, resolution: int | None = None, weights: str = "random", source: str = "applications") -> ModelSpec:
@@ -102,8 +113,7 @@ def _forget_models() -> None:
     gc.collect()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "source"), BUILDS)
+@pytest.mark.parametrize(("name", "source"), _cases(BUILDS, EACH_LIBRARY | {(name, "applications") for name in EXACT}))
 def test_a_model_has_the_parameters_that_were_published(name: str, source: str) -> None:
     published = ENTRIES[name].published_in(source)
     assert published is not None
@@ -133,8 +143,7 @@ def test_multiply_accumulates_are_within_three_percent_of_the_published(name: st
     assert note == ""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "source"), SMALLEST)
+@pytest.mark.parametrize(("name", "source"), _cases(SMALLEST, EACH_LIBRARY))
 def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str, source: str) -> None:
     entry = ENTRIES[name]
     built = build(name, _smallest_resolution(entry), source=source)
