@@ -17,6 +17,9 @@ FLAGS = (
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-background-networking",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
     "--disable-component-update",
     "--disable-default-apps",
     "--disable-extensions",
@@ -72,6 +75,7 @@ class Chromium:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
         self._call("Emulation.setFocusEmulationEnabled", enabled=True)
+        self._call("Page.bringToFront")  # what is not in front may be drawn never
         self._call("Page.addScriptToEvaluateOnNewDocument", source=before)
 
     def navigate(self, url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,8 @@ class Firefox:
         return value.get("value") if value["type"] == "string" else None
 
     def key(self, name: str, *, down: bool) -> None:
+        if down:
+            self._take_focus()
         action = {"type": "keyDown" if down else "keyUp", "value": _KEYS.get(name, name)}
         self._call("input.performActions", actions=[{"type": "key", "id": "keyboard", "actions": [action]}])
 
@@ -121,6 +124,15 @@ class Firefox:
 
     def close(self) -> None:
         self._wire.close()
+
+    def _take_focus(self) -> None:
+        """Give the page the focus, which the browser's own address bar claims at some time after the start."""
+        deadline = time.monotonic() + 10
+        while not self._script("document.hasFocus()", self._context)["value"]:
+            if time.monotonic() > deadline:
+                raise BrowserError("the page does not get the focus")
+            self._script("gBrowser.selectedBrowser.focus()", self._chrome)
+            time.sleep(0.02)
 
     def _call(self, method: str, **params: Any) -> Any:
         return self._wire.call(method, {"context": self._context, **params})
