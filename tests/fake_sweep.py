@@ -7,9 +7,11 @@ from pathlib import Path
 
 from xla_sweeps.__main__ import main
 from xla_sweeps.launchers.local import LocalLauncher
+from xla_sweeps.launchers.slurm import SlurmLauncher
 
 if __name__ == "__main__":
-    defaults = LocalLauncher.__init__.__kwdefaults__
-    assert defaults is not None
-    defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
+    for launcher in (LocalLauncher, SlurmLauncher):
+        defaults = launcher.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
     main()

@@ -102,7 +102,7 @@ def real_sweep(results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **en
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("action", ["kill", "raise"])
+@pytest.mark.parametrize("action", ["kill", pytest.param("raise", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("point", IN_REAL_TRIAL)
 def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_again(
     point: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -272,7 +272,15 @@ def test_a_folder_works_as_a_handle(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224", "mixer_b32", "vit_r26_s32", "swin_s3_tiny_224"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "deit_tiny_distilled_patch16_224",
+        "mixer_b32",
+        pytest.param("vit_r26_s32", marks=pytest.mark.exhaustive),
+        pytest.param("swin_s3_tiny_224", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str) -> None:
     model = architectures.build(name)
     images = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:])).astype(np.float32))
