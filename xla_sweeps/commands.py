@@ -95,6 +95,13 @@ def _compare(arguments: Sequence[str]) -> int:
     )
 
 
+_OPTIONS_OF_LAUNCHERS = {
+    "devices": ("local", "wandb"), "address": ("ray",), "slurm": ("slurm",), "chunk": ("slurm",),
+    "slots": ("ray", "slurm"),
+}  # fmt: skip
+"""Options of `sweep` that only some launchers have a use for."""
+
+
 def _sweep(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
     from xla_sweeps.launchers import NAMES
@@ -121,6 +128,9 @@ def _sweep(arguments: Sequence[str]) -> int:
     parser.add_argument("--slots", type=int, default=1000,
                         help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)")  # fmt: skip
     options = parser.parse_intermixed_args(arguments)
+    for name, launchers in _OPTIONS_OF_LAUNCHERS.items():
+        if getattr(options, name) != parser.get_default(name) and options.launcher not in launchers:
+            raise ConfigError(f"--{name} is for --launcher {' or '.join(launchers)}, not for {options.launcher}")
     from xla_sweeps import sweeping
 
     chosen = sweeping.Options(
