@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from browser import PHONE, Browser, BrowserError
+from browser_firefox import Firefox
 
 pytestmark = pytest.mark.browser
 
@@ -136,3 +137,14 @@ def test_pages_share_no_state(browser: Browser, toy: str) -> None:
 def test_what_a_page_saves_is_read(browser: Browser, toy: str) -> None:
     browser.open(toy)
     assert browser.download(lambda: browser.click("#save")) == ("a.csv", b"a,b\n")
+
+
+def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    engine = browser._engine
+    if isinstance(engine, Firefox):  # which does so by itself at some time after its start
+        engine._script("gURLBar.focus()", engine._chrome)
+        browser.wait("!document.hasFocus()", timeout_s=10)
+    browser.evaluate("document.getElementById('one').focus()")
+    browser.press("Enter")
+    assert browser.evaluate("log") == ["keydown Enter true false", "click one true false"]

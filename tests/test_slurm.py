@@ -193,11 +193,13 @@ def test_the_command_line_measures_on_the_cluster_and_resumes_to_nothing(
     command = [sys.executable, *program, "sweep", "s.yaml", "tracker=none", "effort.rounds_max=10",
                "--launcher", "slurm", "--slurm", "mem=900"]  # fmt: skip
     first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert first.returncode == 0 or (first.returncode == 3 and "contaminated" in first.stdout), first.stderr
+    quiet = "contaminated" not in first.stdout  # which a real trial need not be: the machine runs other tests
+    assert quiet or program[0] == "-m"
+    assert first.returncode == (0 if quiet else 3), first.stderr
     assert "1 trials: 1 " in first.stdout
     records = list((tmp_path / "results" / "records").glob("*/*.json"))
     assert records
-    if first.returncode == 0:
+    if quiet:
         again = subprocess.run([*command, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert "1 done, 0 to measure" in again.stderr
 
