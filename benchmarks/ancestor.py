@@ -21,8 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from xla_sweeps import stats
-from xla_sweeps.catalog import load_catalog
+from xla_sweeps.analysis import stats
+from xla_sweeps.config.catalog import load_catalog
 
 MODELS = ("mobilenet_v2", "resnet50", "efficientnetv2s")
 

@@ -11,11 +11,13 @@ import time
 
 import numpy as np
 
-from xla_sweeps import catalog, stats, timing
-from xla_sweeps.composition import compose_config
-from xla_sweeps.config import to_settings
+from xla_sweeps.analysis import stats
+from xla_sweeps.config import catalog
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import to_settings
+from xla_sweeps.measure import timing
+from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import devices, models, modes
-from xla_sweeps.trial import ExecutionMode
 
 
 def main() -> None:

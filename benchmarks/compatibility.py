@@ -18,9 +18,12 @@ from pathlib import Path
 
 from rich.progress import track
 
-from xla_sweeps import catalog, composition, config, environment, isolation
-from xla_sweeps.sampler import Sampler
-from xla_sweeps.trial import ReplicateJob
+from xla_sweeps.config import catalog, compose
+from xla_sweeps.config.settings import to_settings
+from xla_sweeps.measure import process
+from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system import devices, environment
 
 MODES = ("graph", "xla")
 COMPILED = ("ok", "wrong_result", "nondeterministic")
@@ -53,18 +56,18 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     """Build, trace, compile and verify one entry in a process of its own."""
     px = _resolution(entry, source, largest_px)
     chosen = [f"model={entry.name}", f"source={source}", f"resolution={px}"]
-    composed = composition.compose_config([*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"])
-    settings = config.to_settings(composed)
+    composed = compose.compose_config([*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"])
+    settings = to_settings(composed)
     job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
     with tempfile.TemporaryDirectory() as folder:
-        attempt = isolation.run_attempt(
+        attempt = process.run_attempt(
             job,
             environment=environment.child_environment(os.environ, device=settings.device, extra={}),
             log=Path(folder, "log"),
             watch=lambda pid, exceeded: Sampler.watching(
                 pid, device=settings.device, memory_limit_bytes=settings.trial.memory_limit_bytes, exceeded=exceeded
             ),
-            stop=isolation.Stop(),
+            stop=process.Stop(),
             on_event=lambda event: None,
         )
     outcomes = {label: attempt.modes.get(label) for label in MODES}
@@ -112,7 +115,7 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     packages = environment.versions()
     names = ("tensorflow", "keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub")
     versions = ", ".join(f"{name} {packages[name]}" for name in names if name in packages)
-    text = HEAD.format(cores=environment.usable_cores(), cpu=environment.cpu_name(), versions=versions)
+    text = HEAD.format(cores=devices.usable_cores(), cpu=devices.cpu_name(), versions=versions)
     ordered = sorted(rows, key=_name)
     sources = {source: [row for row in ordered if row["source"] == source] for source in catalog.SOURCES}
     for source, own in sources.items():

@@ -1,6 +1,7 @@
 """How large the page is, how soon it is there, and how fast it answers a filter, in headless Chromium or Firefox.
 
-Made-up rows (`tests/synthetic_rows.py`). `load` is the time from the start of navigation until everything in sight is
+Made-up rows (`tests/support/synthetic_rows.py`). `load` is the time from the start of navigation until everything in
+sight is
 drawn; `filter` that from a click on a filter until the next frame has been painted, with the top of the page in sight,
 or the table of all pairs. Medians over repetitions, each in a fresh page.
 
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from browser import Browser, find, started
 from dashboard_page import write_study

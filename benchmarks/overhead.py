@@ -1,13 +1,14 @@
 """What a sweep adds to a trial: the driver, a launcher and the store, with trials that do nothing.
 
 Each figure is the time of many no-op trials through the driver, less that of as many processes one after the other in a
-bare loop, in the same run and in turn. A no-op trial (`tests/quick_trial.py`) claims itself and saves one record, but
+bare loop, in the same run and in turn. A no-op trial (`tests/support/quick_trial.py`) claims itself and saves one
+record, but
 measures nothing; the loop's processes import the same modules and do nothing. So scheduling, supervision, claim and
 record are counted, the start of an interpreter is not.
 
     python benchmarks/overhead.py local [--trials 200]
     python benchmarks/overhead.py ray
-    python benchmarks/overhead.py slurm          # in the environment of tests/slurm_cluster.sh
+    python benchmarks/overhead.py slurm          # in the environment of tests/support/slurm_cluster.sh
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
+from driving import Notes
 from quick_sweep import QUICK, lanes_of, task
-from test_driver import Notes
 
-from xla_sweeps.driver import Driver
-from xla_sweeps.launchers import Launcher
-from xla_sweeps.launchers.local import LocalLauncher
-from xla_sweeps.store import Store
+from xla_sweeps.results.store import Store
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.local import LocalLauncher
 
 REPETITIONS = 3
 
@@ -38,10 +39,10 @@ def launcher_of(name: str, results: Path) -> Launcher:
     if name == "local":
         return LocalLauncher(lanes_of(1), command=QUICK)
     if name == "ray":
-        from xla_sweeps.launchers.ray import RayLauncher
+        from xla_sweeps.sweep.launchers.ray import RayLauncher
 
         return RayLauncher(None, command=QUICK)
-    from xla_sweeps.launchers.slurm import SlurmLauncher
+    from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
     return SlurmLauncher(results, options={"mem": "10", "gres": "none", "array": "%1"}, command=QUICK)
 

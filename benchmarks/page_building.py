@@ -19,11 +19,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from factories import CONFIG, make_record
 
-from xla_sweeps import catalog
+from xla_sweeps.config import catalog
 
 ROWS_A_TRIAL = 3
 PATTERNS = 400

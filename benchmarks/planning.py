@@ -19,14 +19,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from factories import make_record
 
-from xla_sweeps import environment
-from xla_sweeps.planning import Composer, Memo, Place, compose_all
-from xla_sweeps.proposals import expand
-from xla_sweeps.sweep import parse_sweep
+from xla_sweeps.sweep.compose import Composer, Memo, Place, compose_all
+from xla_sweeps.sweep.definition import parse_sweep
+from xla_sweeps.sweep.search import expand
+from xla_sweeps.system import devices
 
 MODELS = ("resnet50", "mobilenet_v2", "vgg16", "efficientnetb0", "convnext_tiny")
 
@@ -41,7 +41,7 @@ def definition(trials: int) -> dict[str, object]:
 def make_records(folder: Path, trials: int) -> None:
     """A record of realistic size for every trial of the sweep."""
     sweep = parse_sweep(definition(trials), where="large.yaml")
-    composer = Composer(["tracker=none"], places=[Place(environment.devices()[-1], environment.usable_cores())])
+    composer = Composer(["tracker=none"], places=[Place(devices.devices()[-1], devices.usable_cores())])
     memo = Memo(folder / "none", "")
     pattern = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
     text = replace(pattern, trial_id="TRIALTRIALTRIALT").to_json()

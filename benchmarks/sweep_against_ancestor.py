@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from benchmarks.ancestor import ancestor_log_ratio
-from xla_sweeps.catalog import load_catalog
+from xla_sweeps.config.catalog import load_catalog
 
 MODELS = (
     "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "efficientnetb0", "efficientnetb1",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
     """Each browser in turn; skipped where it is not installed."""
     if find(request.param) is None:
-        pytest.skip(f"no {request.param}: tests/browsers.sh install")
+        pytest.skip(f"no {request.param}: tests/support/browsers.sh install")
     with started(request.param) as running:
         yield running
 

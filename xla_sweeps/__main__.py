@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from xla_sweeps.lifeline import PARENT_VARIABLE, die_with_parent
+from xla_sweeps.system.process import PARENT_VARIABLE, die_with_parent
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     parent = os.environ.pop(PARENT_VARIABLE, "")
     if parent.isdigit():  # a launcher's: a trial that it cannot see to is stopped, and saved
         die_with_parent(int(parent), signal.SIGTERM)
-    from xla_sweeps.cli import run
+    from xla_sweeps.cli.main import run
 
     sys.exit(run(sys.argv[1:]))
 

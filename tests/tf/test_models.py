@@ -8,26 +8,28 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
-import keras
 import tensorflow as tf
 import yaml
 
-from xla_sweeps import agreement, catalog
+from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.tf import architectures, models, modes
-from xla_sweeps.trial import ExecutionMode, ModelSpec, Precision
+from xla_sweeps.measure import agreement
+from xla_sweeps.schema.trial import ExecutionMode, ModelSpec, Precision
+from xla_sweeps.tf import hub_architectures, models, modes
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 pytestmark = [
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::UserWarning"),  # KerasCV's and KerasHub's own, of layers that build themselves
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
+
 ENTRIES = catalog.load_catalog()
 
 EXACT = {
@@ -59,7 +61,9 @@ def _smallest() -> list[tuple[str, str]]:
 
 
 SMALLEST = _smallest()
+
 EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
+
 EACH_LIBRARY = {
     ("mobilenet_v1", "applications"), ("convnext_tiny", "applications"), ("resnet18_backbone", "keras_cv"),
     ("yolo_v8_xs_backbone", "keras_cv"), ("resnet18", "keras_hub"), ("deit_tiny_distilled_patch16_224", "keras_hub"),
@@ -118,7 +122,7 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
     published = ENTRIES[name].published_in(source)
     assert published is not None
     if source == "hub":  # what its replica is made of; the SavedModel has the same variables
-        params, trainable = _counts(architectures.build(name))
+        params, trainable = _counts(hub_architectures.build(name))
     else:
         built = build(name, source=source)
         params, trainable = built.params, built.trainable_params

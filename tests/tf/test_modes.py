@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} --tf_xla_cpu_global_jit".strip()
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import modes
-from xla_sweeps.trial import ExecutionMode
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} --tf_xla_cpu_global_jit".strip()
 
 pytestmark = pytest.mark.tf
+
 CPU = "/device:CPU:0"
+
 KERNEL = tf.random.stateless_normal((3, 3, 3, 8), seed=(1, 2))
+
 INPUTS = [tf.random.stateless_uniform((2, 16, 16, 3), seed=(index, 0)) for index in range(3)]
 
 

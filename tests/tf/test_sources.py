@@ -10,35 +10,38 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
-import keras
 import tensorflow as tf
 import yaml
+from paths import SUPPORT
 
-from xla_sweeps import agreement, catalog, user_model
+from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.tf import architectures, models, modes
+from xla_sweeps.measure import agreement
+from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ModelSpec, Precision, Scenario
+from xla_sweeps.tf import hub_architectures, models, modes
 from xla_sweeps.tf.sources import saved_model
-from xla_sweeps.trial import ExecutionMode, InputSpec, ModelSpec, Precision, Scenario
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 pytestmark = [
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
-HERE = Path(__file__).parent
+
+
 HANDLE = "https://tfhub.dev/someone/net/1"
 
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(HERE)
-    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.chdir(SUPPORT)
+    monkeypatch.syspath_prepend(str(SUPPORT))
     yield
     keras.backend.clear_session()
 
@@ -49,7 +52,7 @@ def of_catalog(name: str, source: str, resolution: int | None = None, weights: s
 
 
 def own(path: str, *, resolution: int | None = None, input_spec: Any = None) -> ModelSpec:
-    return user_model.user_model_spec(
+    return local_model.user_model_spec(
         {"name": "local"}, path=path, trust_code=True, resolution=resolution, input_spec=input_spec
     )
 
@@ -63,9 +66,6 @@ def outputs(built: models.BuiltModel, count: int = 2) -> list[np.ndarray]:
         np.asarray(item)
         for item in tf.nest.flatten(built.call(models.draw(built.inputs, count, np.random.default_rng(0))))
     ]
-
-
-# KerasCV and KerasHub
 
 
 def test_a_recipe_is_built_all_the_way_down_at_the_resolution_asked_for() -> None:
@@ -154,9 +154,6 @@ def test_weights_of_a_file_are_loaded_into_a_recipe(tmp_path: Path) -> None:
     assert np.array_equal(first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0])
 
 
-# SavedModels
-
-
 class Exported(tf.Module):
     def __init__(self, shape: tuple[int | None, ...]) -> None:
         self.scale = tf.Variable(2.0)
@@ -233,9 +230,6 @@ def test_a_saved_model_has_no_float64_twin(tmp_path: Path) -> None:
         models.float64_reference(spec, build(spec), tf.ones((1, 8, 8, 3)))
 
 
-# TensorFlow Hub
-
-
 def of_hub(weights: str) -> ModelSpec:
     entry = {
         "name": "net", "family": "F", "variant": "V", "task": "classification", "resolution": 8,
@@ -282,7 +276,7 @@ def test_a_folder_works_as_a_handle(tmp_path: Path) -> None:
     ],
 )
 def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str) -> None:
-    model = architectures.build(name)
+    model = hub_architectures.build(name)
     images = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:])).astype(np.float32))
 
     def heads(mode: ExecutionMode) -> list[np.ndarray]:
@@ -293,9 +287,6 @@ def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla
     assert [head.shape for head in eager] == [(1, 1000)] * (2 if "distilled" in name else 1)
     for mode in (ExecutionMode.GRAPH, ExecutionMode.XLA):
         assert agreement.compare(heads(mode), eager, precision=Precision.FLOAT32, classes=True).ok
-
-
-# The user's own
 
 
 @pytest.mark.parametrize("suffix", ["keras", "h5"])
@@ -319,7 +310,7 @@ def test_a_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["own_models:build", "own_models.py:build", str(HERE / "own_models.py:build")])
+@pytest.mark.parametrize("path", ["own_models:build", "own_models.py:build", str(SUPPORT / "own_models.py:build")])
 def test_a_function_builds_at_the_resolution_asked_for(path: str) -> None:
     assert build(own(path)).inputs[0].shape == (96, 96, 3)
     built = build(own(path, resolution=40))
@@ -402,7 +393,7 @@ def test_a_function_that_gives_no_model_is_one_line(
     path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("def build(:\n")
-    monkeypatch.chdir(tmp_path if path.startswith("broken") else HERE)
+    monkeypatch.chdir(tmp_path if path.startswith("broken") else SUPPORT)
     with pytest.raises(XlaSweepsError) as caught:
         build(own(path))
     assert reason in str(caught.value)

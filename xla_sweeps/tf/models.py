@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.macs import LOOP_NOTE, count_macs
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, Scenario
 from xla_sweeps.tf import sources
+from xla_sweeps.tf.macs import LOOP_NOTE, count_macs
 from xla_sweeps.tf.sources import applications
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import InputSpec, ModelSpec, Precision, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

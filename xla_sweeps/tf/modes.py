@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import devices
-from xla_sweeps.trial import ExecutionMode
 
 JIT_COMPILE = {
     ExecutionMode.DEFAULT: None,

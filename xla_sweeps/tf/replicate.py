@@ -18,19 +18,24 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps import agreement, events, macs, rounds, timing
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.lifeline import TURNS_VARIABLE
-from xla_sweeps.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Round, Status
-from xla_sweeps.record import ModelFacts
-from xla_sweeps.tf import devices, models, modes
-from xla_sweeps.trial import ExecutionMode, InputSpec, ModelSpec, ReplicateJob, Scenario, Trial, mode_of
+from xla_sweeps.measure import agreement, protocol, rounds, timing
+from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ModelSpec, ReplicateJob, Scenario, Trial, mode_of
+from xla_sweeps.system.process import TURNS_VARIABLE
+from xla_sweeps.tf import devices, macs, models, modes
 
 INPUT_BATCHES = 3
+
 REFERENCE_IMAGES = 2
+
 RECOMPILE_FACTOR = 10
+
 RECOMPILE_S = 0.02
+
 SYNC_TEST_S = 0.1
+
 NUDGE = 1e-6
 """Relative change of inputs that is no more than rounding."""
 
@@ -40,10 +45,10 @@ _IMAGE_RANK = 3
 class Channel(Protocol):
     """Where events go; the parent's side is `isolation`."""
 
-    def send(self, event: events.Event) -> None:
+    def send(self, event: protocol.Event) -> None:
         """Send one event."""
 
-    def review(self, square: events.Square) -> events.Review:
+    def review(self, square: protocol.Square) -> protocol.Review:
         """Send a square and wait for its review."""
 
 
@@ -77,7 +82,7 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
     """Measure one replicate and report it; a mode that fails is reported and left out, the others go on."""
     started = time.perf_counter()
     devices.configure(tf32=job.trial.tf32, seed=job.trial.seed)
-    channel.send(events.Loaded(environment=devices.loaded_environment()))
+    channel.send(protocol.Loaded(environment=devices.loaded_environment()))
     with tf.device(devices.tf_device(job.trial.device)):
         bench = _set_up(job, channel)
         built_at = time.perf_counter()
@@ -97,7 +102,7 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
             _count_macs(bench, "", channel)
     finished = time.perf_counter()
     channel.send(
-        events.Finished(
+        protocol.Finished(
             contaminated=contaminated,
             sync=sync,
             seconds={
@@ -117,17 +122,17 @@ def _turn(job: ReplicateJob, channel: Channel) -> Iterator[None]:
     if not path or not job.measure:
         yield
         return
-    channel.send(events.Stage(phase=Phase.MEASURE, detail="waiting for its turn"))
+    channel.send(protocol.Stage(phase=Phase.MEASURE, detail="waiting for its turn"))
     with open(path, "a") as handle:  # noqa: PTH123
         fcntl.flock(handle, fcntl.LOCK_EX)
-        channel.send(events.Flagged(flag=str(Flag.TOOK_TURNS)))
+        channel.send(protocol.Flagged(flag=str(Flag.TOOK_TURNS)))
         yield
 
 
 def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:
     """Build the model, run it eagerly twice, and compute the float64 reference."""
     trial, spec = job.trial, job.trial.model
-    channel.send(events.Stage(phase=Phase.BUILD, detail=_shown(spec)))
+    channel.send(protocol.Stage(phase=Phase.BUILD, detail=_shown(spec)))
     built = models.build(spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario)
     _check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
@@ -135,10 +140,10 @@ def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
     facts = _facts(trial, built)
-    channel.send(events.Built(model=facts))
+    channel.send(protocol.Built(model=facts))
     if facts.eager_is_graph:
-        channel.send(events.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
-    channel.send(events.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
+        channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
+    channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
     first, second = _eager_outputs(built, batches[0]), _eager_outputs(built, batches[0])
     bench = _Bench(
         trial=trial, device=devices.tf_device(trial.device), built=built, inputs=batches[:INPUT_BATCHES],
@@ -154,14 +159,14 @@ def _add_reference(bench: _Bench, channel: Channel) -> None:
     """Outputs of the same weights in float64; boxes after suppression are matched with eager's alone."""
     if bench.trial.scenario is Scenario.DETECT:
         return
-    channel.send(events.Stage(phase=Phase.VERIFY, detail="float64 reference"))
+    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
     begun = time.perf_counter()
     try:
         few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], bench.inputs[0])
         bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
     except Exception as error:  # the gate then rests on eager alone, and says so
         traceback.print_exc()
-        channel.send(events.Flagged(flag=f"{Flag.NO_REFERENCE}: {_one_line(error)}"))
+        channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {_one_line(error)}"))
     bench.seconds["reference"] = time.perf_counter() - begun
 
 
@@ -202,15 +207,15 @@ def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[s
     prepared: dict[str, _Prepared] = {}
     hlo = ""
     for label in job.modes:
-        stage = events.Stage(phase=Phase.TRACE, mode=label)
+        stage = protocol.Stage(phase=Phase.TRACE, mode=label)
         try:
             channel.send(stage)
             devices.reset_peak_memory(bench.device)
             executable = modes.make_executable(bench.built.call, mode_of(label), bench.inputs)
-            stage = events.Stage(phase=Phase.COMPILE, mode=label)
+            stage = protocol.Stage(phase=Phase.COMPILE, mode=label)
             channel.send(stage)
             outcome = _first_calls(bench, executable)
-            stage = events.Stage(phase=Phase.VERIFY, mode=label)
+            stage = protocol.Stage(phase=Phase.VERIFY, mode=label)
             channel.send(stage)
             outcome = _prove_and_verify(bench, executable, outcome, channel)
             if outcome.status is not Status.MODE_NOT_EFFECTIVE:
@@ -219,9 +224,9 @@ def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[s
             _flag_xla_inside(executable, channel)
         except Exception as error:
             traceback.print_exc()
-            channel.send(events.Failed(phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)))
+            channel.send(protocol.Failed(phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)))
         else:
-            channel.send(events.ModeReady(mode=label, outcome=outcome))
+            channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     if hlo:
         _count_macs(bench, hlo, channel)
     return prepared
@@ -280,12 +285,12 @@ def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None
         return
     inside = models.library_functions_with_xla(executable.concrete)
     if inside:
-        channel.send(events.Flagged(flag=str(Flag.CONTAINS_XLA)))
+        channel.send(protocol.Flagged(flag=str(Flag.CONTAINS_XLA)))
 
 
 def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
     """Count multiply-accumulates from the XLA mode's HLO; else, when all is measured, from a lowering of its own."""
-    channel.send(events.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
+    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
     begun = time.perf_counter()
     try:
         if hlo:
@@ -298,29 +303,29 @@ def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
         count, note = None, _one_line(error)
     bench.seconds["macs"] = time.perf_counter() - begun
     bench.facts = replace(bench.facts, macs=count, macs_note=note)
-    channel.send(events.Built(model=bench.facts))
+    channel.send(protocol.Built(model=bench.facts))
 
 
 def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) -> None:
     """Bring each mode to its steady state; compile time is what its first call cost beyond that."""
     for label, entry in list(prepared.items()):
-        channel.send(events.Stage(phase=Phase.WARMUP, mode=label))
+        channel.send(protocol.Stage(phase=Phase.WARMUP, mode=label))
         try:
             warm = timing.warm_up(entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns)
             recompiles = _recompiles(entry.executable, bench.fresh, warm.call_s)
         except Exception as error:
             traceback.print_exc()
-            channel.send(events.Failed(phase=Phase.WARMUP, mode=label, kind=type(error).__name__, text=str(error)))
+            channel.send(protocol.Failed(phase=Phase.WARMUP, mode=label, kind=type(error).__name__, text=str(error)))
             del prepared[label]
             continue
         if recompiles:
-            channel.send(events.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
+            channel.send(protocol.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
         if not warm.stationary:
-            channel.send(events.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
+            channel.send(protocol.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
         first_call_s = entry.outcome.first_call_s or 0.0
         entry.outcome = replace(entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s))
         entry.executable.steady_call_s = warm.call_s
-        channel.send(events.ModeReady(mode=label, outcome=entry.outcome))
+        channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))
 
 
 def _call_again(prepared: Mapping[str, _Prepared], channel: Channel) -> None:
@@ -329,7 +334,7 @@ def _call_again(prepared: Mapping[str, _Prepared], channel: Channel) -> None:
         again_s = modes.first_call_s(entry.executable)
         compile_s = max(0.0, (entry.outcome.first_call_s or 0.0) - again_s)
         entry.outcome = replace(entry.outcome, compile_s=compile_s)
-        channel.send(events.ModeReady(mode=label, outcome=entry.outcome))
+        channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))
 
 
 def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s: float) -> bool:
@@ -368,7 +373,7 @@ def _measure_modes(
 ) -> bool:
     """The rounds and the latency pass; returns whether the machine was too busy."""
     effort, clock = bench.trial.effort, time.perf_counter_ns
-    channel.send(events.Stage(phase=Phase.MEASURE))
+    channel.send(protocol.Stage(phase=Phase.MEASURE))
     executables = {label: entry.executable for label, entry in prepared.items()}
     call_s = {label: executable.steady_call_s for label, executable in executables.items()}
     sync_s = timing.sync_overhead_s(next(iter(executables.values())), clock=clock)
@@ -379,11 +384,11 @@ def _measure_modes(
     traced = {label: modes.traces(executable) for label, executable in executables.items()}
 
     def review(rounds: Sequence[Round]) -> Mapping[int, str]:
-        return channel.review(events.Square(rounds=tuple(rounds))).dirty
+        return channel.review(protocol.Square(rounds=tuple(rounds))).dirty
 
     def report(progress: rounds.Progress) -> None:
         channel.send(
-            events.Progressed(
+            protocol.Progressed(
                 rounds=progress.rounds, rounds_max=progress.rounds_max, half_width=progress.half_width,
                 target=progress.target, remaining_s=progress.remaining_s,
             )
@@ -393,8 +398,8 @@ def _measure_modes(
         executables, calls, call_s, effort=effort, seed=job.order_seed, clock=clock, review=review, on_square=report
     )
     if not result.converged:
-        channel.send(events.Flagged(flag=str(Flag.NOT_CONVERGED)))
-    channel.send(events.Stage(phase=Phase.MEASURE, detail="latency"))
+        channel.send(protocol.Flagged(flag=str(Flag.NOT_CONVERGED)))
+    channel.send(protocol.Stage(phase=Phase.MEASURE, detail="latency"))
     latencies = timing.measure_latencies(executables, result.rounds, calls, effort=effort, clock=clock)
     for label, entry in prepared.items():
         outcome = replace(entry.outcome, latencies_s=latencies[label])
@@ -402,7 +407,7 @@ def _measure_modes(
             message = f"traced again while it was measured ({modes.traces(entry.executable) - traced[label]} times)"
             retraced = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
-        channel.send(events.ModeReady(mode=label, outcome=outcome))
+        channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
 
 

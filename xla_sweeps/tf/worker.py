@@ -13,11 +13,11 @@ import traceback
 
 import msgspec
 
-from xla_sweeps import events
-from xla_sweeps.faults import fault_point
-from xla_sweeps.lifeline import die_with_parent
-from xla_sweeps.measurement import Phase
-from xla_sweeps.trial import ReplicateJob
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.process import die_with_parent
 
 
 class Channel:
@@ -26,24 +26,24 @@ class Channel:
     def __init__(self, descriptor: int) -> None:
         self._out = os.fdopen(descriptor, "wb", buffering=0)
         self._answers = sys.stdin.buffer
-        self.stage = events.Stage(phase=Phase.IMPORT)
+        self.stage = protocol.Stage(phase=Phase.IMPORT)
 
-    def send(self, event: events.Event) -> None:
+    def send(self, event: protocol.Event) -> None:
         """Send one event; a parent that is gone ends this process."""
-        if isinstance(event, events.Stage):
+        if isinstance(event, protocol.Stage):
             self.stage = event
             fault_point(f"worker.{event.phase}")
-        elif isinstance(event, events.Square | events.Finished):
+        elif isinstance(event, protocol.Square | protocol.Finished):
             fault_point(f"worker.{type(event).__name__.lower()}")
-        self._out.write(events.encode(event))
+        self._out.write(protocol.encode(event))
 
-    def review(self, square: events.Square) -> events.Review:
+    def review(self, square: protocol.Square) -> protocol.Review:
         """Send a square and wait for its review."""
         self.send(square)
         line = self._answers.readline()
         if not line:
             raise SystemExit(1)
-        return msgspec.json.decode(line, type=events.Review)
+        return msgspec.json.decode(line, type=protocol.Review)
 
 
 def main() -> int:
@@ -55,13 +55,13 @@ def main() -> int:
     channel = Channel(descriptor)
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
     try:
-        channel.send(events.Stage(phase=Phase.IMPORT))
+        channel.send(protocol.Stage(phase=Phase.IMPORT))
         from xla_sweeps.tf import replicate  # TensorFlow loads here: the stage has been announced
 
         replicate.measure(job, channel)
     except Exception as error:
         traceback.print_exc()
-        channel.send(events.Failed(phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)))
+        channel.send(protocol.Failed(phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)))
         return 1
     return 0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import ModelSpec
 
 _LOADERS = {
     "keras": "applications",

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import ModelSpec
 
 
 def load(spec: ModelSpec) -> LoadedModel:

@@ -7,17 +7,17 @@ from dataclasses import replace
 import tensorflow_hub
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.tf import replicas
+from xla_sweeps.schema.trial import ModelSpec
+from xla_sweeps.tf import random_weights
 from xla_sweeps.tf.sources import saved_model
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import ModelSpec
 
 
 def load(spec: ModelSpec) -> LoadedModel:
     """Load what `weights` asks for: a replica, the published model, or a SavedModel somewhere else."""
     handle = spec.recipe["handle"]
     if spec.weights == "random":
-        loaded = _load(str(replicas.ensure(spec.name)), spec)
+        loaded = _load(str(random_weights.ensure(spec.name)), spec)
         return replace(loaded, replica_of=handle)
     return _load(handle if spec.weights == "imagenet" else spec.weights, spec)
 

@@ -8,9 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.trial import InputSpec
+from xla_sweeps.schema.trial import InputSpec
 
 _IMAGE_RANK = 4
+
 _HEIGHT_AND_WIDTH = (1, 2)
 
 

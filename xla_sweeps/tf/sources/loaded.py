@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.trial import InputSpec
+from xla_sweeps.schema.trial import InputSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

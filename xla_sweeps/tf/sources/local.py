@@ -14,10 +14,10 @@ import keras
 import tensorflow as tf
 
 from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.tf.sources import saved_model
 from xla_sweeps.tf.sources.inputs import bind, from_specs
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import InputSpec, ModelSpec
 
 
 def load(spec: ModelSpec) -> LoadedModel:

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import ModelSpec
 
 _INTERNAL = {
     ("keras_hub", "RetinaNetLabelEncoder"): "keras_hub.src.models.retinanet.retinanet_label_encoder",

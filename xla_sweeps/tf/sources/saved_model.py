@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import InputSpec
 from xla_sweeps.tf.sources.inputs import bind, from_specs
 from xla_sweeps.tf.sources.loaded import LoadedModel
-from xla_sweeps.trial import InputSpec
 
 
 def adapt(saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: int | None) -> LoadedModel:

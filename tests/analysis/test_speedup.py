@@ -1,0 +1,84 @@
+"""Where numbers come from: versions, telemetry, and a command that asks for exactly the same trial again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+from factories import make_record
+
+from xla_sweeps.analysis import speedup
+from xla_sweeps.config import compose, settings
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.system import devices
+
+DEVICE = devices.Device(kind="cpu", index=0, name="Some CPU")
+
+
+def settings_of(words: list[str]) -> settings.Settings:
+    document = compose.compose_config(words)
+    return settings.settings_of(
+        compose.plain(document), explicit={word.partition("=")[0] for word in words}, environ={}, device=DEVICE
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["model=resnet50"],
+        ["model=resnet50", "resolution=160", "batch_size=1", "jit=false"],
+        ["model=mobilenet_v2", "jit=null", "precision=mixed_bfloat16", "seed=3"],
+        ["model=vgg16", "jit=auto", "effort=standard"],
+        ["model=resnet50", "modes=[graph,graph]"],
+        ["model=resnet50", "modes=[eager,xla,default]", "batch_size=16"],
+        ["model=yolo_v8_m", "scenario=detect"],
+        ["model=vit_b16", "source=keras_hub"],
+    ],
+)
+def test_the_command_asks_for_the_same_trial_again(words: list[str]) -> None:
+    first = settings_of(words)
+    command = speedup.command_of(make_record(config=first.document))
+    assert command.startswith("python -m xla_sweeps model=")
+    again = settings_of(shlex.split(command)[3:])
+    assert request_id(again.trial) == request_id(first.trial)
+
+
+def test_what_a_command_names_is_quoted_for_the_shell() -> None:
+    document: dict[str, Any] = {
+        "model": {"name": "local"},
+        "source": "local",
+        "path": "it's; rm -rf x.keras",
+        "trust_code": True,
+    }
+    command = speedup.command_of(make_record(config=document))
+    assert shlex.split(command) == [
+        "python",
+        "-m",
+        "xla_sweeps",
+        "model=local",
+        "source=local",
+        "path='it\\'s; rm -rf x.keras'",
+        "trust_code=true",
+    ]
+
+
+def test_versions_are_those_that_were_loaded() -> None:
+    facts = {
+        "packages": {"tensorflow": "2.20.0", "keras": "3.1"},
+        "loaded": {"tensorflow": "2.21.0", "cuda": "12.5", "cudnn": "9"},
+    }
+    on_cpu, on_gpu = (make_record(environment=facts, device={"kind": kind, "name": "X"}) for kind in ("cpu", "gpu"))
+    assert speedup.software_of(on_cpu) == "TensorFlow 2.21.0, Keras 3.1"
+    assert speedup.software_of(on_gpu) == "TensorFlow 2.21.0, Keras 3.1, CUDA 12.5, cuDNN 9"
+
+
+def test_telemetry_is_the_extremes_over_processes() -> None:
+    records = [
+        make_record(contamination={"foreign_cores": 0.1, "gpu_sm_mhz": [1200.0, 1410.0], "gpu_celsius": [40.0, 61.0]}),
+        make_record(contamination={"foreign_cores": 0.4, "gpu_sm_mhz": [1100.0, 1400.0], "gpu_celsius": [40.0, 66.0]}),
+    ]
+    assert speedup.telemetry_of(records) == {
+        "sm_clock_mhz_low": 1100.0, "sm_clock_mhz_high": 1410.0, "temperature_high": 66.0, "foreign_cores": 0.4,
+    }  # fmt: skip
+    assert set(speedup.telemetry_of([make_record()]).values()) == {None}

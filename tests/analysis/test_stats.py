@@ -1,0 +1,136 @@
+"""Estimates and intervals against enumeration, scipy, and simulated data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xla_sweeps.analysis import stats
+
+finite = st.floats(-100, 100, allow_nan=False).map(lambda value: round(value, 6))
+
+
+def brute_force_tail(count: int, tail: float) -> int:
+    """The largest k with P(W < k) <= tail, by enumerating every assignment of signs."""
+    sums = sorted(
+        sum(rank for rank, sign in zip(range(1, count + 1), signs, strict=True) if sign)
+        for signs in itertools.product((False, True), repeat=count)
+    )
+    return max(k for k in range(len(sums)) if sum(value < k for value in sums) <= tail * len(sums))
+
+
+@pytest.mark.parametrize("count", [5, 6, 7, 8, 10, 12])
+def test_the_signed_rank_quantile_is_that_of_the_enumerated_distribution(count: int) -> None:
+    assert stats._signed_rank_quantile(count, 0.025) == brute_force_tail(count, 0.025)
+
+
+def test_the_estimate_is_the_median_of_the_walsh_averages() -> None:
+    interval = stats.signed_rank_interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    averages = sorted((a + b) / 2 for a, b in itertools.combinations_with_replacement([1, 2, 4, 8, 16, 32], 2))
+    assert interval.estimate == averages[10] == 8.5
+    assert (interval.low, interval.high) == (1.0, 32.0)
+
+
+def test_under_six_differences_there_is_an_estimate_and_no_interval() -> None:
+    interval = stats.signed_rank_interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert interval.estimate == 3.0
+    assert (interval.low, interval.high) == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("bad", [[], [1.0, math.nan], [math.inf] * 8])
+def test_differences_must_be_finite_and_there(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        stats.signed_rank_interval(bad)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(finite, min_size=6, max_size=14, unique=True))
+def test_the_interval_holds_exactly_the_shifts_that_wilcoxons_test_does_not_reject(values: list[float]) -> None:
+    interval = stats.signed_rank_interval(values)
+    averages = np.sort([(a + b) / 2 for a, b in itertools.combinations_with_replacement(values, 2)])
+    gaps = np.diff(averages)
+    for index in np.flatnonzero(gaps > 1e-5):
+        shift = float(averages[index] + gaps[index] / 2)
+        shifted = np.asarray(values) - shift
+        if len(set(np.abs(shifted))) < len(values):
+            continue
+        accepted = scipy.stats.wilcoxon(shifted, method="exact").pvalue > 0.05
+        assert (interval.low < shift < interval.high) == accepted
+
+
+@given(st.lists(finite, min_size=6, max_size=20), st.floats(-10, 10))
+def test_shifting_the_data_shifts_the_interval(values: list[float], shift: float) -> None:
+    before, after = stats.signed_rank_interval(values), stats.signed_rank_interval([value + shift for value in values])
+    assert after.estimate == pytest.approx(before.estimate + shift, abs=1e-6)
+    assert after.low == pytest.approx(before.low + shift, abs=1e-6)
+
+
+@given(st.lists(finite, min_size=6, max_size=20))
+def test_negating_the_data_mirrors_the_interval(values: list[float]) -> None:
+    before, after = stats.signed_rank_interval(values), stats.signed_rank_interval([-value for value in values])
+    assert (after.low, after.high) == pytest.approx((-before.high, -before.low))
+
+
+@given(st.lists(finite, min_size=8, max_size=20))
+def test_a_higher_level_gives_a_wider_interval(values: list[float]) -> None:
+    narrow, wide = (stats.signed_rank_interval(values, level=level) for level in (0.8, 0.95))
+    assert wide.low <= narrow.low <= narrow.estimate <= narrow.high <= wide.high
+
+
+@pytest.mark.parametrize("draw", ["gauss", "heavy", "uniform"])
+@pytest.mark.parametrize("count", [8, 20, 60])
+def test_the_interval_covers_the_truth_as_often_as_it_says(draw: str, count: int) -> None:
+    source = random.Random(count)
+    noises: dict[str, Callable[[], float]] = {
+        "gauss": lambda: source.gauss(0, 1),
+        "heavy": lambda: source.gauss(0, 1) / max(0.05, source.random()),
+        "uniform": lambda: source.uniform(-1, 1),
+    }
+    noise = noises[draw]
+    held = 0
+    for _ in range(400):
+        interval = stats.signed_rank_interval([0.3 + noise() for _ in range(count)])
+        held += interval.low <= 0.3 <= interval.high
+    assert held / 400 > 0.92
+
+
+def test_the_t_interval_is_scipys() -> None:
+    values = [1.0, 1.2, 0.9, 1.1]
+    interval = stats.t_interval(values)
+    low, high = scipy.stats.t.interval(0.95, 3, loc=np.mean(values), scale=scipy.stats.sem(values))
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx((1.05, low, high))
+
+
+def test_one_estimate_has_no_interval() -> None:
+    interval = stats.t_interval([2.0])
+    assert (interval.estimate, interval.low, interval.high) == (2.0, -math.inf, math.inf)
+
+
+@given(st.lists(finite, min_size=2, max_size=30))
+def test_the_trend_is_scipys_theil_sen_slope(values: list[float]) -> None:
+    assert stats.theil_slope(values) == pytest.approx(scipy.stats.theilslopes(values)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([1.0] * 10, [1.0] * 10, True),
+        ([1.0] * 10, [1.004] * 10, True),
+        ([1.02] * 10, [1.0] * 10, False),
+        ([1.0 + 0.002 * index for index in range(10)], [1.02 + 0.002 * index for index in range(10)], False),
+        ([1.0] * 9 + [5.0], [1.0] * 10, True),
+        ([0.0] * 10, [0.0] * 10, False),
+    ],
+)
+def test_windows_are_stationary_when_neither_median_nor_trend_moves(
+    first: list[float], second: list[float], expected: bool
+) -> None:
+    assert stats.stationary(first, second) is expected

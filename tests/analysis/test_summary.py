@@ -1,0 +1,290 @@
+"""Records to rows and verdicts: exact values where there is no noise, properties where there is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from factories import MODEL, TRIAL_ID, failed_outcome, make_outcome, make_record, make_rounds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xla_sweeps.analysis.estimates import verdict_of
+from xla_sweeps.analysis.speedup import comparison_pairs, with_floor
+from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.analysis.summary import decomposition, row_dict, summarize
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import ComparisonRow, Verdict
+
+TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
+
+
+def headline(records: list[Record], **arguments: float) -> ComparisonRow:
+    return summarize(records, **arguments).comparisons[0]
+
+
+def test_without_noise_every_figure_is_exact() -> None:
+    row = headline([make_record(TIMES)])
+    assert (row.candidate, row.baseline, row.headline) == ("xla", "graph", True)
+    assert (row.speedup, row.speedup_low, row.speedup_high) == pytest.approx((2.0, 2.0, 2.0))
+    assert row.speedup_percent == pytest.approx(100.0)
+    assert row.throughput_samples_per_s == pytest.approx(40.0)
+    assert row.baseline_throughput_samples_per_s == pytest.approx(20.0)
+    assert row.absolute_speedup_samples_per_s == pytest.approx(20.0)
+    assert (row.latency_ms, row.baseline_latency_ms) == pytest.approx((100.0, 200.0))
+    assert row.verdict is Verdict.FASTER
+    assert row.preliminary
+    assert (row.replicates, row.rounds) == (1, 12)
+    assert row.status is Status.OK
+
+
+def test_eager_to_xla_is_never_the_headline_where_graph_is_measured() -> None:
+    rows = summarize([make_record(TIMES)]).comparisons
+    assert [(row.baseline, row.candidate, row.headline) for row in rows] == [
+        ("graph", "xla", True), ("eager", "graph", False), ("eager", "xla", False),
+    ]  # fmt: skip
+    assert [row.speedup for row in rows] == pytest.approx([2.0, 2.0, 4.0])
+
+
+def test_compiling_pays_back_after_its_extra_seconds_over_the_seconds_gained_a_call() -> None:
+    modes = {
+        "graph": make_outcome(0.2, compile_s=0.3, trace_s=0.5),
+        "xla": make_outcome(0.1, compile_s=12.0, trace_s=0.7),
+    }
+    row = headline([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
+    extra = (0.7 + 12.1) - (0.5 + 0.5)
+    assert row.compile_s_extra == pytest.approx(extra)
+    assert row.break_even_calls == pytest.approx(extra / 0.1)
+
+
+def test_a_slower_candidate_never_pays_back() -> None:
+    modes = {"graph": make_outcome(0.1, compile_s=0.0), "xla": make_outcome(0.2, compile_s=5.0)}
+    row = headline([make_record({"graph": 0.1, "xla": 0.2}, modes=modes)])
+    assert row.verdict is Verdict.SLOWER
+    assert row.break_even_calls is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.integers(0, 1000))
+def test_swapping_baseline_and_candidate_inverts_the_speedup(first: float, second: float, seed: int) -> None:
+    forward = headline([make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)])
+    backward = headline([make_record({"graph": second, "xla": first}, noise=0.0, seed=seed)])
+    assert forward.speedup is not None
+    assert backward.speedup == pytest.approx(second / first)
+    record = make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)
+    renamed = tuple(
+        replace(item, blocks=tuple(replace(b, mode={"graph": "xla", "xla": "graph"}[b.mode]) for b in item.blocks))
+        for item in record.rounds
+    )
+    swapped = headline([replace(record, rounds=renamed)])
+    assert swapped.speedup == pytest.approx(1 / forward.speedup)
+    assert swapped.speedup_low == pytest.approx(1 / (forward.speedup_high or math.nan))
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = [make_record(TIMES, noise=0.02, seed=seed, replicate=seed) for seed in range(4)]
+    assert summarize(records) == summarize(records[::-1])
+
+
+def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
+    records = [
+        make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1, 0.9))
+    ]
+    row = headline(records)
+    assert row.replicates == 3
+    assert not row.preliminary
+    estimates = [math.log(2 * factor) for factor in (1, 1.1, 0.9)]
+    mean = sum(estimates) / 3
+    error = math.sqrt(sum((value - mean) ** 2 for value in estimates) / 2 / 3)
+    assert row.speedup == pytest.approx(math.exp(mean))
+    assert row.speedup_high == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-6)
+
+
+def test_the_variance_budget_tells_rounds_from_processes() -> None:
+    same = headline([make_record(noise=0.01, seed=seed, replicate=seed) for seed in range(5)])
+    apart = headline(
+        [make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1))]
+    )
+    assert same.within_percent is not None
+    assert same.between_percent is not None
+    assert 0.2 < same.within_percent < 1.0
+    assert same.between_percent < 3 * same.within_percent
+    assert apart.within_percent == pytest.approx(0.0, abs=1e-6)
+    assert apart.between_percent == pytest.approx(100 * math.log(1.1) / math.sqrt(2), rel=1e-6)
+
+
+def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_preliminary() -> None:
+    row = headline([make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=int(factor)) for factor in (1.0, 1.2)])
+    assert row.preliminary
+    assert (row.speedup_low, row.speedup_high) == pytest.approx((2.0, 2.4))
+
+
+def test_disturbed_rounds_are_left_out_while_enough_others_are_there() -> None:
+    slow = {"graph": 0.2, "xla": 0.4}
+    rounds = make_rounds({"graph": 0.2, "xla": 0.1}, count=8) + tuple(
+        replace(item, round=item.round + 8, dirty="busy") for item in make_rounds(slow, count=8)
+    )
+    record = make_record({"graph": 0.2, "xla": 0.1}, rounds=rounds, status=Status.CONTAMINATED)
+    row = headline([record])
+    assert row.speedup == pytest.approx(2.0)
+    assert row.rounds == 8
+    assert row.status is Status.CONTAMINATED
+    assert row.speedup_raw is not None
+    assert row.speedup_raw < 1.6
+    few = replace(record, rounds=rounds[4:])
+    assert headline([few]).rounds == 12
+
+
+def test_rounds_without_a_mode_that_left_early_count_for_the_others() -> None:
+    rounds = make_rounds(TIMES, count=6) + tuple(
+        replace(item, round=item.round + 6) for item in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
+    )
+    summary = summarize([make_record(TIMES, rounds=rounds)])
+    assert {(row.baseline, row.candidate): row.rounds for row in summary.comparisons} == {
+        ("graph", "xla"): 16, ("eager", "graph"): 6, ("eager", "xla"): 6,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.RETRACED, Status.NONDETERMINISTIC])
+def test_a_mode_that_computes_something_else_keeps_its_timings_and_loses_its_speedup(status: Status) -> None:
+    modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=status)}
+    summary = summarize([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
+    row = summary.comparisons[0]
+    assert (row.verdict, row.speedup, row.status) == (Verdict.FAILED, None, status)
+    assert summary.modes[1].throughput_samples_per_s is not None
+
+
+def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
+    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel")}
+    row = headline([make_record({"graph": 0.2}, modes=modes)])
+    assert (row.verdict, row.status, row.failure_message) == (Verdict.FAILED, Status.UNSUPPORTED_OP, "no kernel")
+    assert row.throughput_samples_per_s is None
+    assert row.baseline_throughput_samples_per_s == pytest.approx(20.0)
+
+
+def test_one_wrong_replicate_withholds_the_mode_though_others_were_right() -> None:
+    bad = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status.WRONG_RESULT)}
+    assert headline([make_record(), make_record(modes=bad, replicate=1)]).verdict is Verdict.FAILED
+
+
+def test_a_trial_with_nothing_but_failures_is_summarized_all_the_same() -> None:
+    modes = {"graph": failed_outcome(Status.SKIPPED), "xla": failed_outcome(Status.SKIPPED)}
+    summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])
+    assert summary.replicates == 0
+    assert summary.comparisons[0].verdict is Verdict.FAILED
+
+
+def test_fewer_than_six_rounds_are_no_comparison() -> None:
+    row = headline([make_record(count=5)])
+    assert row.verdict is Verdict.FAILED
+    assert row.speedup is None
+
+
+def test_records_of_several_trials_are_refused() -> None:
+    with pytest.raises(ValueError, match="exactly one trial"):
+        summarize([make_record(), make_record(trial_id="f" * 16)])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "floor", "verdict"),
+    [
+        (1.02, 1.05, 0.01, Verdict.FASTER),
+        (1.005, 1.05, 0.01, Verdict.AMBIGUOUS),
+        (0.90, 0.95, 0.01, Verdict.SLOWER),
+        (0.995, 1.005, 0.01, Verdict.EQUIVALENT),
+        (0.97, 1.02, 0.01, Verdict.AMBIGUOUS),
+        (1.02, 1.05, 0.10, Verdict.EQUIVALENT),
+        (0.0, math.inf, 0.01, Verdict.AMBIGUOUS),
+    ],
+)
+def test_a_difference_counts_past_the_floor_only(low: float, high: float, floor: float, verdict: Verdict) -> None:
+    bounds = (math.log(low) if low else -math.inf, math.log(high))
+    interval = Interval(estimate=0.0, low=bounds[0], high=bounds[1])
+    assert verdict_of(interval, interval, floor=floor) is verdict
+
+
+def test_an_aa_pair_is_one_comparison() -> None:
+    assert comparison_pairs(["graph", "graph_2"]) == [("graph", "graph_2")]
+    assert comparison_pairs(["graph"]) == []
+
+
+def test_p99_needs_a_thousand_calls() -> None:
+    summary = summarize([make_record()])
+    assert summary.modes[0].latency_p50_ms == pytest.approx(200.0)
+    assert summary.modes[0].latency_p99_ms is None
+    modes = {"graph": make_outcome(0.2, latencies_s=(0.2,) * 1000), "xla": make_outcome(0.1)}
+    assert summarize([make_record(modes=modes)]).modes[0].latency_p99_ms == pytest.approx(200.0)
+
+
+def test_host_bound_is_said_of_accelerators_only() -> None:
+    queued = tuple(
+        replace(item, blocks=tuple(replace(block, enqueue_ns=int(0.95 * block.elapsed_ns)) for block in item.blocks))
+        for item in make_rounds({"graph": 0.2, "xla": 0.1})
+    )
+    assert headline([make_record(rounds=queued, device={"kind": "gpu", "name": "A GPU"})]).host_bound
+    assert not headline([make_record(rounds=queued)]).host_bound
+
+
+def test_the_steps_from_eager_are_shown_with_their_intervals() -> None:
+    steps = decomposition(summarize([make_record(TIMES)]))
+    assert {name: step.value for name, step in steps.items()} == pytest.approx(
+        {"eager -> graph": 2.0, "graph -> xla": 2.0}
+    )
+
+
+def test_a_row_has_stable_columns_of_plain_values() -> None:
+    document = row_dict(headline([make_record(TIMES)]))
+    assert document["trial_id"] == TRIAL_ID
+    assert document["verdict"] == "faster"
+    assert document["flags"] == ""
+    assert all(value is None or isinstance(value, str | int | float | bool) for value in document.values())
+    assert {"speedup", "speedup_low", "speedup_high", "speedup_percent", "absolute_speedup_samples_per_s", "verdict",
+            "replicates", "compile_s_extra", "break_even_calls", "peak_memory_ratio", "host_bound", "status",
+            "flags"} <= set(document)  # fmt: skip
+
+
+def test_a_row_says_whose_eager_is_a_graph_and_what_is_a_replica() -> None:
+    model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
+    (row,) = summarize([make_record(model=model)]).comparisons
+    assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (True, "https://tfhub.dev/x/1", "")
+    columns = row_dict(row)
+    assert columns["eager_is_graph"] is True
+
+
+@pytest.mark.parametrize("replicates", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_difference(replicates: int, seed: int) -> None:
+    times = {"graph": 0.2, "xla": 0.2 / 1.02}
+    records = [
+        make_record(times, noise=0.02, seed=100 * seed + number, replicate=number) for number in range(replicates)
+    ]
+    row = headline(records)
+    assert row.p_value is not None
+    assert (row.p_value < 0.05) == (row.verdict in (Verdict.FASTER, Verdict.SLOWER))
+
+
+def test_one_process_cannot_be_surer_than_its_number_of_rounds_allows() -> None:
+    row = headline([make_record({"graph": 0.2, "xla": 0.1}, count=8)])
+    assert row.p_value == 0.5**7
+    assert headline([make_record({"graph": 0.2, "xla": 0.1}, count=3)]).p_value is None
+
+
+@pytest.mark.parametrize("floor", [0.01, 0.03, 0.2])
+@pytest.mark.parametrize("replicates", [1, 4])
+def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(floor: float, replicates: int) -> None:
+    times = {"eager": 0.3, "graph": 0.2, "xla": 0.19}
+    records = [make_record(times, noise=0.02, seed=number, replicate=number) for number in range(replicates)]
+    for first, second in zip(summarize(records).comparisons, summarize(records, floor=floor).comparisons, strict=True):
+        moved = with_floor(first, floor)
+        assert moved.verdict is second.verdict
+        assert moved.p_value == pytest.approx(second.p_value, rel=1e-6)
+        assert moved.floor == floor
+
+
+def test_a_failed_row_stays_failed_against_any_floor() -> None:
+    record = make_record(
+        {"graph": 0.2}, modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+    )
+    assert with_floor(headline([record]), 0.5).verdict is Verdict.FAILED

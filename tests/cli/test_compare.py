@@ -1,0 +1,121 @@
+"""`xla-sweeps compare` as a person and as CI use it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from commands import command
+from comparisons import trial
+from factories import MODEL, failed_outcome, make_outcome, make_record
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """A and B: XLA is 20 % slower in B, vgg16 is in A only, and the versions differ."""
+    for name, xla, version in (("A", 0.10, "2.20.0"), ("B", 0.125, "2.21.0")):
+        store = Store(tmp_path / name)
+        environment = {"packages": {"tensorflow": version}, "host": "h"}
+        seed = 10 if name == "A" else 20
+        for record in trial({"eager": 0.4, "graph": 0.2, "xla": xla}, seed=seed, environment=environment):
+            store.save(record)
+    Store(tmp_path / "A").save(make_record(request_id="q2", trial_id="e" * 16, model=MODEL.__class__(
+        name="vgg16", family="VGG", variant="VGG16", source="applications", task="classification", resolution_px=224,
+    )))  # fmt: skip
+    return tmp_path
+
+
+def test_what_changed_is_shown_with_what_is_missing_and_what_measured_it(folders: Path) -> None:
+    done = command("compare", "A", "B", cwd=folders)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = " ".join(done.stdout.split())
+    for part in (
+        "B against A", "resnet50 224 px, batch 4 xla throughput 0.80", "▼ slower 3:3", "■ same 3:3",
+        "only in A (1) vgg16 224 px, batch 4 on Some CPU", "tensorflow 2.20.0 2.21.0",
+        "1 trials on both sides, 4 comparisons: 2 slower, 0 faster, 0 unsure, 2 same",
+    ):  # fmt: skip
+        assert part in text, part
+    assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("A", "B", "--fail-on", "slower"), 1, ["--fail-on slower: resnet50 224 px, batch 4, xla throughput 0.80"]),
+        (
+            ("A", "B", "--fail-on", "slower,missing", "--fail-on", "broke"),
+            1,
+            ["--fail-on slower", "--fail-on missing: vgg16"],
+        ),
+        (("A", "B", "--fail-on", "broke"), 0, []),
+        (("B", "A", "--fail-on", "slower"), 0, []),
+        (("B", "A", "--fail-on", "missing"), 0, []),
+        (("A", "B", "--fail-on", "slower", "--where", "model=vgg16"), 0, []),
+    ],
+)
+def test_the_exit_code_is_for_ci(arguments: tuple[str, ...], code: int, said: list[str], folders: Path) -> None:
+    done = command("compare", *arguments, cwd=folders)
+    assert done.returncode == code
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(said)
+    for line, start in zip(lines, said, strict=True):
+        assert line.startswith(start)
+
+
+def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:
+    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo")}
+    record = make_record({"graph": 0.2}, request_id="q2", trial_id="d" * 16, modes=modes)
+    Store(folders / "B").save(record)
+    done = command("compare", "A", "B", "--fail-on", "broke", cwd=folders)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[2].startswith("✕ ")
+    assert "xla broke (unsupported_op: no kernel for Foo)" in done.stdout.splitlines()[2]
+    back = command("compare", "B", "A", cwd=folders)
+    assert "xla mended" in back.stdout.splitlines()[2]
+
+
+def test_csv_and_json_hold_the_same_changes(folders: Path) -> None:
+    document = json.loads(command("compare", "A", "B", "--format", "json", cwd=folders).stdout)
+    assert {"title_a", "title_b", "rows", "only_a", "only_b", "environment", "counts", "notes"} == set(document)
+    assert document["counts"]["slower"] == 2
+    done = command("compare", "A", "B", "--format", "csv", "-o", "changes.csv", cwd=folders)
+    assert (done.returncode, done.stdout) == (0, "")
+    lines = list(csv.DictReader(io.StringIO((folders / "changes.csv").read_text())))
+    assert [line["quantity"] for line in lines] == [row["quantity"] for row in document["rows"]]
+    assert [float(line["ratio"]) for line in lines] == pytest.approx([row["ratio"] for row in document["rows"]])
+
+
+def test_folders_of_one_name_are_told_apart_by_their_paths(folders: Path) -> None:
+    (folders / "old").mkdir()
+    (folders / "A").rename(folders / "old" / "B")
+    assert command("compare", "old/B", "B", cwd=folders).stdout.startswith("B against old/B")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("A",), "xla-sweeps: compare: the following arguments are required: B"),
+        (("A", "nowhere"), "xla-sweeps: nowhere holds no records"),
+        (
+            ("A", "B", "--fail-on", "slow"),
+            "xla-sweeps: unknown condition of --fail-on 'slow'. Did you mean 'slower'? Allowed:",
+        ),
+        (("A", "B", "--where", "famly=x"), "xla-sweeps: where, character 1: unknown column 'famly'"),
+        (("A", "B", "--where", "family=x"), "xla-sweeps: compare: no trial of A or B fits --where family=x"),
+        (
+            ("A", "B", "--format", "json", "-o", "no/such"),
+            "xla-sweeps: cannot write no/such: No such file or directory",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], complaint: str, folders: Path) -> None:
+    done = command("compare", *arguments, cwd=folders)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(complaint)
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,108 @@
+"""The real command in a subprocess: exit codes, what goes where, and that a mistake writes nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import command
+from paths import ROOT
+
+from xla_sweeps import __version__
+from xla_sweeps.cli.trial import expand_json
+from xla_sweeps.errors import ConfigError
+
+
+def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) -> None:
+    done = command("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for part in (
+        "What is measured:",
+        "How it is executed:",
+        "Commands:",
+        "efficientnetv2s",
+        "regnetx_016",
+        "keras_cv, keras_hub, hub",
+    ):
+        assert part in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["models"], ["results", "nowhere"]])
+def test_commands_that_only_tell_import_no_tensorflow_wandb_or_keras(arguments: list[str], tmp_path: Path) -> None:
+    program = (
+        "import sys; from xla_sweeps.cli.main import run; run(sys.argv[1:]); "
+        "print(sorted({'tensorflow', 'keras', 'wandb', 'tf_keras'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_cfg_job_prints_the_composed_configuration(tmp_path: Path) -> None:
+    done = command("model=resnet50", "jit=auto", "--cfg", "job", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "name: resnet50" in done.stdout
+    assert "jit: auto" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert command("--version", cwd=tmp_path).stdout == f"xla-sweeps {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["model=efficientnetv2x"], "xla-sweeps: unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2"),
+        (
+            ["jit=maybe"],
+            "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and auto (autocluster)",
+        ),
+        (["resolution=0"], "xla-sweeps: resolution=0: it must be at least 1"),
+        (["device=gpu:77"], "xla-sweeps: device=gpu:77: this machine has"),
+        (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B online needs an API key"),
+        (
+            ["resuls"],
+            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, agents, results, dashboard, import, compare, models, hub-replicas, doctor, push, report, check.",
+        ),
+        (["results", "--format", "xml"], "xla-sweeps: results: argument --format: invalid choice: 'xml'"),
+        (
+            ["results", "nowhere"],
+            "xla-sweeps: nowhere holds no records; measure first: python -m xla_sweeps model=NAME",
+        ),
+        (["models", "alexnet"], "xla-sweeps: unknown model 'alexnet'."),
+        (["-m", "model=resnet50,vgg61"], "xla-sweeps: unknown model 'vgg61'. Did you mean 'vgg1"),
+        (["-m", "batch_size=1,0"], "xla-sweeps: batch_size=0: it must be at least 1"),
+        (["hydra.sweeper._target_=os.system"], "xla-sweeps: _target_ in override"),
+        (
+            ["results_dir=/proc/nope"],
+            "xla-sweeps: results_dir=/proc/nope cannot be written: No such file or directory.",
+        ),
+        (['{"model": '], "xla-sweeps: the argument '{\"model\": ' begins like a JSON object but is none"),
+        (["--config-dir", "nowhere", "model=x"], "xla-sweeps: --config-dir nowhere: no such folder"),
+    ],
+)
+def test_a_mistake_is_one_line_exit_2_and_nothing_written(arguments: list[str], line: str, tmp_path: Path) -> None:
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(line)
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_of_an_agent_in_json_become_overrides() -> None:
+    argument = '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, "weights": "a b\'c", "_wandb": {}}'
+    assert expand_json(["effort=quick", argument]) == [
+        "effort=quick", "model=resnet50", "jit=true", "modes=[graph,xla]", "resolution=null", "weights='a b\\'c'",
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match="begins like a JSON object"):
+        expand_json(["{model"])

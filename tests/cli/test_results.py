@@ -1,0 +1,123 @@
+"""Exported rows: stable columns and types, filters, and a document that names every column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from commands import command
+from factories import make_record
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.row import STATISTICS_VERSION, ComparisonRow
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    store = Store(tmp_path / "results")
+    store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}))
+    store.save(make_record({"graph": 0.1, "xla": 0.2}, trial_id="f" * 16))
+    return tmp_path
+
+
+def test_results_are_a_table_of_headline_rows_by_default(results: Path) -> None:
+    done = command("results", cwd=results)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "▲ faster" in done.stdout
+    assert "▼ slower" in done.stdout
+    assert "xla / graph" in done.stdout
+    assert "graph / eager" not in done.stdout
+    assert "graph / eager" in command("results", "--all", cwd=results).stdout
+
+
+def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> None:
+    rows = json.loads(command("results", "--format", "json", "--all", cwd=results).stdout)
+    assert len(rows) == 4
+    assert {row["verdict"] for row in rows} == {"faster", "slower"}
+    lines = list(csv.DictReader(io.StringIO(command("results", "--format", "csv", "--all", cwd=results).stdout)))
+    assert [line["trial_id"] for line in lines] == [row["trial_id"] for row in rows]
+    assert [float(line["speedup"]) for line in lines] == pytest.approx([row["speedup"] for row in rows])
+    assert command("results", "--format", "parquet", "--all", "-o", "rows.parquet", cwd=results).returncode == 0
+    assert pyarrow.parquet.read_table(results / "rows.parquet").to_pylist() == rows
+    refused = command("results", "--format", "parquet", cwd=results)
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_a_damaged_record_is_said_and_the_others_are_shown(results: Path) -> None:
+    path = results / "results" / "records" / ("f" * 16) / "0.json"
+    path.write_bytes(path.read_bytes()[:100])
+    done = command("results", cwd=results)
+    assert done.returncode == 0
+    assert "warning: " in done.stderr
+    assert "quarantine" in done.stderr
+    assert "▲ faster" in done.stdout
+
+
+def test_a_formula_in_a_name_is_no_formula_in_a_csv(tmp_path: Path) -> None:
+    record = make_record()
+    hostile = "=HYPERLINK(1)"
+    Store(tmp_path / "results").save(make_record(config={**record.config, "precision": hostile}, trial_id="e" * 16))
+    (line,) = csv.DictReader(io.StringIO(command("results", "--format", "csv", cwd=tmp_path).stdout))
+    assert line["precision"] == f"'{hostile}"
+
+
+def test_push_without_a_key_is_one_line(results: Path) -> None:
+    done = command("push", cwd=results)
+    assert done.returncode == 2
+    assert done.stderr.startswith("xla-sweeps: tracker=wandb: W&B online needs an API key")
+
+
+@pytest.mark.parametrize("where", [None, "model=nosuch", "speedup>1"])
+def test_parquet_has_the_same_types_for_all_rows_some_and_none(where: str | None, results: Path) -> None:
+    chosen = () if where is None else ("--where", where)
+    done = command("results", *chosen, "--format", "parquet", "-o", "rows.parquet", cwd=results)
+    assert done.returncode == 0
+    table = pyarrow.parquet.read_table(results / "rows.parquet")
+    assert table.num_rows == {None: 2, "model=nosuch": 0, "speedup>1": 1}[where]
+    types = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    assert {field.name: field.type for field in table.schema} == {
+        name: types[kind] for name, kind in ComparisonRow.columns().items()
+    }
+    assert table.schema.names == list(ComparisonRow.columns())
+
+
+def test_a_filter_chooses_rows_alike_in_every_format(results: Path) -> None:
+    chosen = ("results", "--all", "--where", "speedup>1 and model ~ res* and resolution=224")
+    rows = json.loads(command(*chosen, "--format", "json", cwd=results).stdout)
+    assert [(row["candidate"], row["baseline"]) for row in rows] == [
+        ("graph", "eager"),
+        ("xla", "eager"),
+        ("xla", "graph"),
+    ]
+    assert {row["statistics_version"] for row in rows} == {STATISTICS_VERSION}
+    lines = list(csv.DictReader(io.StringIO(command(*chosen, "--format", "csv", cwd=results).stdout)))
+    assert [line["baseline"] for line in lines] == ["eager", "eager", "graph"]
+    table = command(*chosen, cwd=results).stdout
+    assert table.count("▲ faster") == 3
+    assert "▼" not in table
+
+
+def test_a_filter_that_means_no_row_says_so_and_gives_none(results: Path) -> None:
+    chosen = ("results", "--where", "family=ConvNeXt")
+    for form, content in (("table", ""), ("json", "[]\n"), ("csv", ",".join(ComparisonRow.columns()) + "\n")):
+        done = command(*chosen, "--format", form, cwd=results)
+        assert (done.returncode, done.stdout) == (0, content)
+        assert done.stderr == "none of the 2 rows is meant by: family=ConvNeXt\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--where", "famly=x"), "xla-sweeps: where, character 1: unknown column 'famly'; did you mean 'family'?"),
+        (("--format", "csv", "-o", "no/such.csv"), "xla-sweeps: cannot write no/such.csv: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: tuple[str, ...], complaint: str, results: Path) -> None:
+    done = command("results", *arguments, cwd=results)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint + "\n")

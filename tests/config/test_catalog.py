@@ -1,0 +1,237 @@
+"""The catalog: all of the published study's Keras Applications models, and what a wrong request is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from xla_sweeps.config import catalog
+from xla_sweeps.errors import ConfigError
+
+COUNTS = {
+    "applications": {
+        "ConvNeXt": 5, "DenseNet": 3, "EfficientNetV1": 8, "EfficientNetV2": 7, "Inception": 2, "MobileNetV1": 1,
+        "MobileNetV2": 1, "MobileNetV3": 2, "NASNet": 2, "RegNetX": 12, "RegNetY": 12, "ResNetRS": 7, "ResNetV1": 3,
+        "ResNetV2": 3, "VGG": 2, "Xception": 1,
+    },
+    "keras_cv": {
+        "BASNet": 2, "CSPDarkNet": 5, "DeepLabV3Plus": 1, "DenseNet": 6, "EfficientNetLite": 10, "EfficientNetV1": 16,
+        "EfficientNetV2": 14, "MiT": 6, "MobileNetV3": 4, "ResNetV1": 10, "ResNetV2": 10, "RetinaNet": 1,
+        "SegFormer": 6, "VGG": 2, "ViTDet": 3, "VideoSwin": 6, "YOLOv8": 10,
+    },
+    "keras_hub": {
+        "BASNet": 2, "CSPNet": 4, "D-FINE": 5, "DINOv2": 3, "DINOv3": 2, "DeepLabV3Plus": 1, "DeiT": 4, "DenseNet": 3,
+        "DepthAnything": 2, "EfficientNetLite": 1, "EfficientNetV1": 6, "HGNetV2": 7, "MiT": 6, "MobileNetV3": 2,
+        "MobileNetV5": 1, "ResNetV1": 5, "ResNetV2": 2, "RetinaNet": 1, "SegFormer": 6, "Swin": 6, "VGG": 4, "ViT": 5,
+        "ViTDet": 3, "Xception": 1,
+    },
+    "hub": {"DeiT": 8, "MLP-Mixer": 3, "Swin": 9, "ViT": 7},
+}  # fmt: skip
+
+ENTRIES = catalog.load_catalog()
+
+ENTRY: dict[str, Any] = {
+    "name": "mine", "family": "F", "variant": "V", "task": "classification", "resolution": 224, "min_resolution": 32,
+    "sources": {"applications": {"library": "keras", "constructor": "ResNet50"}},
+}  # fmt: skip
+
+
+def spec(document: dict[str, Any], **changes: Any) -> Any:
+    return catalog.model_spec(document, **{"source": None, "resolution": None, "weights": "random", **changes})
+
+
+@pytest.mark.parametrize("source", COUNTS)
+def test_every_family_has_all_its_variants_in_every_source(source: str) -> None:
+    found = Counter(entry.family for entry in ENTRIES.values() if source in entry.sources)
+    assert dict(found) == COUNTS[source]
+
+
+def test_a_file_is_named_as_its_model() -> None:
+    assert {path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")} == {*ENTRIES, "local"}
+
+
+def test_aliases_are_unique_and_no_models_name() -> None:
+    aliases = Counter(alias for entry in ENTRIES.values() for alias in entry.aliases)
+    assert [alias for alias, count in aliases.items() if count > 1 or alias in ENTRIES] == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: str(entry.name))
+def test_an_entry_says_what_was_published_and_where(entry: catalog.CatalogEntry) -> None:
+    for source in entry.sources:
+        published = entry.published_in(source)
+        assert published is not None
+        assert published.params_million > 0.9
+        assert published.params_of in ("all", "trainable")
+        assert len(published.params_source) > 10
+        assert (published.gmacs is None) == (published.gmacs_source is None)
+    assert entry.min_resolution <= entry.resolution
+    assert entry.resolution % entry.divisor == 0
+    assert entry.min_resolution % entry.divisor == 0
+
+
+@pytest.mark.parametrize("family", ["RegNetX", "RegNetY", "ResNetRS"])
+def test_families_that_keras_3_dropped_come_from_tf_keras(family: str) -> None:
+    entries = [entry for entry in ENTRIES.values() if entry.family == family]
+    assert {entry.sources["applications"].library for entry in entries} == {"tf_keras"}
+
+
+@pytest.mark.parametrize(("name", "million"), [("regnetx_016", 9.2), ("regnetx_002", 2.7), ("regnety_016", 11.2)])
+def test_regnet_names_mean_what_they_say(name: str, million: float) -> None:
+    entry = ENTRIES[name]
+    assert entry.sources["applications"].recipe["constructor"] == f"RegNet{name[6].upper()}{name[-3:]}"
+    assert entry.published is not None
+    assert entry.published.params_million == million
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("vgg", ["vgg11", "vgg13", "vgg16", "vgg16_backbone", "vgg19"]),
+        ("regnety_0[04]*", ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"]),
+        ("efficient_s_v2", ["efficientnetv2s"]),
+        ("XCEPTION", ["xception"]),
+        ("nothing", []),
+    ],
+)
+def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: list[str]) -> None:
+    assert [entry.name for entry in catalog.find(pattern)] == names
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s"), ("resnet5O", "resnet50")],
+)
+def test_an_unknown_model_is_told_the_nearest_aliases_considered(given: str, nearest: str) -> None:
+    text = str(catalog.unknown_model(given))
+    assert text.startswith(f"unknown model '{given}'. Did you mean '{nearest}")
+    assert text.endswith(f"`xla-sweeps models` lists all {len(ENTRIES)}.")
+
+
+def test_a_resolution_below_the_models_least_is_refused_in_one_line() -> None:
+    document = {**ENTRY, "name": "inception_v3", "min_resolution": 75, "resolution": 299}
+    with pytest.raises(ConfigError) as caught:
+        spec(document, resolution=64)
+    assert str(caught.value) == "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
+    assert spec(document, resolution=75).resolution_px == 75
+
+
+def test_a_source_that_lacks_the_model_is_told_those_that_have_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        spec(ENTRY, source="keras_cv")
+    assert str(caught.value) == "source=keras_cv: mine is not available from it. Sources that have it: applications."
+
+
+def test_weights_must_be_there() -> None:
+    with pytest.raises(ConfigError, match=r"weights=/nowhere: no such file; allowed: random, imagenet, or the path"):
+        spec(ENTRY, weights="/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sources": {}}, "sources is empty"),
+        (
+            {"sources": {"applications": {"library": "torch", "constructor": "X"}}},
+            "library=torch: allowed are keras, tf_keras",
+        ),
+        (
+            {"sources": {"applications": {"library": "keras", "constructor": "os.system"}}},
+            "constructor=os.system: the name",
+        ),
+        ({"sources": {"applications": {"library": "keras", "constructor": "_x"}}}, "constructor=_x: the name"),
+        ({"resolution": "big"}, "model.resolution=big: a whole number is needed"),
+        ({"resolution": True}, "model.resolution=True: a whole number is needed"),
+        ({"resolution": -1}, "model.resolution=-1: it must be at least 1"),
+        ({"family": None}, "model.family=None: a text is needed"),
+    ],
+)
+def test_a_malformed_entry_is_told_where_and_why(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        spec({**ENTRY, **changes})
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_resolution_that_does_not_divide_is_told_the_nearest_that_do() -> None:
+    document = {**ENTRY, "name": "yolo", "resolution": 640, "min_resolution": 32, "divisor": 32}
+    with pytest.raises(ConfigError) as caught:
+        spec(document, resolution=230)
+    assert str(caught.value) == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
+    assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
+
+
+def test_a_source_may_need_more_pixels_than_the_others() -> None:
+    sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "min_resolution": 96}}
+    assert spec({**ENTRY, "sources": sources}, resolution=64).resolution_px == 64
+    with pytest.raises(ConfigError, match="too small for mine from source=keras_hub, which needs at least 96 px"):
+        spec({**ENTRY, "sources": sources}, source="keras_hub", resolution=64)
+
+
+def test_a_clip_has_frames() -> None:
+    assert spec({**ENTRY, "task": "video", "frames": 8}).inputs[0].shape == (8, 224, 224, 3)
+
+
+def test_a_saved_models_resolution_is_its_own_and_other_sources_are_named() -> None:
+    hub = {"handle": "https://tfhub.dev/someone/net/1", "fixed_resolution": True}
+    document = {**ENTRY, "sources": {"hub": hub, **ENTRY["sources"]}}
+    assert spec(document).recipe == {"handle": "https://tfhub.dev/someone/net/1"}
+    with pytest.raises(ConfigError) as caught:
+        spec(document, resolution=384)
+    assert str(caught.value) == (
+        "resolution=384: mine from source=hub runs at 224 px only; source=applications takes others"
+    )
+
+
+def test_figures_of_a_source_win_over_the_entrys() -> None:
+    own = {"params_million": 5.7, "params_source": "its own metadata"}
+    published = {"params_million": 5.9, "params_source": "the paper, table 1"}
+    sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "published": own}}
+    document = {**ENTRY, "sources": sources, "published": published}
+    assert spec(document).published_params == pytest.approx(5.9e6)
+    assert spec(document, source="keras_hub").published_params == pytest.approx(5.7e6)
+
+
+@pytest.mark.parametrize(
+    ("source", "weights", "reason"),
+    [
+        ("keras_cv", "imagenet", "weights=imagenet: no pretrained preset of mine is known for source=keras_cv"),
+        ("keras_cv", "no/file.h5", "weights=no/file.h5: no such file; allowed: random, imagenet, or a preset's name"),
+        ("hub", "nowhere", "weights=nowhere: no such file; allowed: random, imagenet, or the path of a SavedModel"),
+    ],
+)
+def test_weights_are_checked_for_their_source(source: str, weights: str, reason: str) -> None:
+    entry = {"handle": "https://tfhub.dev/x/1"} if source == "hub" else {"constructor": "Net"}
+    with pytest.raises(ConfigError) as caught:
+        spec({**ENTRY, "sources": {source: entry}}, weights=weights)
+    assert str(caught.value).startswith(reason)
+
+
+def test_a_presets_name_is_left_to_the_library() -> None:
+    document = {**ENTRY, "sources": {"keras_cv": {"constructor": "Net", "preset": "net_imagenet"}}}
+    assert spec(document, weights="imagenet").weights == "imagenet"
+    assert spec(document, weights="net_voc").weights == "net_voc"
+
+
+def test_a_nested_recipe_is_checked_all_the_way_down() -> None:
+    inner = {"constructor": "os.system", "arguments": {}}
+    sources = {"keras_cv": {"constructor": "Net", "arguments": {"backbone": inner}}}
+    with pytest.raises(ConfigError) as caught:
+        spec({**ENTRY, "sources": sources})
+    assert "model.sources.keras_cv.arguments.backbone.constructor=os.system" in str(caught.value)
+
+
+def test_a_source_that_there_is_not_is_told_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"):
+        spec({**ENTRY, "sources": {"kerascv": {"constructor": "Net"}}})
+
+
+def test_tensorflow_hubs_models_have_handles_and_their_own_resolution() -> None:
+    entries = [entry for entry in ENTRIES.values() if "hub" in entry.sources]
+    for entry in entries:
+        hub = entry.sources["hub"]
+        assert str(hub.recipe["handle"]).startswith("https://tfhub.dev/")
+        assert hub.fixed_resolution
+        assert entry.resolution == (384 if entry.name.endswith("_384") else 224)
+    assert len({entry.sources["hub"].recipe["handle"] for entry in entries}) == len(entries) == 27

@@ -1,0 +1,277 @@
+"""The door: what each wrong request is told, and what each right one becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xla_sweeps.config import catalog
+from xla_sweeps.config.compose import compose_config, group_choices
+from xla_sweeps.config.settings import Settings, candidate_mode, to_settings
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.measure.tracking import run_header
+from xla_sweeps.schema.trial import Scenario
+
+
+def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
+    explicit = {text.lstrip("+").partition("=")[0] for text in overrides}
+    cpu = [] if "device" in explicit else ["device=cpu"]
+    return to_settings(compose_config([*cpu, *overrides]), explicit=explicit, environ=environ or {})
+
+
+def complaint(*overrides: str) -> str:
+    with pytest.raises(XlaSweepsError) as caught:
+        settings(*overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", catalog.load_catalog())
+def test_every_model_composes_into_a_trial_from_every_source(name: str) -> None:
+    entry = catalog.load_catalog()[name]
+    first, *others = entry.sources
+    for source, given in ((first, []), *((source, [f"source={source}"]) for source in others)):
+        model = settings(f"model={name}", *given).trial.model
+        assert (model.name, model.source) == (name, source)
+        assert model.resolution_px == entry.resolution
+
+
+@pytest.mark.parametrize("group", ["effort", "tracker"])
+def test_every_choice_of_every_group_composes(group: str) -> None:
+    for choice in group_choices(group):
+        assert settings(f"{group}={choice}")
+
+
+def test_a_model_of_ones_own_is_known_by_its_name_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "net.keras").write_bytes(b"weights")
+    own = ["model=local", f"path={tmp_path}/net.keras", "trust_code=true"]
+    checked = settings(*own)
+    assert checked.trial.model.name == checked.document["model"]["name"] == "net"
+    assert checked.document["resolution"] is None
+    assert settings(*own, "model.variant=MyNet").document["model"]["variant"] == "MyNet"
+    header = run_header(checked.document, trial_id="0", device_kind="cpu", device_name="Some CPU", results_dir=tmp_path)
+    assert header.name == "net b4 xla Some CPU"
+
+
+def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path: Path) -> None:
+    asked = ["model=mixer_b16", f"weights={tmp_path}"]
+    assert "runs code that it brings; add trust_code=true" in complaint(*asked)
+    assert settings(*asked, "trust_code=true").trial.model.weights == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["path=net.keras"], "path=net.keras: only a model of your own takes it; add model=local"),
+        (
+            ["model=local", "source=keras_cv", "path=x"],
+            "source=keras_cv: model=local is your own model; leave source out",
+        ),
+        (
+            ["model=local", "path=x", "weights=imagenet"],
+            "weights=imagenet: your own model keeps the weights that it has",
+        ),
+        (["model=local"], "model=local: say which, as in path=my_model.keras"),
+        (["model=resnet50", "scenario=detect"], "scenario=detect: resnet50 is no detector; detectors: dfine_large"),
+        (
+            ["model=mixer_b16", "precision=mixed_bfloat16"],
+            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model, whose dtypes are built in",
+        ),
+    ],
+)
+def test_requests_that_do_not_go_together_are_one_clear_line(overrides: list[str], reason: str) -> None:
+    assert complaint(*overrides).startswith(reason)
+
+
+def test_a_source_that_is_not_installed_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_sweeps.system.environment.is_installed", lambda module: module != "keras_cv")
+    assert complaint("model=yolo_v8_m") == (
+        "source=keras_cv: keras_cv is not installed; install it: pip install 'xla-sweeps[keras_cv]', or scripts/setup "
+        "keras_cv in a checkout"
+    )
+    assert settings("model=resnet50").trial.model.source == "applications"
+
+
+def test_every_source_and_scenario_is_a_choice() -> None:
+    assert group_choices("source") == sorted(["auto", *catalog.SOURCES])
+    assert group_choices("scenario") == sorted(Scenario)
+    for scenario in Scenario:
+        assert settings("model=yolo_v8_xs", f"scenario={scenario}").trial.scenario is scenario
+
+
+def test_the_default_is_a_quick_trial_of_eager_graph_and_xla() -> None:
+    trial = settings().trial
+    assert trial.model.name == "mobilenet_v2"
+    assert trial.modes == ("eager", "graph", "xla")
+    assert (trial.batch_size, trial.precision, trial.effort.name, trial.device) == (4, "float32", "quick", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("override", "modes"),
+    [
+        ("jit=true", ("eager", "graph", "xla")), ("jit=True", ("eager", "graph", "xla")),
+        ("jit=false", ("eager", "graph")), ("jit=False", ("eager", "graph")),
+        ("jit=null", ("eager", "graph", "default")), ("jit=None", ("eager", "graph", "default")),
+        ("jit=auto", ("eager", "graph", "autocluster")),
+        ("modes=[graph,graph]", ("graph", "graph_2")), ("modes=[xla]", ("xla",)),
+        ("modes='graph, xla'", ("graph", "xla")),
+    ],
+)  # fmt: skip
+def test_jit_chooses_the_candidate_and_modes_overrides_it(override: str, modes: tuple[str, ...]) -> None:
+    assert settings(override).trial.modes == modes
+
+
+@pytest.mark.parametrize("value", ["maybe", 1, 0, 1.0, "yes", [True]])
+def test_any_other_jit_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"allowed are true \(xla\), false \(graph\), null \(default\) and auto"):
+        candidate_mode(value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["model=efficientnetv2x"], "unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2"),
+        (["model=efficient_s_v2"], "unknown model 'efficient_s_v2'. Did you mean 'efficientnetv2s'?"),
+        (
+            ["source=keras_cv"],
+            "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: applications.",
+        ),
+        (["resolution=0"], "resolution=0: it must be at least 1"),
+        (["resolution=-5"], "resolution=-5: it must be at least 1"),
+        (["resolution=big"], "resolution=big: a whole number is needed"),
+        (["resolution=224.5"], "resolution=224.5: a whole number is needed"),
+        (["resolution=16"], "resolution=16: too small for mobilenet_v2, which needs at least 32 px (native: 224)"),
+        (["model=inception_v3", "resolution=64"], "resolution=64: too small for inception_v3, which needs at least 75"),
+        (["batch_size=0"], "batch_size=0: it must be at least 1 and at most 65536"),
+        (["batch_size=many"], "batch_size=many: a whole number is needed"),
+        (["jit=maybe"], "jit=maybe: allowed are true (xla)"),
+        (
+            ["modes=[grph]"],
+            "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, xla, autocl",
+        ),
+        (["modes=[]"], "modes=[]: give a list, as in modes=[eager,graph,xla]"),
+        (["precision=float16"], "unknown precision 'float16'. Did you mean '"),
+        (["precision=mixed_float16"], "precision=mixed_float16: "),
+        (["tf32=true"], "tf32=true: "),
+        (["effort=quik"], "unknown effort 'quik'. Did you mean 'quick'? Allowed: publish, quick, standard."),
+        (["effort.rounds_min=2"], "effort.rounds_min=2: it must be at least 6"),
+        (["effort.rounds_max=7"], "effort.rounds_max=7 is below effort.rounds_min=10"),
+        (["effort.block_s=0"], "effort.block_s=0: a number above 0 is needed"),
+        (["+effort.blok_s=1"], "unknown option of effort 'blok_s'. Did you mean 'block_s'?"),
+        (["timeouts.compile=-1"], "timeouts.compile=-1: a number above 0 is needed"),
+        (["device=tpu"], "device=tpu: allowed are auto, cpu, gpu and gpu:N; this machine has "),
+        (["device=gpu:99"], "device=gpu:99: this machine has "),
+        (["ui=fancy"], "unknown ui 'fancy'. Allowed: auto, live, plain, quiet."),
+        (["seed=-1"], "seed=-1: it must be at least 0"),
+        (["memory_limit_gib=0"], "memory_limit_gib=0: a number above 0 is needed"),
+        (["bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
+        (["effort.blok_s=1"], "unknown option 'effort.blok_s'. Did you mean 'effort.block_s'?"),
+        (["+bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
+        (["efort=quick"], "unknown option 'efort'. Did you mean 'effort'?"),
+        (
+            ["weights=/no/such/file"],
+            "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a weights file",
+        ),
+        (["jit=true", "jit=false"], "conflicting overrides: 'jit=true' and 'jit=false'; give jit once"),
+        (
+            ["jit=true", "modes=[eager,graph]"],
+            "conflicting overrides: jit=true asks for the mode xla, which modes=[eager,graph]",
+        ),
+        (["model=resnet50,vgg16"], "'model=resnet50,vgg16' gives several values: add -m to run each of them"),
+        (["model="], "model: name one, as in model="),
+        (["model=[1"], "cannot read the override 'model=[1'"),
+        (["+model._target_=os.system"], "_target_ in override"),
+        (["results_dir=${oc.env:HOME}"], "resolver ${oc.env:…} in override"),
+        (["tracker.project=sweeps"], "tracker.project=sweeps: W&B's client cannot read a project of that name"),
+        (["scenario=fit"], "unknown scenario 'fit'. Allowed: call, detect."),
+    ],
+)
+def test_a_wrong_request_is_one_clear_line(overrides: list[str], line: str) -> None:
+    assert complaint(*overrides).startswith(line)
+
+
+def test_repeating_an_override_with_the_same_value_is_no_conflict() -> None:
+    assert settings("batch_size=8", "batch_size=8").trial.batch_size == 8
+
+
+def test_the_document_is_what_was_resolved() -> None:
+    document = settings("model=resnet50", "jit=auto").document
+    assert document["resolution"] == 224
+    assert document["source"] == "applications"
+    assert document["modes"] == ["eager", "graph", "autocluster"]
+    assert document["device"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "environ", "name"),
+    [
+        ([], {}, "wandb_offline"),
+        (["tracker=none"], {"WANDB_MODE": "online"}, "none"),
+        (["tracker=wandb"], {"WANDB_MODE": "offline"}, "wandb"),
+        ([], {"WANDB_MODE": "online"}, "wandb"),
+        ([], {"WANDB_SWEEP_ID": "abc"}, "wandb"),
+        ([], {"WANDB_SWEEP_ID": "abc", "WANDB_MODE": "offline"}, "wandb_offline"),
+        ([], {"WANDB_MODE": "disabled"}, "none"),
+    ],
+)
+def test_the_tracker_is_offline_unless_asked_for_or_under_an_agent(
+    overrides: list[str], environ: dict[str, str], name: str
+) -> None:
+    assert settings(*overrides, environ=environ).tracker.name == name
+
+
+def test_wandbs_own_variables_name_project_entity_and_group() -> None:
+    environ = {"WANDB_PROJECT": "p", "WANDB_ENTITY": "e", "WANDB_RUN_GROUP": "g"}
+    tracker = settings(environ=environ).tracker
+    assert (tracker.project, tracker.entity, tracker.group) == ("p", "e", "g")
+    assert settings("tracker.project=mine", environ=environ).tracker.project == "mine"
+
+
+def write(folder: Path, text: str) -> Path:
+    place = folder / "model" / "mine.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    return place
+
+
+def test_a_users_folder_adds_models(tmp_path: Path) -> None:
+    write(
+        tmp_path, (catalog.conf_dir() / "model" / "resnet50.yaml").read_text().replace("name: resnet50", "name: mine")
+    )
+    composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
+    assert to_settings(composed, environ={}).trial.model.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("name: [1, 2\nfamily: x\n", ":2: not valid YAML: "),
+        ("a: &x 1\nb: *x\n", ":2: YAML aliases are not allowed"),
+        ("a: " + "[" * 40 + "]" * 40, ":1: nested deeper than 32 levels"),
+        ("a: " + "x" * 2**20, "larger than 1 MiB"),
+        ("_target_: os.system\n", "_target_ in model"),
+        ("name: ${oc.env:WANDB_API_KEY}\n", "resolver ${oc.env:…} in model.name is not allowed"),
+        ("name: ${oc.decode:x}\n", "resolver ${oc.decode:…}"),
+    ],
+)
+def test_a_bad_file_of_a_users_folder_is_told_with_its_place(tmp_path: Path, text: str, reason: str) -> None:
+    place = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        compose_config(["model=mine"], config_dir=tmp_path)
+    assert reason in str(caught.value)
+    assert str(place) in str(caught.value) or reason[0] != ":"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_syntax_error_in_our_own_configuration_is_told_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    shutil.copytree(catalog.conf_dir(), tmp_path / "conf")
+    (tmp_path / "conf" / "effort" / "quick.yaml").write_text("name: quick\nrounds_min: [1\n")
+    monkeypatch.setattr(catalog, "conf_dir", lambda: tmp_path / "conf")
+    with pytest.raises(ConfigError, match=r"quick\.yaml:\d+: not valid YAML"):
+        compose_config([])

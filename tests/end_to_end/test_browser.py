@@ -1,0 +1,151 @@
+"""The driver that the page's tests stand on: it sees what goes wrong, and its keys and clicks are real."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from pathlib import Path
+
+import pytest
+from browser import PHONE, Browser, BrowserError
+from browser_firefox import Firefox
+
+pytestmark = pytest.mark.browser
+
+PAGE = """<!doctype html><title>toy</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'">
+<style>body {{ margin: 0 }} button, input {{ display: block; width: 200px; height: 30px }} #far {{ margin-top: 2000px }}
+#cover {{ position: fixed; top: 0; left: 0; width: 100%; height: 100%; display: none }}</style>
+<button id="one">one</button><input id="text"><button id="far">far</button><div id="cover"></div><a id="save" download="a.csv">save</a>
+<script>{script}</script>"""
+
+SCRIPT = """
+window.log = [];
+for (const name of ["keydown", "click", "pointermove"])
+  document.addEventListener(name, (event) => log.push(`${name} ${event.key || event.target.id} ${event.isTrusted} ${event.shiftKey}`));
+document.getElementById("save").href = URL.createObjectURL(new Blob(["a,b\\n"], {type: "text/csv"}));
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> str:
+    return write(tmp_path, SCRIPT)
+
+
+def write(folder: Path, script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    path = folder / "toy.html"
+    path.write_text(PAGE.format(script=script, hash=digest))
+    return path.as_uri()
+
+
+def test_a_quiet_page_is_reported_as_quiet(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    assert browser.complaints == []
+    assert browser.requests == []
+
+
+@pytest.mark.parametrize(
+    ("script", "word"),
+    [
+        ("throw new Error('thrown-word')", "thrown-word"),
+        ("setTimeout(() => { throw new Error('later-word') })", "later-word"),
+        ("Promise.reject(new Error('rejected-word'))", "rejected-word"),
+        ("console.error('said-word')", "said-word"),
+        ("console.warn('warned-word')", "warned-word"),
+        ("document.body.innerHTML = '<img src=data:, onerror=alert(1)>'", "img-src"),
+        ("new Image().src = 'http://127.0.0.1:9/pixel'", "img-src"),
+        ("const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)", "script-src"),
+        ("try { eval('1') } catch {}", "script-src"),
+    ],
+)
+def test_what_goes_wrong_in_a_page_is_collected(browser: Browser, tmp_path: Path, script: str, word: str) -> None:
+    browser.open(write(tmp_path, script))
+    browser.evaluate("new Promise((done) => setTimeout(done, 200))")
+    assert any(word in text for text in browser.complaints), browser.complaints
+
+
+def test_requests_are_collected_and_forgotten_by_the_next_page(browser: Browser, tmp_path: Path, toy: str) -> None:
+    path = tmp_path / "asks.html"
+    path.write_text("<!doctype html><img src='http://127.0.0.1:8099/pixel'><img src='data:,'>")
+    browser.open(path.as_uri())
+    assert browser.requests == ["http://127.0.0.1:8099/pixel"]
+    browser.open(toy)
+    assert browser.requests == []
+
+
+def test_values_and_promises_come_back_and_errors_are_raised(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    assert browser.evaluate("({a: [1, null, 'ä\\u2028']})") == {"a": [1, None, "ä\u2028"]}
+    assert browser.evaluate("Promise.resolve(3)") == 3
+    assert browser.evaluate("undefined") is None
+    with pytest.raises(BrowserError, match="nowhere"):
+        browser.evaluate("nowhere.to.be.found")
+    browser.run("globalThis.library = () => 5; const local = 1")
+    assert browser.evaluate("library()") == 5
+    assert browser.complaints == []
+
+
+def test_keys_and_clicks_are_trusted_events(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    browser.press("Tab", "Enter", "Tab", "Shift+Tab", " ")
+    log = browser.evaluate("log")
+    assert [line for line in log if line.startswith("click")] == ["click one true false"] * 2
+    assert "keydown Tab true true" in log
+    browser.click("#text")
+    browser.write("Aé z")
+    assert browser.evaluate("document.getElementById('text').value") == "Aé z"
+    browser.press("Control+a", "Backspace")
+    assert browser.evaluate("document.getElementById('text').value") == ""
+    browser.click("#far")
+    assert browser.evaluate("log.at(-1)") == "click far true false"
+    browser.hover("#one")
+    assert browser.evaluate("log.at(-1)") == "pointermove one true false"
+
+
+def test_what_a_mouse_would_not_meet_cannot_be_clicked(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    browser.evaluate("document.getElementById('cover').style.display = 'block'")
+    with pytest.raises(BrowserError, match="covered"):
+        browser.click("#one")
+    with pytest.raises(BrowserError, match="0 elements"):
+        browser.click("#nowhere")
+    with pytest.raises(BrowserError, match="2 elements"):
+        browser.click("button")
+
+
+def test_size_and_colour_scheme_are_what_was_asked_for(browser: Browser, toy: str, tmp_path: Path) -> None:
+    for dark in (True, False, True):
+        browser.open(toy, size=PHONE, dark=dark)
+        assert browser.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark
+        assert browser.evaluate("innerWidth") == PHONE[0]
+    browser.screenshot(tmp_path / "page.png")
+    content = (tmp_path / "page.png").read_bytes()
+    width, height = struct.unpack(">II", content[16:24])
+    assert PHONE[0] - 20 <= width <= PHONE[0]
+    assert height > 2000, "the whole page"
+
+
+def test_pages_share_no_state(browser: Browser, toy: str) -> None:
+    browser.open(toy + "#a=1")
+    browser.evaluate("window.left = 1")
+    assert browser.evaluate("location.hash") == "#a=1"
+    browser.open(toy)
+    assert browser.evaluate("[window.left, location.hash]") == [None, ""]
+
+
+def test_what_a_page_saves_is_read(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    assert browser.download(lambda: browser.click("#save")) == ("a.csv", b"a,b\n")
+
+
+def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(browser: Browser, toy: str) -> None:
+    browser.open(toy)
+    engine = browser._engine
+    if isinstance(engine, Firefox):  # which does so by itself at some time after its start
+        engine._script("gURLBar.focus()", engine._chrome)
+        browser.wait("!document.hasFocus()", timeout_s=10)
+    browser.evaluate("document.getElementById('one').focus()")
+    browser.press("Enter")
+    assert browser.evaluate("log") == ["keydown Enter true false", "click one true false"]

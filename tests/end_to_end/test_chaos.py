@@ -1,0 +1,12 @@
+"""The chaos script at its short size; by hand it runs for ten minutes (`python tests/support/chaos.py`)."""
+
+from __future__ import annotations
+
+import pytest
+from chaos import run
+
+
+@pytest.mark.slow
+def test_a_few_seconds_of_chaos_lose_and_double_nothing() -> None:
+    report = run(8, 20261121, trials=60)
+    assert report["lost"] == 0

@@ -1,0 +1,278 @@
+"""Death at every named point, in the trial and in the driver: nothing acknowledged is lost, nothing is there twice (G1, G2)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import alive_in, counted, gone, start
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from paths import SUPPORT
+from quick_trial import record
+from wandb_server import wandb_server
+
+from xla_sweeps.cli.check import check
+from xla_sweeps.errors import HeldError
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import overrides
+from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.sweep.launchers.local import Lane, LocalLauncher
+from xla_sweeps.sweep.plan import WEAK, counting, match, missing
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.faults import POINTS
+
+REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
+
+FAKE = (sys.executable, str(SUPPORT / "fake_trial.py"))
+
+IN_DRIVER = ("plan.loaded", "driver.submit", "driver.ended")
+
+IN_QUICK_TRIAL = ("worker.import", "claim.before", "claim.after", "claim.release", "supervisor.result", "store.opened",
+                  "store.written", "store.synced", "store.linked", "store.folder_synced")  # fmt: skip
+
+IN_REAL_TRIAL = ("spawn.before", "spawn.after", *(point for point in POINTS if point.startswith("worker.")))
+
+TRIALS = [f"t{number:06d}" for number in range(4)]
+
+
+def acknowledged(log: Path) -> set[tuple[str, int]]:
+    lines = log.read_text().splitlines() if log.exists() else []
+    return {(line.split()[0], int(line.split()[1])) for line in lines}
+
+
+@pytest.mark.parametrize("action", ["kill", "raise"])
+@pytest.mark.parametrize("point", [*IN_DRIVER, *IN_QUICK_TRIAL])
+def test_death_at_a_point_loses_and_doubles_nothing(point: str, action: str, tmp_path: Path) -> None:
+    for repetition in range(REPETITIONS):
+        results, log = tmp_path / f"r{repetition}", tmp_path / f"ack{repetition}"
+        fault = {"XLA_SWEEPS_FP": f"{point}:{action}:1:{tmp_path / f'once{repetition}'}", "ACK": str(log), "IDS": "4"}
+        sweep = start(results, lanes=2, **fault)
+        output, _ = sweep.communicate(timeout=60)
+        assert gone(results, 5), alive_in(results)
+        final = set(counted(results))
+        assert acknowledged(log) <= {(trial, number) for trial in final for number in range(9)}, output
+        if sweep.returncode:
+            resumed = start(results, lanes=2, ACK=str(log), IDS="4")
+            output, _ = resumed.communicate(timeout=60)
+            assert resumed.returncode == 0, output
+            measured = {line.split("id=")[1].split()[0] for line in output.splitlines() if " end " in line}
+            assert measured == set(TRIALS) - final, "exactly what was missing"
+        assert {trial: counts["ok"] for trial, counts in counted(results).items()} == dict.fromkeys(TRIALS, 1)
+        assert [line for line in check(results)[1] if "temporary file" not in line] == []
+
+
+class _Screen:
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def running(self, *_: object) -> None: ...
+    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
+        self.ends.append(outcome)
+
+    def progress(self, *_: object, **__: object) -> None: ...
+    def tick(self) -> None: ...
+    def warn(self, message: str) -> None: ...
+
+
+def real_sweep(results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **environ: str) -> list[str]:
+    """One trial with the real command line and a scripted measuring process, under the real driver."""
+    from xla_sweeps.sweep.driver import Driver
+    from xla_sweeps.system.devices import devices, usable_cores
+
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    values: dict[str, Any] = {
+        "model": "mobilenet_v2",
+        "modes": ["graph", "xla"],
+        "results_dir": str(results),
+        "tracker": "none",
+    }
+    composer = Composer([*overrides(values), *given], places=[Place(devices()[-1], usable_cores())])
+    task = composer.task({})
+    store, screen = Store(results), _Screen()
+    store.check_writable()
+    match([task], read_index(store), software=composer.software, retry=())
+    launcher = LocalLauncher([Lane(name="cpu", device=Device(kind="cpu", index=0, name="d"))], command=FAKE)
+    Driver(launcher, store, screen, extra=["ui=plain"], logs=results / "logs").run([task])
+    return screen.ends
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["kill", pytest.param("raise", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("point", IN_REAL_TRIAL)
+def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_again(
+    point: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = real_sweep(tmp_path / "r", monkeypatch, XLA_SWEEPS_FP=f"{point}:{action}:1:{tmp_path / 'once'}")
+    outcomes = [entry.outcome for entry in read_index(Store(tmp_path / "r")).all()]
+    assert outcomes.count(Status.OK) == 1
+    assert len(outcomes) <= 2
+    assert ends[-1] == "ok"
+    assert check(tmp_path / "r")[1] == []
+
+
+@pytest.mark.slow
+def test_every_point_there_is_is_passed_by_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "passed"
+    with wandb_server() as server:
+        for name, value in server.environment(HOME=str(tmp_path / "home")).items():
+            monkeypatch.setenv(name, value)
+        real_sweep(tmp_path / "r", monkeypatch, XLA_SWEEPS_FP_LOG=str(log))
+        done = subprocess.run(
+            [sys.executable, "-m", "xla_sweeps", "push", str(tmp_path / "r")], capture_output=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+    assert set(log.read_text().split()) == set(POINTS)
+
+
+def test_a_hang_is_ended_by_its_deadline_and_the_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = time.monotonic()
+    ends = real_sweep(
+        tmp_path / "r", monkeypatch, "timeouts.measure=1", XLA_SWEEPS_FP=f"worker.square:hang:1:{tmp_path / 'once'}"
+    )
+    assert ends == ["timeout", "ok"]
+    assert time.monotonic() - begun < 30
+    (counts,) = counted(tmp_path / "r").values()
+    assert counts == {"timeout": 1, "ok": 1}
+
+
+IDS = ["a", "b", "c"]
+
+
+class SweepMachine(RuleBasedStateMachine):
+    """Drivers that plan, claim, publish, die and are overtaken, over one store; the model is what was acknowledged."""
+
+    drivers: Bundle[dict[str, Any]] = Bundle("drivers")
+    holders: Bundle[dict[str, Any]] = Bundle("holders")
+
+    def __init__(self) -> None:
+        super().__init__()
+        import tempfile
+
+        self._folder = tempfile.TemporaryDirectory()
+        self.store = Store(Path(self._folder.name))
+        self.acknowledged: dict[tuple[str, int], Status] = {}
+        self.held: dict[str, Any] = {}
+
+    def teardown(self) -> None:
+        for claim in self.held.values():
+            claim.__exit__(None, None, None)
+        self._folder.cleanup()
+
+    def outcomes(self, trial: str) -> list[Status]:
+        index = read_index(self.store)
+        return counting([entry.outcome for entry in index.entries.get(trial, [])], ())
+
+    @rule(target=drivers)
+    def plan(self) -> dict[str, Any]:
+        """A driver plans from the records alone."""
+        wanted = [trial for trial in IDS if missing(self.outcomes(trial), replicates=1)]
+        final = {
+            trial
+            for trial in IDS
+            if any(status not in WEAK for (name, _), status in self.acknowledged.items() if name == trial)
+        }
+        assert set(wanted) >= set(IDS) - final
+        return {"wanted": wanted, "known": {trial: self.store.count(trial) for trial in IDS}}
+
+    @rule(target=holders, driver=drivers, trial=st.sampled_from(IDS))
+    def claim(self, driver: dict[str, Any], trial: str) -> Any:
+        """It starts a trial: only who holds the claim, and only where nothing was added since the plan."""
+        claim = self.store.claim(trial)
+        try:
+            claim.__enter__()
+        except HeldError:
+            assert trial in self.held
+            return multiple()
+        assert trial not in self.held, "two hold the same trial"
+        if trial not in driver["wanted"] or self.store.count(trial) > driver["known"][trial]:
+            claim.__exit__(None, None, None)
+            return multiple()
+        self.held[trial] = claim
+        return {"trial": trial, "known": driver["known"][trial]}
+
+    @rule(
+        holder=consumes(holders),
+        status=st.sampled_from(["ok", "contaminated", "interrupted", "build_error", "crashed"]),
+    )
+    def publish(self, holder: dict[str, Any], status: str) -> None:
+        """It saves its record, and is told so."""
+        saved, _ = self.store.save(record(holder["trial"], status, {}))
+        assert (saved.trial_id, saved.replicate) not in self.acknowledged, "somebody measured the same replicate"
+        self.acknowledged[saved.trial_id, saved.replicate] = saved.status
+        self.held.pop(holder["trial"]).__exit__(None, None, None)
+
+    @rule(holder=consumes(holders))
+    def die(self, holder: dict[str, Any]) -> None:
+        """It is killed: the kernel gives its claim back, nothing is stored."""
+        self.held.pop(holder["trial"]).__exit__(None, None, None)
+
+    @rule(cut=st.integers(0, 400), trial=st.sampled_from(IDS))
+    def damage(self, cut: int, trial: str) -> None:
+        """A record is cut off by something that is not ours."""
+        if trial in self.held:
+            return
+        for path in sorted((self.store.records_dir / trial).glob("*.json"))[:1]:
+            path.write_bytes(path.read_bytes()[:cut])
+            os.utime(path.parent)
+            self.acknowledged.pop((trial, int(path.stem)), None)
+            self.store.load(trial)
+
+    @invariant()
+    def nothing_acknowledged_is_lost_and_the_index_agrees(self) -> None:
+        loaded = {
+            (item.trial_id, item.replicate): item.status
+            for group in self.store.load().records.values()
+            for item in group
+        }
+        assert loaded == self.acknowledged
+        index = read_index(self.store)
+        assert {(entry.trial_id, entry.replicate): entry.outcome for entry in index.all()} == self.acknowledged
+
+
+SweepMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+TestSweepMachine = SweepMachine.TestCase
+
+
+def test_the_index_is_right_after_records_come_go_and_are_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(5):
+        store.save(record(f"t{number}", "ok", {}))
+    assert len(list(read_index(store).all())) == 5
+    (store.records_dir / "t1" / "0.json").write_bytes(b"{")
+    os.utime(store.records_dir / "t1")
+    again = read_index(store)
+    assert sorted(again.entries) == ["t0", "t1", "t2", "t3", "t4"]
+    assert again.entries["t1"] == []
+    assert "moved to" in again.problems[0]
+    (tmp_path / "cache" / "index.json").write_text("not json")
+    assert len(list(read_index(store).all())) == 4
+
+
+CHECKED: Sequence[tuple[str, str, str]] = [
+    ("replicate", '"replicate": 0', '"replicate": 7'),
+    ("trial_id", '"trial_id": "t0"', '"trial_id": "t9"'),
+    ("unknown status", '"status": "ok",\n "config"', '"status": "fine",\n "config"'),
+    ("finished before", "2026-01-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00"),
+]
+
+
+@pytest.mark.parametrize(("word", "before", "after"), CHECKED)
+def test_check_finds_what_does_not_hold(word: str, before: str, after: str, tmp_path: Path) -> None:
+    _, path = Store(tmp_path).save(record("t0", "unsupported_op", {}))
+    path.write_text(path.read_text().replace('"unsupported_op"', '"ok"', 1).replace('"ok"', '"unsupported_op"', 1))
+    text = path.read_text().replace('"status": "unsupported_op",\n "config"', '"status": "ok",\n "config"')
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    assert any(word in line for line in check(tmp_path)[1]), check(tmp_path)

@@ -1,0 +1,357 @@
+"""Whole trials by the real command: TensorFlow in the measuring process, interrupts, limits, deadlines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import ROOT, SUPPORT
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+
+pytestmark = pytest.mark.tf
+
+SHORT = [
+    "effort.block_s=0.01", "effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6", "effort.warmup_cap_s=0.5",
+    "effort.warmup_s=0.1", "effort.latency_calls=10", "effort.latency_cap_s=0.5",
+]  # fmt: skip
+
+SMALL = ["model=mobilenet_v2", "resolution=32", "batch_size=2", *SHORT]
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "TF_", "XLA_"))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "xla_sweeps", "ui=plain", *arguments], cwd=cwd, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "SECRET_TOKEN": "canary-5ec7e7", "WANDB_API_KEY": "canary-k3y"},
+    )  # fmt: skip
+
+
+def finished(*arguments: str, cwd: Path) -> tuple[int, str, str]:
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def records(cwd: Path) -> list[Record]:
+    loaded = Store(cwd / "results").load()
+    assert loaded.problems == ()
+    return [record for group in loaded.records.values() for record in group]
+
+
+def children(pid: int) -> list[int]:
+    """The measuring processes of a command."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if b"xla_sweeps.tf.worker" in words and str(pid).encode() in words:
+                found.append(int(path.parent.name))
+    return found
+
+
+def line_with(stream: Any, text: str) -> str:
+    for line in stream:
+        if text in line:
+            return str(line)
+    pytest.fail(f"no line with {text!r}")
+
+
+def gone(pids: list[int], seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture(scope="module")
+def all_modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str, str]:
+    cwd = tmp_path_factory.mktemp("all_modes")
+    code, out, err = finished(*SMALL, "modes=[eager,default,graph,xla,autocluster]", cwd=cwd)
+    return cwd, code, out, err
+
+
+def test_a_trial_measures_every_mode_with_its_proof_and_agreement(all_modes: tuple[Path, int, str, str]) -> None:
+    cwd, code, _, err = all_modes
+    assert code == 0, err
+    (record,) = records(cwd)
+    assert record.status in (Status.OK, Status.CONTAMINATED)
+    assert set(record.modes) == {"eager", "default", "graph", "xla", "autocluster"}
+    for name, outcome in record.modes.items():
+        assert outcome.status is Status.OK, (name, outcome)
+        assert outcome.effective["in_force"]
+        assert outcome.agreement is not None
+        assert outcome.agreement.ok
+        assert outcome.agreement.rmse_ref_rel is not None
+        assert len(outcome.latencies_s) >= 6
+        assert outcome.first_call_s is not None
+        assert outcome.first_call_s > 0
+        assert outcome.peak_memory_bytes is not None
+        assert outcome.peak_memory_bytes > 10**8
+    assert record.modes["autocluster"].effective["xla_clusters"] > 0
+    assert record.modes["graph"].effective["xla_clusters"] == 0
+    compile_s = {name: outcome.compile_s or 0.0 for name, outcome in record.modes.items()}
+    assert compile_s["xla"] > compile_s["graph"]
+    assert compile_s["autocluster"] > compile_s["graph"]
+
+
+def test_a_record_holds_raw_blocks_facts_and_environment(all_modes: tuple[Path, int, str, str]) -> None:
+    (record,) = records(all_modes[0])
+    clean = [item for item in record.rounds if not item.dirty]
+    assert len(record.rounds) >= 10  # a whole square of five modes
+    assert all(sorted(item.order) == sorted(record.modes) for item in record.rounds)
+    assert {len(item.blocks) for item in clean} <= {5}
+    starts = [item.started_ns for item in record.rounds]
+    assert starts == sorted(starts)
+    assert record.model.params == 3_538_984
+    assert record.model.macs is not None
+    assert 6e6 < record.model.macs < 8e6
+    assert record.environment["loaded"]["tensorflow"] == record.environment["packages"]["tensorflow"]
+    assert record.sync["queued"] is False
+    assert record.contamination["samples"] > 5
+    assert record.contamination["peak_rss_bytes"] > 2e8
+    assert set(record.seconds) >= {"build", "prepare", "measure"}
+    assert record.config["resolution"] == 32
+
+
+def test_the_end_is_a_table_the_steps_and_an_answer_and_the_libraries_are_in_the_log(
+    all_modes: tuple[Path, int, str, str],
+) -> None:
+    cwd, _, out, err = all_modes
+    assert "MobileNetV2 32 px · batch 2 · 3.5 M params" in out
+    assert "eager → graph" in out
+    assert "XLA " in out
+    assert out.count("95 %") >= 3
+    assert "measure" in err
+    assert "rounds" in err
+    for noise in ("tensorflow", "oneDNN", "wandb:", "cuda"):
+        assert noise not in out + err
+    (log,) = cwd.glob("results/logs/*/*.log")
+    assert str(log.relative_to(cwd)) in err
+    assert "XLA service" in log.read_text()
+
+
+def test_an_offline_run_is_written_without_an_account_and_no_secret_reaches_any_file(
+    all_modes: tuple[Path, int, str, str],
+) -> None:
+    cwd, _, out, err = all_modes
+    assert len(list(cwd.glob("results/wandb/offline-run-*/*.wandb"))) == 1
+    for path in cwd.rglob("*"):
+        if path.is_file():
+            assert b"canary" not in path.read_bytes(), path
+    assert "canary" not in out + err
+
+
+def test_everything_is_written_below_results_dir(all_modes: tuple[Path, int, str, str]) -> None:
+    cwd = all_modes[0]
+    assert [path.name for path in cwd.iterdir()] == ["results"]
+    assert {path.name for path in (cwd / "results").iterdir()} == {"records", "logs", "wandb", "hydra", "claims"}
+
+
+def test_measuring_again_adds_a_replicate_and_an_aa_pair_is_a_trial_of_its_own(tmp_path: Path) -> None:
+    for _ in range(2):
+        code, out, err = finished(*SMALL, "modes=[graph,graph]", "tracker=none", cwd=tmp_path)
+        assert code == 0, err
+    assert [record.replicate for record in records(tmp_path)] == [0, 1]
+    assert "A/A: two copies of graph measure" in out
+    assert "2 processes: preliminary" in out
+
+
+def test_bfloat16_and_another_library_work_too(tmp_path: Path) -> None:
+    code, _, err = finished(
+        "model=regnetx_002", "resolution=32", "batch_size=2", "precision=mixed_bfloat16", "modes=[graph,xla]", *SHORT,
+        "tracker=none", cwd=tmp_path,
+    )  # fmt: skip
+    (record,) = records(tmp_path)
+    assert code == 0, err
+    assert record.config["precision"] == "mixed_bfloat16"
+    assert record.modes["xla"].agreement is not None
+    assert record.modes["xla"].agreement.ok
+
+
+def test_multirun_measures_each_choice(tmp_path: Path) -> None:
+    code, _, err = finished(
+        "-m", *SMALL[:1], "resolution=32,40", *SMALL[2:], "modes=[graph]", "tracker=none", cwd=tmp_path
+    )
+    assert code == 0, err
+    assert {record.config["resolution"] for record in records(tmp_path)} == {32, 40}
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "text"),
+    [
+        ("memory_limit_gib=0.25", Status.OOM_HOST, "more memory than its limit of 0.2 GiB"),
+        ("timeouts.build=0.5", Status.TIMEOUT, "no end of the stage 'import' within 0.5 s"),
+    ],
+)
+def test_a_limit_that_is_passed_is_a_recorded_outcome(limit: str, status: Status, text: str, tmp_path: Path) -> None:
+    code, out, _ = finished(*SMALL, limit, "tracker=none", cwd=tmp_path)
+    assert code == 1
+    (record,) = records(tmp_path)
+    assert record.status is status
+    assert record.failure is not None
+    assert text in record.failure.message
+    assert "not measured" in out or "ran out of memory" in out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_from_outside_saves_what_is_there_and_says_how_to_go_on(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    process = start(*SMALL, cwd=tmp_path)
+    line_with(process.stderr, "compile")
+    pids = children(process.pid)
+    assert pids
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert gone(pids)
+    (record,) = records(tmp_path)
+    assert record.status is Status.INTERRUPTED
+    assert "stopped; what was measured is saved. To go on: python -m xla_sweeps" in err
+    assert "Traceback" not in err
+
+
+def test_the_measuring_process_dies_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    process = start(*SMALL, cwd=tmp_path)
+    line_with(process.stderr, "build")
+    pids = children(process.pid)
+    assert pids
+    process.kill()
+    process.communicate()
+    assert gone(pids)
+
+
+def test_a_measuring_process_that_is_killed_is_a_recorded_crash(tmp_path: Path) -> None:
+    process = start(*SMALL, "tracker=none", cwd=tmp_path)
+    line_with(process.stderr, "float64 reference")
+    os.kill(children(process.pid)[0], signal.SIGSEGV)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    (record,) = records(tmp_path)
+    assert (record.status, record.failure.kind if record.failure else "") == (Status.CRASHED, "SIGSEGV")
+    assert "Fatal Python error: Segmentation fault" in next(tmp_path.glob("results/logs/*/*.log")).read_text()
+    assert "not measured" in out
+    assert "Traceback" not in err
+
+
+def test_the_same_trial_twice_at_once_is_refused(tmp_path: Path) -> None:
+    first = start(*SMALL, "tracker=none", cwd=tmp_path)
+    line_with(first.stderr, "import")
+    code, out, err = finished(*SMALL, "tracker=none", cwd=tmp_path)
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=60)
+    assert code == 75
+    assert out == ""
+    assert f"by another process (pid {first.pid} on " in err
+    assert err.count("\n") == 1
+
+
+def test_json_results_of_a_real_trial_have_the_documented_columns(all_modes: tuple[Path, int, str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "xla_sweeps", "results", "--all", "--format", "json"], cwd=all_modes[0], check=True,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    rows = json.loads(done.stdout)
+    assert [(row["baseline"], row["candidate"]) for row in rows if row["headline"]] == [
+        ("graph", "autocluster"), ("graph", "default"), ("graph", "xla"),
+    ]  # fmt: skip
+    assert all(row["speedup"] > 0 and row["verdict"] != "failed" for row in rows)
+
+
+def test_a_model_of_ones_own_is_measured_from_the_folder_that_it_lies_in(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text((SUPPORT / "own_models.py").read_text())
+    code, out, err = finished(
+        "model=local", "path=mine:two_inputs", "trust_code=true", "tracker=none", "batch_size=2", *SHORT, cwd=tmp_path
+    )
+    assert code == 0, err
+    assert "mine:two_inputs" in out
+    assert "samples/s" in out
+    (record,) = records(tmp_path)
+    assert record.model.inputs == ("tokens[16] int32", "image[32, 32, 3] float32")
+    assert (record.model.params, record.model.macs) == (3 * 3 * 3 * 8 + 8 + 255 * 8 + 16 * 4 + 4, 194_464)
+    assert {mode: outcome.status for mode, outcome in record.modes.items()} == dict.fromkeys(
+        ("eager", "graph", "xla"), Status.OK
+    )
+    assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
+
+
+def test_a_model_that_xla_cannot_compile_is_told_why_and_the_others_are_measured(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import tensorflow as tf\n\ndef build():\n    return lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, 'SAME')[0]\n"
+    )
+    code, out, _ = finished(
+        "model=local", "path=mine.py:build", "resolution=16", "trust_code=true", "tracker=none", *SHORT, cwd=tmp_path
+    )
+    assert code == 1
+    assert "XLA has no kernel for the operation MaxPoolWithArgmax" in out
+    (record,) = records(tmp_path)
+    assert record.modes["xla"].status is Status.UNSUPPORTED_OP
+    assert record.modes["graph"].status is Status.OK
+
+
+def test_a_saved_batch_is_the_only_one_and_that_is_said_in_one_line(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    class Fixed(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((1, 8, 8, 3))])
+        def __call__(self, images: Any) -> Any:
+            return tf.reduce_mean(images, axis=(1, 2))
+
+    tf.saved_model.save(Fixed(), str(tmp_path / "saved"))
+    asked = ("model=local", "path=saved", "trust_code=true", "tracker=none", *SHORT)
+    code, out, _ = finished(*asked, cwd=tmp_path)
+    assert code == 1
+    assert "batch_size=4: saved was saved for a batch of 1 only; give batch_size=1" in out
+    code, out, _ = finished(*asked, "batch_size=1", cwd=tmp_path)
+    assert code == 0
+    record = next(item for item in records(tmp_path) if item.status is Status.OK or item.rounds)
+    assert record.model.eager_is_graph
+    assert "eager_is_graph" in record.flags
+
+
+def test_a_detector_is_measured_with_decoding_and_suppression(tmp_path: Path) -> None:
+    code, out, err = finished(
+        "model=yolo_v8_xs", "resolution=64", "batch_size=2", "scenario=detect", "modes=[graph,xla]", "tracker=none",
+        *SHORT, cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    (record,) = records(tmp_path)
+    assert record.config["scenario"] == "detect"
+    assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
+    assert "keras_cv" in out
+
+
+def test_a_hub_model_runs_as_a_replica_that_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = subprocess.run(
+        [sys.executable, "-m", "xla_sweeps", "hub-replicas", "deit_tiny_patch16_224"], cwd=tmp_path, text=True,
+        capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
+    )  # fmt: skip
+    assert "1 of 1 made" in made.stdout
+    saved = tmp_path / "cache" / "xla-sweeps" / "replicas" / "v1" / "deit_tiny_patch16_224" / "saved_model.pb"
+    before = saved.stat().st_mtime_ns
+    code, out, err = finished(
+        "model=deit_tiny_patch16_224", "source=hub", "batch_size=1", "modes=[eager,graph,xla]", "tracker=none", *SHORT,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    assert saved.stat().st_mtime_ns == before
+    (record,) = records(tmp_path)
+    assert record.model.replica_of == "https://tfhub.dev/sayakpaul/deit_tiny_patch16_224/1"
+    assert (record.model.params, record.model.eager_is_graph) == (5_717_416, True)
+    assert "hub replica" in out
+    assert record.model.macs == pytest.approx(1.26e9, rel=0.03)

@@ -1,0 +1,168 @@
+"""The correctness gate: what passes, what does not, and what refuses to be judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xla_sweeps.measure import agreement
+from xla_sweeps.measure.agreement import compare, deterministic
+from xla_sweeps.schema.trial import Precision
+
+RNG = np.random.default_rng(0)
+
+REFERENCE = RNG.normal(size=(4, 1000))
+
+EAGER = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
+
+
+def gate(output: np.ndarray, *, eager: np.ndarray = EAGER, reference: np.ndarray | None = REFERENCE, **changes: object):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    arguments = {"precision": Precision.FLOAT32, "classes": True, **changes}
+    return compare([output], [eager], None if reference is None else [reference], **arguments)  # type: ignore[arg-type]
+
+
+def test_rounding_differences_agree() -> None:
+    result = gate(REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape))
+    assert result.ok
+    assert result.rmse_rel == pytest.approx(1.4e-6 / np.abs(EAGER).max(), rel=0.1)
+    assert result.top1_match == 1.0
+    assert result.reason == ""
+
+
+def test_a_difference_past_the_tolerance_does_not_agree_and_says_by_how_much() -> None:
+    result = gate(EAGER + 1e-2)
+    assert not result.ok
+    assert result.reason.startswith("outputs differ from eager's by ")
+    assert "error against float64" in result.reason
+
+
+def test_a_mode_as_close_to_float64_as_eager_is_agrees_however_far_from_eager() -> None:
+    poor_eager = REFERENCE + 1e-3 * RNG.normal(size=REFERENCE.shape)
+    assert gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager).ok
+    assert not gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager, reference=None).ok
+
+
+@pytest.mark.parametrize(("precision", "factor"), [(Precision.FLOAT32, 2.0), (Precision.MIXED_BFLOAT16, 3.0)])
+def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision, factor: float) -> None:
+    noise = RNG.normal(size=REFERENCE.shape)
+    eager = REFERENCE + 0.1 * noise
+    for times, expected in ((0.95 * factor, True), (1.1 * factor, False)):
+        assert gate(REFERENCE - 0.1 * times * noise, eager=eager, precision=precision, classes=False).ok is expected
+
+
+def test_another_shape_is_found_before_any_value_is_compared() -> None:
+    result = gate(EAGER[:, :10])
+    assert not result.ok
+    assert result.reason == "the outputs' shapes differ: [(4, 10)] instead of [(4, 1000)]"
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
+    output = EAGER.copy()
+    output[1, 2] = bad
+    result = gate(output)
+    assert not result.ok
+    assert result.reason == "1 of 4000 outputs are not finite"
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.001, 1e-40])
+def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(constant: float) -> None:
+    eager = np.full((4, 1000), constant)
+    result = gate(eager, eager=eager, reference=None)
+    assert not result.ok
+    assert result.reason.startswith("refused: ")
+
+
+def test_tiny_logits_are_judged_by_their_own_size() -> None:
+    scaled = 1e-10
+    assert gate(scaled * EAGER, eager=scaled * EAGER, reference=scaled * REFERENCE).ok
+    assert not gate(scaled * (EAGER + 0.01), eager=scaled * EAGER, reference=scaled * REFERENCE).ok
+
+
+def test_another_class_on_top_does_not_agree_unless_eager_cannot_tell_them_apart() -> None:
+    eager = np.zeros((2, 10))
+    eager[:, 3], eager[:, 7] = 1.0, 0.5
+    swapped = eager.copy()
+    swapped[0, 3], swapped[0, 7] = 0.5, 1.0
+    result = gate(swapped, eager=eager, reference=eager + 0.4, precision=Precision.FLOAT32)
+    assert not result.ok
+    tie = eager.copy()
+    tie[:, 7] = 1.0 - 1e-6
+    other = tie.copy()
+    other[0, 7] = 1.0 + 1e-6
+    result = gate(other, eager=tie, reference=None)
+    assert result.ok
+    assert result.top1_match == 0.5
+
+
+def test_of_several_heads_the_worst_counts() -> None:
+    result = compare([EAGER, EAGER + 1.0], [EAGER, EAGER], precision=Precision.FLOAT32, classes=False)
+    assert not result.ok
+    assert result.rmse_rel == pytest.approx(1.0 / np.abs(EAGER).max())
+
+
+def test_two_runs_are_deterministic_when_they_agree_to_rounding() -> None:
+    assert deterministic([EAGER], [EAGER * (1 + 1e-7)])
+    assert not deterministic([EAGER], [EAGER + 1e-3])
+    assert not deterministic([EAGER], [EAGER[:2]])
+
+
+def detections(order: list[int], *, moved: float = 0.0, classes: list[int] | None = None) -> list[np.ndarray]:
+    """One image's boxes in some order: boxes, confidences, classes, count."""
+    boxes = np.array([[10.0 * index, 5, 10.0 * index + 8, 20] for index in range(40)])[order] + moved
+    confidences = np.linspace(0.9, 0.5, 40)[order]
+    labels = np.array(classes if classes is not None else [index % 3 for index in range(40)])[order]
+    return [boxes[None], confidences[None], labels[None], np.array([len(order)])]
+
+
+def test_boxes_agree_in_whatever_order() -> None:
+    order = list(range(40))
+    result = agreement.compare_detections(
+        detections(order[::-1]), detections(order), detections(order), precision=Precision.FLOAT32
+    )
+    assert result.ok
+    assert result.rmse_rel == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [({"moved": 5.0}, "0%"), ({"classes": [9] * 40}, "0%"), ({"classes": [*range(4), *([1] * 36)]}, "")],
+)
+def test_boxes_elsewhere_or_of_other_classes_are_not_found(changes: dict[str, Any], share: str) -> None:
+    order = list(range(40))
+    result = agreement.compare_detections(
+        detections(order, **changes), detections(order), detections(order), precision=Precision.FLOAT32
+    )
+    assert not result.ok
+    assert f"it finds {share}" in result.reason
+
+
+def test_one_box_in_forty_may_be_another() -> None:
+    eager = detections(list(range(40)))
+    close, far = ([item.copy() for item in eager] for _ in range(2))
+    close[0][0, 7] += 30
+    far[0][0, 7:11] += 3000
+    assert agreement.compare_detections(close, eager, eager, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
+
+
+def test_finding_nothing_agrees_with_nothing() -> None:
+    none, some = detections([]), detections([0, 1])
+    refused = agreement.compare_detections(none, none, none, precision=Precision.FLOAT32)
+    assert refused.reason.startswith(agreement.REFUSED)
+    padded = [*some[:3], np.array([0])]
+    assert not agreement.compare_detections(padded, some, some, precision=Precision.FLOAT32).ok
+    shapes = agreement.compare_detections(none, some, some, precision=Precision.FLOAT32)
+    assert "shapes differ" in shapes.reason
+
+
+def test_a_mode_may_miss_what_eager_misses_itself_on_inputs_that_differ_by_rounding() -> None:
+    eager = detections(list(range(40)))
+    far, further = ([item.copy() for item in eager] for _ in range(2))
+    far[0][0, :6] += 3000
+    further[0][0, :12] += 3000
+    assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
+    assert agreement.compare_detections(far, eager, far, precision=Precision.FLOAT32).ok
+    assert not agreement.compare_detections(further, eager, far, precision=Precision.FLOAT32).ok

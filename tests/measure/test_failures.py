@@ -1,0 +1,132 @@
+"""Real messages of TensorFlow 2.21 and real ways to die, and what a person is told."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_exception, first_line
+from xla_sweeps.schema.measurement import Phase, Status
+
+UNSUPPORTED = (
+    "Detected unsupported operations when trying to compile graph __inference_<lambda>_90[_XlaMustCompile=true,"
+    "config_proto=123,executor_type=] on XLA_CPU_JIT: MaxPoolWithArgmax (No registered 'MaxPoolWithArgmax' OpKernel "
+    "for XLA_CPU_JIT devices compatible with node {{node net_1/arg_pool_1/MaxPoolWithArgmax}})"
+    '{{node net_1/arg_pool_1/MaxPoolWithArgmax}}\nThe op is created at: \nFile "model.py", line 36, in <module>'
+)
+
+NOT_CONSTANT = (
+    "Input 1 to node `net_1_1/dyn_resize_1/resize/ResizeBilinear` with op ResizeBilinear must be a compile-time "
+    "constant.\n\nXLA compilation requires that operator arguments that represent shapes or dimensions be evaluated to "
+    "concrete values at compile time."
+)
+
+LOOP = (
+    "Input and output shapes of loop body do not match: (s32[], s32[], s32[], f32[2,32,32,8], f32[2,32,32,8]) vs. "
+    "(s32[], s32[], s32[], f32[2,64,32,8], f32[2,32,32,8])"
+)
+
+LIFT = "We failed to lift variable creations out of this tf.function, so this tf.function cannot be run on XLA."
+
+GPU_OOM = (
+    "{{function_node __wrapped__Conv2D_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM when allocating "
+    "tensor with shape[512,64,224,224] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by "
+    "allocator GPU_0_bfc"
+)
+
+
+@pytest.mark.parametrize(
+    ("phase", "kind", "text", "status", "op"),
+    [
+        (Phase.COMPILE, "InvalidArgumentError", UNSUPPORTED, Status.UNSUPPORTED_OP, "MaxPoolWithArgmax"),
+        (
+            Phase.VERIFY,
+            "ValueError",
+            f"Failed getting HLO text: '{UNSUPPORTED}'",
+            Status.UNSUPPORTED_OP,
+            "MaxPoolWithArgmax",
+        ),
+        (Phase.COMPILE, "InvalidArgumentError", NOT_CONSTANT, Status.DYNAMIC_SHAPE, "ResizeBilinear"),
+        (Phase.COMPILE, "InvalidArgumentError", LOOP, Status.DYNAMIC_SHAPE, ""),
+        (Phase.COMPILE, "UnimplementedError", LIFT, Status.TRACE_ERROR, ""),
+        (Phase.MEASURE, "ResourceExhaustedError", GPU_OOM, Status.OOM_GPU, ""),
+        (Phase.BUILD, "MemoryError", "Unable to allocate 3.0 GiB", Status.OOM_HOST, ""),
+        (
+            Phase.COMPILE,
+            "ResourceExhaustedError",
+            "OOM when allocating tensor with shape[1] on CPU",
+            Status.OOM_HOST,
+            "",
+        ),
+        (Phase.WARMUP, "InternalError", "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error", Status.INFRA, ""),
+        (Phase.BUILD, "ValueError", "bad constructor", Status.BUILD_ERROR, ""),
+        (Phase.TRACE, "TypeError", "bad call", Status.TRACE_ERROR, ""),
+        (Phase.COMPILE, "InternalError", "ptxas exited with 1", Status.COMPILE_ERROR, ""),
+        (Phase.MEASURE, "InvalidArgumentError", "indices[0] = 100 is not in [0, 32)", Status.RUN_ERROR, ""),
+        (Phase.IMPORT, "ImportError", "libcudart.so", Status.INFRA, ""),
+    ],
+)
+def test_an_exception_becomes_a_status(phase: Phase, kind: str, text: str, status: Status, op: str) -> None:
+    found, failure = diagnose_exception(phase, kind, text)
+    assert found is status
+    assert failure.op == op
+    assert "\n" not in failure.message
+    assert failure.phase is phase
+
+
+def test_an_unsupported_operation_is_named_with_what_to_do() -> None:
+    _, failure = diagnose_exception(Phase.COMPILE, "InvalidArgumentError", UNSUPPORTED)
+    assert failure.message == "XLA has no kernel for the operation MaxPoolWithArgmax on XLA_CPU_JIT"
+    assert "jit=auto" in failure.hint
+
+
+def test_out_of_memory_never_suggests_that_the_batch_was_changed() -> None:
+    _, failure = diagnose_exception(Phase.MEASURE, "ResourceExhaustedError", GPU_OOM)
+    assert failure.hint.startswith("the batch size is never changed for you")
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "kind"),
+    [
+        (ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.COMPILE), Status.CRASHED, "SIGSEGV"),
+        (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE, oom_kills=1), Status.OOM_HOST, "SIGKILL"),
+        (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE), Status.CRASHED, "SIGKILL"),
+        (
+            ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.BUILD, log_tail="what(): std::bad_alloc"),
+            Status.OOM_HOST,
+            "SIGABRT",
+        ),
+        (ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"), Status.TIMEOUT, "timeout"),
+        (
+            ProcessEnd(exit_code=-9, phase=Phase.BUILD, killed_for="memory", limit="2.0 GiB"),
+            Status.OOM_HOST,
+            "memory_limit",
+        ),
+        (ProcessEnd(exit_code=-15, phase=Phase.MEASURE, killed_for="interrupt"), Status.INTERRUPTED, "interrupted"),
+        (ProcessEnd(exit_code=1, phase=Phase.IMPORT), Status.INFRA, "exit code 1"),
+        (ProcessEnd(exit_code=3, phase=Phase.TRACE), Status.CRASHED, "exit code 3"),
+    ],
+)
+def test_the_end_of_a_process_becomes_a_status(end: ProcessEnd, status: Status, kind: str) -> None:
+    found, failure = diagnose_end(end)
+    assert found is status
+    assert failure.kind == kind
+
+
+def test_a_timeout_names_the_option_that_raises_it() -> None:
+    _, failure = diagnose_end(ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"))
+    assert failure.message == "no end of the stage 'compile' within 5 s"
+    assert "timeouts.compile=SECONDS" in failure.hint
+
+
+def test_first_line_skips_blank_lines_and_is_bounded() -> None:
+    assert first_line("\n\n  one \n two") == "one"
+    assert first_line("") == "no message"
+    assert len(first_line("x" * 5000)) == 400
+
+
+def test_a_layers_error_is_shown_in_place_of_the_wrapper_that_keras_puts_around_it() -> None:
+    text = "Exception encountered when calling Queries.call().\n\n\x1b[1minput must have at least 300 columns\x1b[0m\n\nArguments"
+    _, failure = diagnose_exception(Phase.BUILD, "InvalidArgumentError", text)
+    assert failure.message == "InvalidArgumentError: input must have at least 300 columns (in Queries.call())"

@@ -1,0 +1,164 @@
+"""The contamination sampler: what disturbs, what does not, and a real neighbour."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xla_sweeps.measure.monitor import Sample, Sampler, around, disturbance, machine_times
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.system.devices import Device
+
+CPU = Device(kind="cpu", index=0, name="Some CPU")
+
+SECOND = 10**9
+
+
+def sample(at_s: float, **changes: object) -> Sample:
+    fields = {
+        "at_ns": round(at_s * SECOND), "busy_s": 0.0, "own_s": 0.0, "steal_s": 0.0, "pressure_s": 0.0, "throttled_s": 0.0,
+        "involuntary_switches": 0, "rss_bytes": 0, "gpu": {},
+    }  # fmt: skip
+    return Sample(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        (sample(1, busy_s=2.0, own_s=1.9), ""),
+        (sample(1, busy_s=2.0, own_s=1.2), "other processes used 0.8 cores"),
+        (sample(1, steal_s=0.3), "the hypervisor took 15% of the CPU"),
+        (sample(1, steal_s=0.05), ""),
+        (sample(1, throttled_s=0.01), "the CPU quota throttled this control group"),
+        (sample(1, gpu={"reasons": 0x40}), "the GPU slowed its clock (event reasons 0x40)"),
+        (sample(1, gpu={"reasons": 0x1}), ""),
+        (sample(1, gpu={"foreign": 1.0}), "another process computes on the GPU"),
+    ],
+)
+def test_what_disturbs_is_said_in_words(last: Sample, reason: str) -> None:
+    assert disturbance([sample(0), last], cores=2) == reason
+
+
+def test_on_a_large_machine_five_percent_by_others_are_allowed() -> None:
+    samples = [sample(0), sample(1, busy_s=3.0, own_s=1.0)]
+    assert disturbance(samples, cores=64) == ""
+    assert disturbance(samples, cores=8) == "other processes used 2.0 cores"
+
+
+def test_a_short_stretch_is_judged_over_half_a_second_around_it() -> None:
+    samples = [sample(index / 10) for index in range(21)]
+    chosen = around(samples, round(1.00 * SECOND), round(1.02 * SECOND))
+    assert (chosen[0].at_ns, chosen[-1].at_ns) == (round(0.7 * SECOND), round(1.3 * SECOND))
+    assert len(around(samples, 0, 2 * SECOND)) == 21
+    assert around(samples, 5 * SECOND, 6 * SECOND)[-1] == samples[-1]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A /proc and /sys with made-up counters; `step` in a test moves them on."""
+    for name, text in {
+        "proc/stat": "cpu  100 0 100 500 0 0 0 10 0 0\n",
+        "proc/77/stat": "77 (a b) c) S " + " ".join(["0"] * 10) + " 50 30 5 5 " + " ".join(["0"] * 30),
+        "proc/77/status": "VmRSS:\t 2048 kB\nnonvoluntary_ctxt_switches:\t42\n",
+        "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=5000000\nfull avg10=0.00 total=1\n",
+        "sys/fs/cgroup/cpu.stat": "usage_usec 1\nthrottled_usec 2000000\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_the_kernels_counters_are_read_right(machine: Path) -> None:
+    sampler = Sampler(77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=machine)
+    sampler.close()
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    seen = sampler.read()
+    assert seen.busy_s == pytest.approx(200 * tick_s)
+    assert seen.steal_s == pytest.approx(10 * tick_s)
+    assert seen.own_s == pytest.approx(90 * tick_s)
+    assert (seen.pressure_s, seen.throttled_s) == (5.0, 2.0)
+    assert (seen.involuntary_switches, seen.rss_bytes) == (42, 2048 * 1024)
+
+
+def test_a_kernel_that_shows_less_is_no_error(tmp_path: Path) -> None:
+    sampler = Sampler(77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=tmp_path)
+    sampler.close()
+    assert sampler.summary()["foreign_cores"] == 0.0
+    assert sampler.review([]) == {}
+
+
+def test_passing_the_memory_limit_is_told_once(machine: Path) -> None:
+    told: list[int] = []
+    alarm = threading.Event()
+
+    def exceeded() -> None:
+        told.append(1)
+        alarm.set()
+
+    sampler = Sampler(77, device=CPU, memory_limit_bytes=2**20, exceeded=exceeded, root=machine)
+    assert alarm.wait(5)
+    time.sleep(0.35)
+    sampler.close()
+    assert told == [1]
+
+
+@pytest.fixture
+def busy_neighbour() -> Iterator[None]:
+    """A process of nobody's that computes: started through a shell that leaves it behind."""
+    command = f"setsid {sys.executable} -c 'while True: pass' >/dev/null 2>&1 & echo $!"
+    pid = int(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout)
+    time.sleep(0.2)
+    try:
+        yield
+    finally:
+        subprocess.run(["pkill", "-9", "-s", str(os.getsid(pid))], check=False)
+
+
+@pytest.mark.usefixtures("busy_neighbour")
+def test_a_real_neighbour_disturbs_the_rounds_beside_it() -> None:
+    quiet = subprocess.Popen(["sleep", "60"])
+    try:
+        with Sampler.watching(quiet.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None) as sampler:
+            started = time.perf_counter_ns()
+            time.sleep(1.2)
+            rounds = [Round(round=3, order=(), blocks=(), started_ns=started, finished_ns=time.perf_counter_ns())]
+            reasons = sampler.review(rounds)
+            assert sampler.summary()["foreign_cores"] > 0.25
+    finally:
+        quiet.kill()
+        quiet.wait()
+    assert set(reasons) == {3}
+    assert "cores" in reasons[3] or "hypervisor" in reasons[3]
+
+
+def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
+    worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        with Sampler.watching(worker.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None) as sampler:
+            time.sleep(0.2)
+            first = sampler.read()
+            time.sleep(1.0)
+            last = sampler.read()
+    finally:
+        worker.kill()
+        worker.wait()
+    assert last.own_s - first.own_s > 0.3
+    foreign = (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
+    assert foreign < 0.9 * (last.busy_s - first.busy_s)
+
+
+def test_where_we_may_use_some_cores_only_what_others_do_on_the_rest_is_no_disturbance() -> None:
+    stat = "cpu  300 0 0 900 0 0 0 30 0 0\ncpu0 100 0 0 500 0 0 0 10 0 0\ncpu1 200 0 0 400 0 0 0 20 0 0\nintr 5\n"
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert machine_times(stat, {0}) == pytest.approx((100 * tick, 10 * tick))
+    assert machine_times(stat, {0, 1}) == pytest.approx((300 * tick, 30 * tick))
+    assert machine_times(stat, {7}) == pytest.approx((300 * tick, 30 * tick))
+    assert machine_times("", {0}) == (0.0, 0.0)

@@ -1,0 +1,187 @@
+"""Supervision of the measuring process, with real processes that die in real ways."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import TRIAL
+from paths import SUPPORT
+
+from xla_sweeps.measure import process, protocol
+from xla_sweeps.schema.measurement import Phase, Round, Status
+from xla_sweeps.schema.trial import ReplicateJob
+
+WORKER = str(SUPPORT / "fake_worker.py")
+
+
+@dataclass
+class QuietMachine:
+    """A watcher that finds one round disturbed, where it is told to."""
+
+    dirty: Mapping[int, str] = field(default_factory=dict)
+    pid: int = 0
+    exceeded: Callable[[], None] | None = None
+
+    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
+
+    def summary(self) -> Mapping[str, Any]:
+        return {"samples": 3}
+
+    @contextmanager
+    def watch(self, pid: int, exceeded: Callable[[], None]) -> Iterator[QuietMachine]:
+        self.pid, self.exceeded = pid, exceeded
+        yield self
+
+
+def attempt(
+    tmp_path: Path,
+    *script: str,
+    machine: QuietMachine | None = None,
+    on_event: Callable[[protocol.Event], None] = lambda event: None,
+    stop: process.Stop | None = None,
+    compile_s: float = 30,
+) -> process.Attempt:
+    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, compile_s=compile_s))
+    machine = machine or QuietMachine()
+    stop = stop or process.Stop()
+    try:
+        return process.run_attempt(
+            ReplicateJob(trial=trial, replicate=0, modes=("graph", "xla"), order_seed=1),
+            environment=dict(os.environ),
+            log=tmp_path / "child.log",
+            watch=machine.watch,
+            stop=stop,
+            on_event=on_event,
+            command=(sys.executable, WORKER, *script),
+        )
+    finally:
+        stop.close()
+        assert not alive(machine.pid)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_everything_a_process_tells_is_kept(tmp_path: Path) -> None:
+    seen: list[protocol.Event] = []
+    result = attempt(tmp_path, on_event=seen.append)
+    assert result.finished
+    assert result.status is Status.OK
+    assert result.failure is None
+    assert [item.round for item in result.rounds] == list(range(8))
+    assert set(result.modes) == {"graph", "xla"}
+    assert result.model is not None
+    assert result.model.params == 7
+    assert result.environment == {"tensorflow": "fake"}
+    assert result.sync == {"works": True}
+    assert result.contamination == {"samples": 3}
+    assert [type(event).__name__ for event in seen[-3:]] == ["Square", "Square", "Finished"]
+
+
+def test_output_of_the_libraries_goes_to_the_log_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    attempt(tmp_path)
+    assert "output of a library" in (tmp_path / "child.log").read_text()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_child_is_told_which_rounds_were_disturbed(tmp_path: Path) -> None:
+    seen: list[protocol.Event] = []
+    result = attempt(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}), on_event=seen.append)
+    squares = [event for event in seen if isinstance(event, protocol.Square)]
+    assert {item.round: item.dirty for square in squares for item in square.rounds if item.dirty} == {5: "steal 30 %"}
+    assert {item.round: item.dirty for item in result.rounds if item.dirty} == {5: "steal 30 %"}
+    assert "review {5: 'steal 30 %'}" in (tmp_path / "child.log").read_text()
+
+
+def test_an_exception_in_one_mode_leaves_the_others(tmp_path: Path) -> None:
+    result = attempt(tmp_path, "raise:xla")
+    assert result.finished
+    assert result.modes["xla"].status is Status.COMPILE_ERROR
+    assert result.modes["graph"].status is Status.OK
+    assert not result.dead_mode
+
+
+@pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
+def test_a_death_while_preparing_a_mode_is_that_modes_failure(tmp_path: Path, how: str, kind: str) -> None:
+    result = attempt(tmp_path, f"{how}:xla")
+    assert not result.finished
+    assert result.dead_mode == "xla"
+    assert result.status is Status.CRASHED
+    failure = result.modes["xla"].failure
+    assert failure is not None
+    assert (failure.kind, failure.phase) == (kind, Phase.COMPILE)
+    assert result.modes["graph"].status is Status.OK
+
+
+def test_a_death_while_measuring_keeps_the_rounds_already_received(tmp_path: Path) -> None:
+    result = attempt(tmp_path, "die-at:0")
+    assert result.status is Status.CRASHED
+    assert not result.dead_mode
+    assert [item.round for item in result.rounds] == [0, 1, 2, 3]
+
+
+def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "TERM_GRACE_S", 0.5)
+    result = attempt(tmp_path, "hang:xla", compile_s=1.5)
+    assert result.status is Status.TIMEOUT
+    assert result.dead_mode == "xla"
+    assert result.failure is not None
+    assert result.failure.message == "no end of the stage 'compile' within 1.5 s"
+
+
+def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
+    result = attempt(tmp_path, "grandchild:graph")
+    pid = int(next(flag for flag in result.flags if flag.startswith("grandchild:")).partition(":")[2])
+    deadline = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+def test_a_request_to_stop_keeps_what_was_measured(tmp_path: Path) -> None:
+    stop = process.Stop()
+
+    def stop_soon(event: protocol.Event) -> None:
+        if isinstance(event, protocol.Square):
+            threading.Timer(0.3, stop.request, ["interrupt", 2]).start()
+
+    result = attempt(tmp_path, "wait-at:0", stop=stop, on_event=stop_soon)
+    assert result.status is Status.INTERRUPTED
+    assert [item.round for item in result.rounds] == [0, 1, 2, 3]
+    assert not result.dead_mode
+
+
+def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(tmp_path: Path) -> None:
+    stop, machine = process.Stop(), QuietMachine()
+
+    def exceed(event: protocol.Event) -> None:
+        if isinstance(event, protocol.Stage) and event.mode == "xla":
+            assert machine.exceeded is not None
+            machine.exceeded()
+
+    result = attempt(tmp_path, "hang:xla", stop=stop, machine=machine, on_event=exceed)
+    assert result.status is Status.OOM_HOST
+    assert result.dead_mode == "xla"
+    assert stop.reason == ""
+    assert result.failure is not None
+    assert result.failure.message.endswith("limit of 8.0 GiB")
+
+
+def test_bytes_that_are_no_event_are_passed_over(tmp_path: Path) -> None:
+    assert attempt(tmp_path, "garbage").finished

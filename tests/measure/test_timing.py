@@ -1,0 +1,345 @@
+"""The timing loop on a fake device with a fake clock: every figure is exact."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from xla_sweeps.measure import rounds, timing
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.trial import Effort
+
+EFFORT = Effort(
+    name="test",
+    replicates=1,
+    rounds_min=6,
+    rounds_look=6,
+    rounds_max=24,
+    target_half_width=0.01,
+    block_s=0.1,
+    mode_cap_s=1e6,
+    warmup_calls=5,
+    warmup_s=0.5,
+    warmup_cap_s=60,
+    latency_calls=20,
+    latency_cap_s=1e6,
+    settle_s=1e6,
+    hopeless_ends=False,
+)
+
+
+@dataclass
+class Clock:
+    """Nanoseconds that pass only when somebody makes them pass."""
+
+    now_ns: int = 0
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+
+@dataclass
+class Device:
+    """An accelerator: a call returns after `enqueue_s`, its work takes `work_s` on the device's own time."""
+
+    clock: Clock
+    work_s: float
+    enqueue_s: float = 0.001
+    waits: bool = True
+    noise: Sequence[float] = (1.0,)
+    busy_until_ns: int = 0
+    calls: int = 0
+    log: list[str] = field(default_factory=list)
+    gc_states: set[bool] = field(default_factory=set)
+
+    def prepare(self) -> None:
+        self.log.append("prepare")
+
+    def step(self) -> None:
+        self.clock.pass_s(self.enqueue_s)
+        work_s = self.work_s * self.noise[self.calls % len(self.noise)]
+        self.busy_until_ns = max(self.busy_until_ns, self.clock.now_ns) + round(work_s * 1e9)
+        self.calls += 1
+        self.log.append("step")
+        self.gc_states.add(gc.isenabled())
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        if self.waits:
+            self.drain()
+
+    def drain(self) -> None:
+        self.clock.now_ns = max(self.clock.now_ns, self.busy_until_ns)
+
+
+def quiet(rounds: Sequence[Round]) -> Mapping[int, str]:
+    return {}
+
+
+def measured(
+    devices: Mapping[str, Device],
+    clock: Clock,
+    *,
+    effort: Effort = EFFORT,
+    calls: int = 2,
+    review: rounds.Review = quiet,
+) -> rounds.RoundsResult:
+    return rounds.measure_rounds(
+        devices,
+        dict.fromkeys(devices, calls),
+        {label: device.work_s for label, device in devices.items()},
+        effort=effort,
+        seed=1,
+        clock=clock,
+        review=review,
+        on_square=lambda progress: None,
+    )
+
+
+def test_a_block_includes_the_work_done_after_the_last_call_returned() -> None:
+    clock = Clock()
+    block = timing.measure_block(Device(clock, work_s=0.25), "xla", 4, clock=clock)
+    assert block.elapsed_ns == round((0.001 + 4 * 0.25) * 1e9)
+    assert block.enqueue_ns == 4_000_000
+    assert block.call_s == pytest.approx(0.25025)
+
+
+def test_garbage_collection_is_off_inside_blocks_and_on_again_afterwards() -> None:
+    clock = Clock()
+    device = Device(clock, work_s=0.1)
+    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock, effort=replace(EFFORT, mode_cap_s=5))
+    assert gc.isenabled()
+    assert False in device.gc_states
+
+
+def test_warm_up_goes_on_until_two_windows_agree() -> None:
+    clock = Clock()
+    slow_start = [2.0] * 15 + [1.0] * 10_000
+    warm = timing.warm_up(Device(clock, work_s=0.2, noise=slow_start), effort=EFFORT, clock=clock)
+    assert warm.stationary
+    assert 15 + timing.WARMUP_WINDOW < warm.calls <= 15 + 2 * timing.WARMUP_WINDOW
+    assert warm.call_s == pytest.approx(0.201)
+
+
+def test_warm_up_ends_at_its_cap_and_says_that_speed_still_moved() -> None:
+    clock = Clock()
+    ever_slower = [1.0 + 0.05 * index for index in range(10_000)]
+    warm = timing.warm_up(
+        Device(clock, work_s=0.2, noise=ever_slower), effort=replace(EFFORT, warmup_cap_s=10), clock=clock
+    )
+    assert not warm.stationary
+    assert 10 <= warm.seconds < 13
+
+
+def test_warm_up_groups_fast_calls_into_blocks() -> None:
+    clock = Clock()
+    device = Device(clock, work_s=0.001, enqueue_s=0.0)
+    warm = timing.warm_up(device, effort=EFFORT, clock=clock)
+    assert warm.stationary
+    assert warm.seconds == pytest.approx(0.001 + 20 * 0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call_s", "sync_s", "calls"),
+    [(0.03, 0.0, 1), (0.0299, 0.0, 2), (0.001, 0.0, 30), (0.001, 0.001, 200), (5.0, 0.0, 1)],
+)
+def test_calls_per_block_match_durations_not_counts(call_s: float, sync_s: float, calls: int) -> None:
+    assert timing.calls_per_block(call_s, sync_s=sync_s, block_s=0.03) == calls
+
+
+def test_two_modes_run_as_abba_baab() -> None:
+    seen = set()
+    for seed in range(40):
+        rows = rounds.balanced_square(["a", "b"], random.Random(seed))
+        word = "".join("".join(row) for row in rows * 2)
+        assert any(word[phase : phase + 8] in ("abbabaab", "baababba") for phase in (0, 2, 4, 6))
+        seen.add(tuple(rows))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 6])
+def test_a_square_of_more_modes_balances_places_and_predecessors(count: int) -> None:
+    labels = [f"m{index}" for index in range(count)]
+    rows = rounds.balanced_square(labels, random.Random(3))
+    assert len(rows) == (count if count % 2 == 0 else 2 * count)
+    assert all(sorted(row) == labels for row in rows)
+    places = Counter((place, label) for row in rows for place, label in enumerate(row))
+    followers = Counter(pair for row in rows for pair in itertools.pairwise(row))
+    assert len(set(places.values())) == 1
+    assert len(places) == count**2
+    assert len(set(followers.values())) == 1
+    assert len(followers) == count * (count - 1)
+
+
+def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough() -> None:
+    clock = Clock()
+    result = measured({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock)
+    assert result.converged
+    assert len(result.rounds) == 8  # whole squares of four: the first look at or after six rounds
+    ratios = rounds.log_ratios(result.rounds, "graph", "xla")
+    assert ratios == pytest.approx([math.log(0.401 / 0.201)] * 8)  # two calls and the first one's enqueue
+
+
+def test_measuring_never_stops_on_significance() -> None:
+    clock = Clock()
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    devices = {"graph": Device(clock, work_s=1.0, noise=noise), "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
+    result = measured(devices, clock)
+    assert not result.converged
+    assert len(result.rounds) == 24
+    assert min(rounds.log_ratios(result.rounds, "graph", "xla")) > 1.5
+
+
+def test_every_block_follows_an_untimed_call_of_its_own_mode() -> None:
+    clock = Clock()
+    device = Device(clock, work_s=0.1)
+    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock)
+    unit = ["prepare", "step", "synchronize", "step", "step", "synchronize"]
+    assert device.log == unit * (len(device.log) // len(unit))
+
+
+def test_slow_calls_get_no_untimed_call_where_the_effort_says_so() -> None:
+    clock = Clock()
+    slow, fast = Device(clock, work_s=0.5), Device(clock, work_s=0.1)
+    measured({"graph": slow, "xla": fast}, clock, effort=replace(EFFORT, settle_s=0.2))
+    assert slow.log[:4] == ["prepare", "step", "step", "synchronize"]
+    assert fast.log[:6] == ["prepare", "step", "synchronize", "step", "step", "synchronize"]
+
+
+def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() -> None:
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    for hopeless_ends, expected in ((True, 8), (False, 24)):
+        clock = Clock()
+        devices = {"graph": Device(clock, work_s=1.0, noise=noise), "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
+        result = measured(devices, clock, effort=replace(EFFORT, hopeless_ends=hopeless_ends))
+        assert not result.converged
+        assert len(result.rounds) == expected
+
+
+def test_a_slow_mode_outside_the_headline_leaves_and_the_others_go_on() -> None:
+    clock = Clock()
+    noise = [1.0, 1.2, 0.9, 1.1, 0.8]
+    devices = {
+        "eager": Device(clock, work_s=3.0),
+        "graph": Device(clock, work_s=0.1, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
+    result = measured(devices, clock, effort=replace(EFFORT, mode_cap_s=60))
+    assert result.retired == ("eager",)
+    assert sum("eager" in item.order for item in result.rounds) == 6
+    assert sum({"graph", "xla"} <= set(item.order) for item in result.rounds) >= EFFORT.rounds_max
+
+
+def test_a_headline_mode_over_its_cap_ends_measuring_unconverged_after_a_whole_square() -> None:
+    clock = Clock()
+    devices = {"graph": Device(clock, work_s=10.0, noise=[1.0, 1.5]), "xla": Device(clock, work_s=0.1)}
+    result = measured(devices, clock, effort=replace(EFFORT, mode_cap_s=60), calls=1)
+    assert not result.converged
+    assert len(result.rounds) == 4
+
+
+def test_disturbed_rounds_are_repeated_whole_and_left_out_of_the_ratios() -> None:
+    clock = Clock()
+    asked: list[int] = []
+
+    def disturbed_once(rounds: Sequence[Round]) -> Mapping[int, str]:
+        asked.extend(item.round for item in rounds)
+        return {1: "a neighbour"} if 1 in {item.round for item in rounds} else {}
+
+    result = measured(
+        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock, review=disturbed_once
+    )
+    assert asked == list(range(len(result.rounds)))
+    assert [item.round for item in result.rounds if item.dirty] == [1]
+    assert result.repeated == 1
+    assert not result.contaminated
+    assert result.rounds[4].order == result.rounds[1].order
+    assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
+
+
+def test_a_machine_that_is_never_quiet_ends_measuring_and_marks_it_contaminated() -> None:
+    clock = Clock()
+    result = measured(
+        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
+        clock,
+        review=lambda rounds: {item.round: "steal 30 %" for item in rounds},
+    )
+    assert result.contaminated
+    assert len(result.rounds) <= 2 * EFFORT.rounds_max + 4
+    assert rounds.log_ratios(result.rounds, "graph", "xla")
+
+
+def test_an_aa_pair_is_measured_like_any_other_pair() -> None:
+    clock = Clock()
+    result = measured({"graph": Device(clock, work_s=0.1), "graph_2": Device(clock, work_s=0.1)}, clock)
+    assert result.converged
+    assert rounds.log_ratios(result.rounds, "graph", "graph_2") == pytest.approx([0.0] * len(result.rounds))
+
+
+def test_a_single_mode_is_measured_for_the_minimum_of_rounds() -> None:
+    clock = Clock()
+    result = measured({"graph": Device(clock, work_s=0.1)}, clock)
+    assert len(result.rounds) == EFFORT.rounds_min
+
+
+def test_latencies_are_single_synced_calls() -> None:
+    clock = Clock()
+    devices = {"graph": Device(clock, work_s=0.02), "xla": Device(clock, work_s=0.01)}
+    calls = {"graph": 2, "xla": 3}
+    latencies = timing.measure_latencies(devices, (), calls, effort=EFFORT, clock=clock)
+    assert latencies["graph"] == pytest.approx((0.021,) * 20)
+    assert latencies["xla"] == pytest.approx((0.011,) * 20)
+
+
+def test_blocks_of_one_call_are_latencies_already() -> None:
+    clock = Clock()
+    devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
+    result = measured(devices, clock, calls=1)
+    before = devices["graph"].calls
+    latencies = timing.measure_latencies(devices, result.rounds, {"graph": 1, "xla": 1}, effort=EFFORT, clock=clock)
+    assert devices["graph"].calls == before
+    assert latencies["graph"] == pytest.approx((0.501,) * len(result.rounds))
+
+
+def test_the_sync_self_test_passes_a_device_that_queues_and_a_sync_that_waits() -> None:
+    clock = Clock()
+    result = timing.sync_self_test(Device(clock, work_s=0.05), calls=20, clock=clock)
+    assert result.works
+    assert result.queued
+
+
+def test_the_sync_self_test_catches_a_sync_that_does_not_wait() -> None:
+    clock = Clock()
+    assert not timing.sync_self_test(Device(clock, work_s=0.05, waits=False), calls=20, clock=clock).works
+
+
+def test_sync_overhead_is_the_median_of_empty_syncs() -> None:
+    clock = Clock()
+
+    class Costly(Device):
+        def synchronize(self) -> None:
+            clock.pass_s(0.0005)
+
+    assert timing.sync_overhead_s(Costly(clock, work_s=1.0), clock=clock) == pytest.approx(0.0005)
+
+
+def test_latencies_of_a_disturbed_replicate_come_from_all_its_rounds() -> None:
+    clock = Clock()
+    devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
+    rounds_ = measured(devices, clock, calls=1).rounds
+    dirty = [replace(item, dirty="busy") for item in rounds_]
+    calls = {"graph": 1, "xla": 1}
+    latencies = timing.measure_latencies(devices, dirty, calls, effort=EFFORT, clock=clock)
+    assert len(latencies["graph"]) == len(latencies["xla"]) == len(dirty)
+    latencies = timing.measure_latencies(devices, [*dirty[1:], rounds_[0]], calls, effort=EFFORT, clock=clock)
+    assert len(latencies["graph"]) == 1

@@ -1,0 +1,230 @@
+"""What a reader chooses stands in the address: links, back and forward, chips, ranges, and commands to copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from urllib.parse import parse_qsl
+
+import pytest
+from browser import Browser
+from dashboard_page import Filters, Study, bring, draw_everything, selected, visit
+from synthetic_rows import DEVICES, NASTY_DEVICE
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+HASH = "location.hash.slice(1)"
+
+
+def address(browser: Browser) -> list[tuple[str, str]]:
+    return parse_qsl(browser.evaluate(HASH), keep_blank_values=True)
+
+
+def choose(browser: Browser, column: str, value: str) -> None:
+    """Open a list of filters and click one of its boxes."""
+    browser.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    label = f"#filters label:has([name='f-{column}'][value='{value}'])"
+    if not browser.evaluate(f'document.querySelector("{label}").closest("details").open'):
+        browser.evaluate(
+            f'document.querySelector("{label}").closest("details").querySelector("summary").id = "list-{column}"'
+        )
+        browser.click(f"#list-{column}")
+    browser.click(label)
+
+
+def test_a_click_on_a_filter_changes_the_rows_and_the_address(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    filters: Filters = [
+        ("device", DEVICES[0].name),
+        ("device", DEVICES[2].name),
+        ("batch_size", "8"),
+        ("precision", "float32"),
+    ]
+    for count, (column, value) in enumerate(filters, start=1):
+        choose(browser, column, value)
+        assert browser.evaluate("xlaSweeps.filtered()") == selected(page.rows, filters[:count])
+    assert sorted(address(browser)) == sorted(filters)
+    browser.press("Escape")
+    browser.evaluate("document.getElementById('reset').focus()")
+    browser.press("Enter")
+    browser.wait("!new URLSearchParams(location.hash.slice(1)).has('device')")
+    assert address(browser) == []
+    assert browser.evaluate("xlaSweeps.rows()") == len(selected(page.rows, ()))
+
+
+def test_back_and_forward_go_through_what_was_chosen(browser: Browser, study: Studies) -> None:
+    page = study(300)
+    visit(browser, page)
+    steps: list[Filters] = [[], [("device", DEVICES[0].name)], [("device", DEVICES[0].name), ("batch_size", "8")]]
+    for column, value in steps[-1]:
+        choose(browser, column, value)
+    for step, direction in ((1, "back"), (0, "back"), (1, "forward"), (2, "forward")):
+        browser.evaluate(f"history.{direction}()")
+        expected = selected(page.rows, steps[step])
+        browser.wait(f"JSON.stringify(xlaSweeps.filtered()) === '{expected}'.replaceAll(' ', '')")
+        assert sorted(address(browser)) == sorted(steps[step])
+        boxes = browser.evaluate(
+            "[...document.querySelectorAll('#filters input:checked')].map((box) => [box.name.slice(2), box.value])"
+        )
+        assert sorted(map(tuple, boxes)) == sorted(steps[step])
+
+
+def test_controls_show_what_the_address_says(browser: Browser, study: Studies) -> None:
+    visit(
+        browser,
+        study(300),
+        [("device", NASTY_DEVICE), ("baseline", "eager"), ("model", "net"), ("theme", "dark"), ("verdict", "faster")],
+    )
+    value = "document.querySelector('[name={}]').value"
+    assert browser.evaluate(value.format("f-baseline")) == "eager"
+    assert browser.evaluate(value.format("f-model")) == "net"
+    assert browser.evaluate(value.format("theme")) == "dark"
+    assert browser.evaluate("[...document.querySelectorAll('#filters input:checked')].map((box) => box.value)") == [
+        NASTY_DEVICE
+    ]
+    assert browser.evaluate("document.querySelector('[data-verdict=faster]').getAttribute('aria-pressed')") == "true"
+    assert browser.evaluate("document.documentElement.dataset.theme") == "dark"
+    dark = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part < 60)"
+    assert browser.evaluate(dark)
+
+
+def test_a_theme_stands_against_the_systems(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300), [("theme", "light")], dark=True)
+    light = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part > 200)"
+    assert browser.evaluate(light)
+
+
+@pytest.mark.parametrize("verdict", ["faster", "slower", "ambiguous", "equivalent", "failed"])
+def test_a_chip_filters_by_its_verdict_and_says_how_many(browser: Browser, study: Studies, verdict: str) -> None:
+    page = study(5000)
+    visit(browser, page)
+    chip = f"#answer-chips [data-verdict={verdict}]"
+    expected = selected(page.rows, [("verdict", verdict)])
+    assert f" {len(expected):,} " in browser.evaluate(f"document.querySelector('{chip}').textContent")
+    browser.click(chip)
+    assert browser.evaluate("xlaSweeps.filtered()") == expected
+    assert address(browser) == [("verdict", verdict)]
+    browser.click(chip)
+    assert address(browser) == []
+
+
+def test_a_range_dragged_on_a_parallel_axis_filters_the_page(browser: Browser, study: Studies) -> None:
+    page = study(300)
+    visit(browser, page)
+    bring(browser, "#everything-charts .canvas")
+    host = "document.querySelector('#everything-charts .canvas')"
+    ends = browser.evaluate(
+        f"""(async () => {{
+          {host}.scrollIntoView({{block: 'center', behavior: 'instant'}});
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)));
+          const chart = echarts.getInstanceByDom({host}), box = {host}.getBoundingClientRect();
+          const {{parallelAxis}} = chart.getOption();
+          const axis = parallelAxis.find((one) => one.id === 'speedup');
+          const system = chart.getModel().getSeriesByIndex(0).coordinateSystem;
+          return [Math.log10(1.02), Math.log10(1.6)].map((value) => system.dataToPoint(value, `dim${{axis.dim}}`))
+            .map(([x, y]) => [box.left + x, box.top + y]);
+        }})()"""
+    )
+    browser.drag(tuple(ends[0]), tuple(ends[1]))
+    low, high = browser.wait("xlaSweeps.state.brush.get('speedup')")
+    assert 10**low == pytest.approx(1.02, rel=0.03)
+    assert 10**high == pytest.approx(1.6, rel=0.03)
+    shown = browser.evaluate("xlaSweeps.filtered()")
+    expected = [
+        place for place in selected(page.rows, ()) if low <= math.log10(page.rows[place]["speedup"] or 1e-9) <= high
+    ]
+    assert shown == expected
+    assert 0 < len(shown) < len(selected(page.rows, ()))
+    link = browser.evaluate("location.href")
+    browser.open(link)
+    browser.wait("document.documentElement.dataset.ready === 'true'")
+    assert browser.evaluate("xlaSweeps.filtered()") == expected
+    assert browser.complaints == []
+
+
+def test_a_range_is_set_by_keys_too(browser: Browser, study: Studies) -> None:
+    page = study(300)
+    visit(browser, page)
+    draw_everything(browser)
+    browser.evaluate(
+        "[...document.querySelectorAll('#everything details')].find((details) => details.querySelector('form')).open = true"
+    )
+    browser.evaluate("document.querySelector('#everything form select').focus()")
+    browser.evaluate("document.querySelector('#everything form select').value = 'speedup'")
+    browser.press("Tab")
+    browser.write("1.1")
+    browser.press("Tab")
+    browser.write("2")
+    browser.press("Enter")
+    browser.wait("xlaSweeps.state.brush.size")
+    expected = [place for place in selected(page.rows, ()) if 1.1 <= (page.rows[place]["speedup"] or 0) <= 2]
+    assert browser.evaluate("xlaSweeps.filtered()") == expected
+
+
+def pasted(browser: Browser) -> str:
+    """What is on the clipboard, by pasting it into the search."""
+    browser.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    browser.click("[name='f-model']")
+    browser.press("Control+a", "Control+v")
+    text: str = browser.wait("document.querySelector('[name=f-model]').value")
+    return text
+
+
+def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    bring(browser, "#broke-counts")
+    bring(browser, "#broke-list")
+    browser.evaluate("document.querySelector('#broke-list table button').id = 'copied'")
+    model, note = browser.evaluate("""(() => { const cell = document.querySelector('#broke-list tbody th');
+        return [cell.firstChild.textContent, cell.querySelector('.note').textContent]; })()""")
+    browser.click("#copied")
+    browser.wait("document.getElementById('toast').textContent === 'Command copied'")
+    command = pasted(browser)
+    (found,) = {
+        row["command"] for row in page.rows
+        if row["verdict"] == "failed" and row["model"] == model
+        and note == f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · {row['device']}"
+    }  # fmt: skip
+    assert command == found
+
+
+def test_the_link_is_copied_with_what_was_chosen(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300), [("family", "ResNetV1")])
+    browser.click("#copy-link")
+    browser.wait("document.getElementById('toast').textContent === 'Link copied'")
+    assert pasted(browser) == f"{study(300).uri}#family=ResNetV1"
+
+
+def test_where_nothing_was_measured_the_page_says_what_to_run(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300), [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")])
+    draw_everything(browser)
+    words = browser.evaluate("document.getElementById('answer').innerText")
+    assert "No matching pair was measured." in words
+    assert "python -m xla_sweeps model=vgg16 resolution=224" in words
+    assert "never" not in browser.evaluate("document.getElementById('answer-keys').innerText")
+    assert "NaN" not in browser.evaluate("document.body.innerText")
+    assert browser.evaluate("document.querySelectorAll('main section .empty').length") >= 7
+    assert browser.complaints == []
+
+
+def test_the_table_shows_its_last_row_and_keeps_few_in_the_document(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page, [("sort", "speedup")])
+    bring(browser, "table.grid")
+    count = len(selected(page.rows, ()))
+    last = browser.evaluate(
+        """(async () => {
+          const box = document.querySelector('.virtual');
+          box.scrollTop = box.scrollHeight;
+          await new Promise((done) => setTimeout(done, 300));
+          const lines = [...box.querySelectorAll('tbody tr[aria-rowindex]')];
+          return [lines.at(-1).ariaRowIndex ?? lines.at(-1).getAttribute('aria-rowindex'), lines.length,
+            box.querySelector('table').getAttribute('aria-rowcount')];
+        })()"""
+    )
+    assert last[0] == last[2] == str(count + 1)
+    assert last[1] < 100

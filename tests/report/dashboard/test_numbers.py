@@ -1,0 +1,287 @@
+"""The figures that the page shows, against an independent computation from the same rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import page_oracle
+import pytest
+from browser import Browser
+from dashboard_page import SIDES, Filters, Study, bring, draw_everything, selected, visit
+from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, NUMBERS, TEXTS
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+SELECTIONS: dict[str, Filters] = {
+    "nothing": (),
+    "against eager": [("baseline", "eager")],
+    "one device": [("device", DEVICES[0].name)],
+    "a nasty device": [("device", NASTY_DEVICE), ("baseline", "eager")],
+    "two devices, one batch": [("device", DEVICES[0].name), ("device", DEVICES[2].name), ("batch_size", "8")],
+    "a family at two resolutions": [("family", "ResNetV1"), ("resolution_px", "224"), ("resolution_px", "336")],
+    "a precision of a source": [("precision", "float32"), ("source", "keras_hub")],
+    "a search": [("model", "EfficientNet")],
+    "one model exactly": [("model", "resnet50")],
+    "a nasty model": [("model", NASTY_MODEL)],
+    "the slower": [("verdict", "slower")],
+    "the failed": [("verdict", "failed")],
+    "failed and unsure": [("verdict", "failed"), ("verdict", "ambiguous"), ("family", "YOLOv8")],
+    "published": [("origin", "imported"), ("baseline", "eager")],
+    "published and measured": [("origin", "all"), ("baseline", "eager"), ("family", "ResNetV1")],
+    "nothing that was measured": [("family", "ResNetV1"), ("model", "vgg16")],
+}
+
+
+def same(shown: Any, expected: Any, *, path: str = "") -> None:
+    """Equal, but for the last digits of floats."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            same(shown[key], value, path=f"{path}.{key}")
+    elif isinstance(expected, list):
+        assert len(shown) == len(expected), path
+        for place, (one, other) in enumerate(zip(shown, expected, strict=True)):
+            same(one, other, path=f"{path}[{place}]")
+    elif isinstance(expected, float):
+        assert shown == pytest.approx(expected, rel=1e-6), path
+    else:
+        assert shown == expected, path
+
+
+def ordered(overview: dict[str, Any]) -> dict[str, Any]:
+    """With the families by name, whatever the page's order of letters is."""
+    return {**overview, "families": sorted(overview["families"], key=lambda family: str(family["family"]))}
+
+
+def test_every_selection_has_its_rows_and_comes_to_its_figures(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    for name, filters in SELECTIONS.items():
+        browser.evaluate(f"void (location.hash = {urlencode(list(filters))!r})")
+        places = selected(page.rows, filters)
+        browser.wait(f"xlaSweeps.rows() === {len(places)}", timeout_s=10)
+        assert browser.evaluate("xlaSweeps.filtered()") == places, name
+        assert (len(places) == 0) == (name == "nothing that was measured")
+        check_figures(browser, [page.rows[place] for place in places], filters)
+    assert browser.complaints == []
+
+
+def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Filters) -> None:
+    """The overview, and the sentence that answers, are those of these rows."""
+    side = dict(filters).get("baseline", "graph")
+    if not {("origin", "imported"), ("origin", "all")} & set(filters):
+        same(ordered(browser.evaluate("xlaSweeps.overview()")), page_oracle.overview(rows, side))
+    shown = browser.evaluate("document.getElementById('answer-head').innerText")
+    counts = {word: sum(row["verdict"] == word for row in rows) for word in ("faster", "slower", "failed")}
+    if len(rows) > 1:
+        assert f"faster than {side} in {counts['faster']:,} of {len(rows):,} pairs" in shown
+        for word in ("slower", "failed"):
+            assert (f"{word} in {counts[word]:,}" in shown) == (counts[word] > 0)
+
+
+@pytest.mark.parametrize("baseline", SIDES)
+def test_unfiltered_figures_are_those_that_came_with_the_rows(browser: Browser, study: Studies, baseline: str) -> None:
+    """Those were computed from the numbers before they were rounded for the file."""
+    page = study(5000)
+    visit(browser, page, [("baseline", baseline)])
+    shown, given = ordered(browser.evaluate("xlaSweeps.overview()")), page.meta["overview"][baseline]
+    for name, value in given.items():
+        if isinstance(value, float):
+            assert shown[name] == pytest.approx(value, rel=1e-4), name
+        elif name == "families":
+            assert [family["n"] for family in shown[name]] == [family["n"] for family in value]
+            assert [f["geomean"] for f in shown[name]] == pytest.approx([f["geomean"] for f in value], rel=1e-4)
+        else:
+            assert shown[name] == value, name
+
+
+TABS: dict[str, Callable[[dict[str, Any]], tuple[float | None, float | None, float | None]]] = {
+    "throughput": page_oracle.throughput,
+    "absolute": page_oracle.gained,
+    "percent": page_oracle.speedup,
+}
+
+PODIUMS = """[...document.querySelectorAll('#podium .podium')].map((box) => [box.querySelector('h3').textContent,
+  [...box.querySelectorAll('tbody tr')].map((row) => [row.cells[0].textContent, row.cells[1].querySelector('button').textContent,
+    row.cells[1].querySelector('.note').textContent])])"""
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize(
+    "filters", [(), [("resolution_px", "224"), ("batch_size", "1"), ("precision", "float32")]], ids=["all", "few"]
+)
+def test_the_podiums_share_ranks_where_intervals_overlap(
+    browser: Browser, study: Studies, tab: str, filters: Filters
+) -> None:
+    page = study(5000)
+    visit(browser, page, [*filters, ("tab", tab)])
+    bring(browser, "#podium")
+    shown = dict(browser.evaluate(PODIUMS))
+    assert len(shown) == 3
+    rows = [page.rows[place] for place in selected(page.rows, filters)]
+    shared = 0
+    for device, lines in shown.items():
+        best = page_oracle.ranked((row for row in rows if row["device"] == device), TABS[tab])[:10]
+        expected = [
+            [
+                f"{rank}",
+                row["model"],
+                f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']}",
+            ]
+            for rank, row in best
+        ]
+        assert lines == expected
+        shared += len(expected) - len({line[0] for line in expected})
+    assert shared > 0, "no rank is shared: the rows do not test what they should"
+
+
+def test_figures_without_an_interval_have_no_rank(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    filters = [("origin", "imported"), ("baseline", "eager")]
+    visit(browser, page, filters)
+    bring(browser, "#podium")
+    ((_, lines),) = browser.evaluate(PODIUMS)
+    assert {line[0] for line in lines} == {"–"}
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [(), [("family", "YOLOv8"), ("baseline", "eager")], [("model", NASTY_MODEL)]],
+    ids=["all", "family", "nasty"],
+)
+def test_the_csv_file_holds_every_column_of_the_rows_shown(browser: Browser, study: Studies, filters: Filters) -> None:
+    page = study(5000)
+    visit(browser, page, filters)
+    bring(browser, "#csv")
+    name, content = browser.download(lambda: browser.click("#csv"))
+    assert name.endswith(".csv")
+    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+    rows = {
+        (row["trial_id"], row["candidate"], row["baseline"]): row
+        for row in (page.rows[n] for n in selected(page.rows, filters))
+    }
+    assert len(lines) == len(rows) > 0
+    assert [float(line["speedup"]) for line in lines if line["speedup"]] == sorted(
+        (float(line["speedup"]) for line in lines if line["speedup"]), reverse=True
+    ), "in the order of the table"
+    for line in lines:
+        row = rows[line["trial_id"], line["candidate"], line["baseline"]]
+        for text in TEXTS:
+            value = row[text]
+            assert line[text] == (f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value), text
+        for number in NUMBERS:
+            if row[number] is None:
+                assert line[number] == "", number
+            else:
+                assert float(line[number]) == pytest.approx(row[number], rel=1e-5, abs=1e-12), number
+
+
+@pytest.mark.parametrize(
+    ("column", "numeric"), [("speedup", True), ("peak_memory_ratio", True), ("model", False), ("measured_at", False)]
+)
+def test_the_table_is_sorted_by_a_click_and_again_by_another(
+    browser: Browser, study: Studies, column: str, numeric: bool
+) -> None:
+    page = study(5000)
+    visit(browser, page, [("sort", "family")])
+    bring(browser, "table.grid")
+    button = f"th[data-column='{column}'] button"
+    rows = [page.rows[place] for place in selected(page.rows, ())]
+    known = [row[column] for row in rows if row[column] not in (None, "")]
+    assert (len(known) < len(rows)) == numeric, "some rows have no such number"
+    seen = []
+    for _ in range(2):
+        browser.evaluate(
+            f"document.querySelector(\"{button}\").scrollIntoView({{block: 'center', inline: 'center', behavior: 'instant'}})"
+        )
+        browser.click(button)
+        direction = browser.evaluate(
+            f"document.querySelector(\"th[data-column='{column}']\").getAttribute('aria-sort')"
+        )
+        order = table_order(browser, column, len(rows), page.rows)
+        sorted_known = sorted(known, reverse=direction == "descending", key=None if numeric else natural)
+        assert order[: len(known)] == pytest.approx(sorted_known) if numeric else order[: len(known)] == sorted_known
+        assert all(value in (None, "") for value in order[len(known) :]), "rows without a value come last"
+        seen.append(direction)
+    assert set(seen) == {"ascending", "descending"}
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """Letters without regard to case, numbers in them by value."""
+    parts = re.findall(r"\d+|\D+", text.lower())
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+
+
+def table_order(browser: Browser, column: str, count: int, rows: Sequence[dict[str, Any]]) -> list[Any]:
+    """The column in the order of the saved file, which is that of the table; its first line is checked against the table's."""
+    _, content = browser.download(lambda: browser.click("#csv"))
+    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+    assert len(lines) == count
+    first = browser.evaluate("document.querySelector('table.grid tbody th').textContent")
+    assert first == lines[0]["model"]
+    found = {(row["trial_id"], row["candidate"], row["baseline"]): row for row in rows}
+    return [found[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]
+
+
+def test_pairs_that_never_pay_back_count_as_such(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page, [("verdict", "slower")])
+    slower = [page.rows[place] for place in selected(page.rows, [("verdict", "slower")])]
+    assert all(row["break_even_calls"] is None for row in slower)
+    overview = browser.evaluate("xlaSweeps.overview()")
+    assert overview["never"] == len(slower)
+    assert overview["median_break_even_calls"] is None
+    words = browser.evaluate("document.getElementById('answer-keys').innerText")
+    assert f"{len(slower):,} never" in words
+    assert "\nnever" in words.split("break-even", 1)[1]
+
+
+def test_the_median_break_even_is_in_images_and_counts_never(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    filters = [("device", DEVICES[0].name)]
+    visit(browser, page, filters)
+    rows = [page.rows[place] for place in selected(page.rows, filters) if page.rows[place]["speedup"] is not None]
+    images = sorted(
+        math.inf if row["break_even_calls"] is None else row["break_even_calls"] * row["batch_size"] for row in rows
+    )
+    middle = (images[(len(images) - 1) // 2] + images[len(images) // 2]) / 2
+    words = browser.evaluate("document.getElementById('answer-keys').innerText").split("break-even", 1)[1].split("\n")
+    number, unit = next(line for line in words if "images" in line).split()[:2]
+    assert float(number) * {"k": 1e3, "M": 1e6, "images": 1}[unit] == pytest.approx(middle, rel=0.006)
+
+
+def test_an_overview_is_plain_data_at_any_size(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300))
+    overview = browser.evaluate("xlaSweeps.overview()")
+    assert set(page_oracle.overview([], "graph")) <= set(overview)
+    assert isinstance(browser.evaluate("xlaSweeps.version"), str)
+
+
+def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    draw_everything(browser)
+    captions = dict(
+        browser.evaluate(
+            "[...document.querySelectorAll('#trust-charts figure')].map((figure) =>"
+            " [figure.querySelector('h3').textContent, figure.querySelector('figcaption').textContent])"
+        )
+    )
+    rows = [page.rows[place] for place in selected(page.rows, ())]
+    for title, first, second in (
+        ("Within a process and between processes", "within_percent", "between_percent"),
+        ("Clock and temperature", "sm_clock_mhz_low", "temperature_high"),
+    ):
+        known = [row for row in rows if (row[first] or 0) > 0 and (row[second] or 0) > 0]
+        assert f"An even sample: 1,000 of {len(known):,} points." in captions[title]
+    clocks = [row["sm_clock_mhz_low"] for row in known]
+    label = f"Lowest clocks {min(clocks):,.0f} to {max(clocks):,.0f} MHz"
+    labels = browser.evaluate("[...document.querySelectorAll('#trust [aria-label]')].map((found) => found.ariaLabel)")
+    assert any(text.startswith(label) for text in labels), (label, labels)

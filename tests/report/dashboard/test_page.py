@@ -1,0 +1,299 @@
+"""The page in real browsers: it draws, asks the network for nothing, and is there for the keyboard and for small screens."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import DESKTOP, PHONE, Browser
+from dashboard_page import (
+    COMPARISON,
+    SECTIONS,
+    Study,
+    axe_violations,
+    draw_everything,
+    open_all_details,
+    visit,
+    write_page,
+)
+from factories import MODEL, failed_outcome, make_outcome, make_record
+from synthetic_rows import EXPLOIT, NASTY_MODEL, base_row, compared, make_rows
+
+from xla_sweeps.report.dashboard import build
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+CONTROLS = """[...document.querySelectorAll('a[href], button, input, select, summary, textarea, [tabindex="0"]')].filter((element) =>
+  !element.disabled && element.tabIndex >= 0 && element.checkVisibility({visibilityProperty: true}) && !element.closest('table.grid'))"""
+
+NAME = """((element) => element === document.body ? '' : [element.tagName, element.id, element.name ?? '', element.value ?? '',
+  element.getAttribute('aria-label') ?? '', element.textContent.slice(0, 60)].join(' '))"""
+
+
+def one_row() -> list[dict[str, Any]]:
+    row = base_row(
+        compile_s_extra=10.0, break_even_calls=500.0, peak_memory_ratio=0.9, params=25.6e6, macs=3.9e9, cv_percent=0.4
+    )
+    return [row | compared(100.0, 130.0, 0.02)]
+
+
+def all_failed() -> list[dict[str, Any]]:
+    lost = {"verdict": "failed", "status": "oom_gpu", "failed_mode": "xla", "failure_message": "Out of memory"}
+    return [base_row(trial_id=f"{number:016}", batch_size=number, **lost) for number in (1, 8, 32)]
+
+
+STATES: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "no rows": list,
+    "one row": one_row,
+    "all failed": all_failed,
+    "imported alone": lambda: [row for row in make_rows(1000) if row["origin"] == "imported"][:6],
+}
+
+
+@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (DESKTOP, True), (PHONE, False)])
+def test_the_page_draws_itself_without_a_request_or_a_complaint(
+    browser: Browser, study: Studies, size: tuple[int, int], dark: bool
+) -> None:
+    visit(browser, study(300), size=size, dark=dark)
+    draw_everything(browser)
+    open_all_details(browser)
+    draw_everything(browser)
+    assert browser.complaints == []
+    assert browser.requests == []
+    assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
+    for name in SECTIONS:
+        assert browser.evaluate(f"document.getElementById('{name}').getBoundingClientRect().height") > 50, name
+    assert browser.evaluate("document.querySelectorAll('figure.chart canvas').length") >= 8
+    assert (
+        browser.evaluate(
+            "[...document.querySelectorAll('figure.chart')].filter((f) => !f.querySelector('figcaption').textContent.trim()).length"
+        )
+        == 0
+    )
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_page_of_an_odd_study_draws_itself_too(browser: Browser, tmp_path: Path, state: str) -> None:
+    page = write_page(tmp_path / "odd.html", STATES[state]())
+    visit(browser, page)
+    draw_everything(browser)
+    open_all_details(browser)
+    assert browser.complaints == []
+    assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
+    assert axe_violations(browser) == []
+    words = browser.evaluate("document.body.innerText")
+    for number in ("NaN", "undefined", "Infinity", "null"):
+        assert number not in words, words[max(0, words.index(number) - 200) :][:400]
+
+
+def test_the_header_says_how_much_of_what_was_planned_is_there(browser: Browser, tmp_path: Path) -> None:
+    rows = list(make_rows(30))
+    trials = len({row["trial_id"] for row in rows})
+    for planned, badge, fact in (
+        (4 * trials, "PARTIAL 25 %", f"25 % of {4 * trials} planned"),
+        (trials, "", f"100 % of {trials} planned"),
+        (None, "", f"in {trials} trials"),
+    ):
+        visit(browser, write_page(tmp_path / "page.html", rows, planned=planned, trials=trials))
+        said = browser.evaluate(
+            "[document.getElementById('badges').innerText, document.getElementById('facts').innerText]"
+        )
+        assert ("PARTIAL" in said[0], fact in said[1]) == (bool(badge), True), said
+        assert badge in said[0]
+
+
+def test_the_page_that_the_command_writes_draws_itself(browser: Browser, tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01))
+    lost = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, EXPLOIT)}
+    store.save(make_record({"graph": 0.2}, trial_id="f" * 16, modes=lost, model=replace(MODEL, name=NASTY_MODEL)))
+    build.write_page([tmp_path / "results"], tmp_path / "page.html")
+    browser.open((tmp_path / "page.html").as_uri())
+    browser.wait("document.documentElement.dataset.ready === 'true'")
+    draw_everything(browser)
+    open_all_details(browser)
+    draw_everything(browser)
+    assert browser.evaluate("xlaSweeps.rows()") == 2
+    assert "faster than graph in 1 of 2 pairs" in browser.evaluate("document.getElementById('answer').innerText")
+    assert EXPLOIT in browser.evaluate("document.getElementById('broke').innerText")
+    assert NASTY_MODEL in browser.evaluate("document.getElementById('broke').innerText")
+    assert (browser.complaints, browser.requests) == ([], [])
+    assert axe_violations(browser) == []
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_accessibility_checker_finds_nothing(
+    browser: Browser, study: Studies, dark: bool, size: tuple[int, int]
+) -> None:
+    """As it opens, and with all that folds out, of fewer rows: the checker's time grows with the cells of the tables."""
+    visit(browser, study(45), dark=dark, size=size)
+    draw_everything(browser)
+    assert axe_violations(browser) == []
+    visit(browser, study(12), dark=dark, size=size)
+    draw_everything(browser)
+    open_all_details(browser)
+    draw_everything(browser)
+    assert axe_violations(browser) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_section_of_what_changed_is_there_where_two_folders_are_compared(
+    browser: Browser, tmp_path: Path, dark: bool
+) -> None:
+    page = write_page(tmp_path / "compare.html", list(make_rows(12)), comparison=COMPARISON)
+    visit(browser, page, dark=dark)
+    draw_everything(browser)
+    open_all_details(browser)
+    words = browser.evaluate("document.getElementById('difference').innerText")
+    for word in (
+        "before <b>x</b>",
+        "after {a|b}",
+        "resnet50 · 224 px",
+        "1.25×",
+        "2.20.0",
+        "2.21.0",
+        "vgg16 224 px on <i>GPU</i>",
+        "0.003",
+    ):
+        assert word in words
+    assert browser.complaints == []
+    assert axe_violations(browser) == []
+
+
+def test_without_a_comparison_there_is_no_such_section(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300))
+    assert browser.evaluate("document.getElementById('difference').checkVisibility()") is False
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300), size=PHONE)
+    draw_everything(browser)
+    widest = "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
+    assert browser.evaluate(widest) <= PHONE[0]
+    open_all_details(browser)
+    draw_everything(browser)
+    assert browser.evaluate(widest) <= PHONE[0]
+    browser.evaluate("scrollTo(500, 0)")
+    assert browser.evaluate("scrollX") == 0
+
+
+def test_tab_reaches_every_control_and_shows_where_it_is(browser: Browser, tmp_path: Path) -> None:
+    visit(browser, write_page(tmp_path / "few.html", list(make_rows(45))))
+    draw_everything(browser)
+    expected = browser.evaluate(f"{CONTROLS}.map({NAME})")
+    assert len(expected) > 40
+    reached: list[str] = []
+    for _ in range(len(expected) + 400):
+        browser.press("Tab")
+        name, ring = browser.evaluate(
+            f"""(() => {{ const element = document.activeElement, style = getComputedStyle(element);
+            return [{NAME}(element), style.outlineStyle !== 'none' || style.boxShadow !== 'none']; }})()"""
+        )
+        if name:
+            assert ring, f"no sign of focus on {name}"
+        reached.append(name)
+        if not set(expected) - set(reached) or (not name and len(reached) > 5):
+            break
+    assert not set(expected) - set(reached)
+
+
+def focus_by_tab(browser: Browser, condition: str, *, most: int = 300) -> None:
+    """Press Tab until what has the focus meets the condition."""
+    for _ in range(most):
+        if browser.evaluate(f"((element) => {condition})(document.activeElement)"):
+            return
+        browser.press("Tab")
+    raise AssertionError(f"Tab never came to {condition}")
+
+
+@pytest.mark.parametrize("key", ["Enter", " "])
+def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: Studies, key: str) -> None:
+    visit(browser, study(300))
+    everything = browser.evaluate("xlaSweeps.rows()")
+    is_chip = "element.dataset.verdict === 'faster' && element.tagName === 'BUTTON'"
+    focus_by_tab(browser, is_chip)
+    browser.press(key)
+    shown = browser.evaluate("xlaSweeps.rows()")
+    assert shown == browser.evaluate("xlaSweeps.overview().faster")
+    assert 0 < shown < everything
+    assert (
+        browser.evaluate(f"((element) => {is_chip} && element.getAttribute('aria-pressed'))(document.activeElement)")
+        == "true"
+    )
+    browser.press(key)
+    assert browser.evaluate("xlaSweeps.rows()") == everything
+
+
+def test_tabs_follow_the_arrow_keys(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300))
+    draw_everything(browser)
+    focus_by_tab(browser, "element.getAttribute('role') === 'tab'")
+    seen = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Home", "End"):
+        browser.press(key)
+        seen.append(browser.evaluate("document.activeElement.dataset.tab"))
+        assert browser.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"
+        assert browser.evaluate("document.querySelectorAll('[role=tab][aria-selected=true]').length") == 1
+    assert seen == ["absolute", "percent", "throughput", "percent", "throughput", "percent"]
+
+
+def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300))
+    focus_by_tab(browser, "element.tagName === 'SUMMARY' && element.textContent.startsWith('Device')")
+    browser.press("Enter", "Tab", " ", "Tab", " ")
+    devices = browser.evaluate("new URLSearchParams(location.hash.slice(1)).getAll('device')")
+    assert len(devices) == 2
+    browser.press("Escape")
+    assert browser.evaluate("document.querySelectorAll('#filters details.facet[open]').length") == 0
+    assert browser.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_the_policy_names_all_that_runs_and_nothing_else(study: Studies) -> None:
+    text = study(300).path.read_text(encoding="utf-8")
+    policy = html.unescape(re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[0])
+    said = {words.split()[0]: words.split()[1:] for words in policy.split(";")}
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    (loader,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    packed = dict(re.findall(r'<script type="application/octet-stream" id="(\w+)">([^<]*)</script>', text))
+    scripts = [loader, *(gzip.decompress(base64.b64decode(packed[name])).decode() for name in ("library", "program"))]
+    assert said == {
+        "default-src": ["'none'"], "script-src": [hashed(script) for script in scripts], "style-src": [hashed(style)],
+        "img-src": ["data:"], "base-uri": ["'none'"], "form-action": ["'none'"],
+    }  # fmt: skip
+    markup = text.replace(style, "").replace(loader, "")
+    assert not re.search(r"<[^>]*\s(style|on\w+)\s*=", markup), "an attribute that the policy forbids"
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", markup), "something is loaded from elsewhere"
+
+
+def hashed(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_a_page_of_five_thousand_rows_is_at_most_a_megabyte(study: Studies) -> None:
+    page = study(5000)
+    assert len(page.rows) >= 5000
+    assert page.path.stat().st_size <= 1_000_000
+
+
+def test_a_browser_that_cannot_unpack_says_so(browser: Browser, study: Studies, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.html"
+    text = study(300).path.read_text(encoding="utf-8")
+    program = re.findall(r'id="program">([^<]*)</script>', text)[0]
+    broken.write_text(text.replace(program, json.dumps("not gzip")), encoding="utf-8")
+    browser.open(broken.as_uri())
+    browser.wait("document.documentElement.dataset.error")
+    assert "a browser of 2023 or later is needed" in browser.evaluate("document.body.innerText")

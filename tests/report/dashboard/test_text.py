@@ -1,0 +1,228 @@
+"""Names and messages from outside are shown as they are, wherever they are shown, and are never markup or style."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser
+from dashboard_page import COMPARISON, Study, bring, draw_everything, open_all_details, visit, write_page
+from synthetic_rows import EXPLOIT, FAILURES, IMAGE, NASTY_DEVICE, NASTY_MODEL, base_row, compared
+
+pytestmark = pytest.mark.browser
+
+NASTY = ("<b>bold</b>", "{a|b} {name|x}", EXPLOIT, IMAGE, "\"quoted\" 'single' &amp; `tick`", 'File "<module>", line 1')
+
+CANVAS_TEXTS = """[...document.querySelectorAll('.canvas')].map((host) => echarts.getInstanceByDom(host)).filter(Boolean)
+  .flatMap((chart) => chart.getZr().storage.getDisplayList(true)).map((item) => item.style.text).filter((text) => typeof text === 'string')"""
+
+ATTRIBUTES = """[...document.querySelectorAll('*')].flatMap((element) => ['aria-label', 'title', 'value', 'placeholder']
+  .map((name) => element.getAttribute(name)).filter(Boolean))"""
+
+
+@pytest.fixture
+def nasty(tmp_path: Path) -> Study:
+    """Rows with every nasty text in every column of text that people or programs name."""
+    rows = []
+    for number, text in enumerate(NASTY):
+        names = {
+            name: f"{name} {text}"
+            for name in ("family", "variant", "source", "device", "flags", "software", "driver", "host", "note")
+        }
+        row = base_row(
+            trial_id=f"{number:016}", model=f"m{number} {text}", command=f"measure {number} {text}", log=f"log/{text}", params=1e6 * (number + 1),
+            macs=1e9 * (number + 1), compile_s_extra=5.0 + number, break_even_calls=100.0, peak_memory_ratio=1.1, cv_percent=1.0, **names,
+        )  # fmt: skip
+        rows.append(row | compared(100.0, 110.0 + 20 * number, 0.02))
+        lost = {
+            "status": f"status {text}",
+            "failure_message": f"message {text}",
+            "failure_hint": f"hint {text}",
+            "failed_mode": "xla",
+        }
+        rows.append(
+            row
+            | {
+                "trial_id": f"{number:015}f",
+                "batch_size": 8,
+                "verdict": "failed",
+                "throughput_samples_per_s": None,
+                **lost,
+            }
+        )
+    meta = {
+        "title": f"title {EXPLOIT}", "problems": [f"problem {text}" for text in NASTY], "software": [f"software {IMAGE}"],
+        "environment_flags": [f"XLA_FLAGS={EXPLOIT}"], "comparison": {**COMPARISON, "title_a": f"a {EXPLOIT}", "title_b": f"b {IMAGE}"},
+    }  # fmt: skip
+    return write_page(tmp_path / "nasty.html", rows, **meta)
+
+
+def shown_in_full(browser: Browser, page: Study) -> None:
+    visit(browser, page)
+    draw_everything(browser)
+    open_all_details(browser)
+    draw_everything(browser)
+
+
+def test_no_text_becomes_an_element_or_runs(browser: Browser, nasty: Study) -> None:
+    shown_in_full(browser, nasty)
+    assert browser.evaluate("globalThis.exploited") is None
+    assert (
+        browser.evaluate(
+            "document.querySelectorAll('img, iframe, object, embed, i, module, base, meta[http-equiv=refresh]').length"
+        )
+        == 0
+    )
+    assert (
+        browser.evaluate("[...document.scripts].map((script) => script.id || script.textContent.slice(0, 12)).length")
+        <= 6
+    )
+    assert (
+        browser.evaluate(
+            "[...document.querySelectorAll('*')].some((element) => element.getAttributeNames().some((name) => name.startsWith('on')))"
+        )
+        is False
+    )
+    assert browser.complaints == []
+    assert browser.requests == []
+
+
+def test_every_text_is_there_to_the_letter(browser: Browser, nasty: Study) -> None:
+    shown_in_full(browser, nasty)
+    text = browser.evaluate("document.body.textContent")
+    assert f"title {EXPLOIT}" in text
+    for number, word in enumerate(NASTY):
+        for shown in (
+            f"m{number} {word}",
+            f"device {word}",
+            f"family {word}",
+            f"message {word}",
+            f"hint {word}",
+            f"log/{word}",
+            f"problem {word}",
+        ):
+            assert shown in text, shown
+    attributes = browser.evaluate(ATTRIBUTES)
+    for number, word in enumerate(NASTY):
+        assert f"measure {number} {word}" in attributes, "the command, where it is copied from"
+        assert any(f"m{number} {word}" in attribute for attribute in attributes), (
+            "the name of the button that copies it"
+        )
+    assert browser.evaluate("document.title") == f"title {EXPLOIT}"
+
+
+def test_canvases_show_braces_and_bars_as_letters(browser: Browser, nasty: Study) -> None:
+    """ECharts takes {style|text} in labels and tooltips for a style; such texts must not vanish into one."""
+    shown_in_full(browser, nasty)
+    drawn = "\n".join(browser.evaluate(CANVAS_TEXTS)).replace("\u200b", "")
+    assert "m1 {a|b}" in drawn
+    assert "family {a|b} {name|x}"[:12] in drawn
+    assert "m0 <b>bold</b>"[:12] in drawn
+
+
+@pytest.mark.parametrize("number", range(len(NASTY)))
+def test_a_tooltip_shows_the_name_to_the_letter(browser: Browser, nasty: Study, number: int) -> None:
+    visit(browser, nasty)
+    bring(browser, "#answer-charts .canvas")
+    place = len(NASTY) - 1 - number  # the fastest first
+    middle = f"Math.log2(1.1 + 0.2 * {number}) / 2"
+    x, y = browser.evaluate(
+        f"""(async () => {{
+          const host = document.querySelector('#answer-charts .canvas');
+          host.scrollIntoView({{block: 'center', behavior: 'instant'}});
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)));
+          const [x, y] = echarts.getInstanceByDom(host).convertToPixel({{gridIndex: 0}}, [{middle}, {place}]);
+          const box = host.getBoundingClientRect();
+          return [box.left + x, box.top + y];
+        }})()"""
+    )
+    browser.hover_at(x - 1, y)
+    browser.hover_at(x, y)
+    texts = browser.wait(
+        f"((texts) => texts.some((text) => text.includes('extra compile')) && texts)({CANVAS_TEXTS})", timeout_s=10
+    )
+    said = "".join(texts).replace("\u200b", "")
+    name = f"m{number} {NASTY[number]} · 224 px"
+    assert name in said
+    assert browser.evaluate("globalThis.exploited") is None
+    assert browser.complaints == []
+
+
+def test_the_csv_file_holds_the_texts_and_no_formula(browser: Browser, tmp_path: Path) -> None:
+    texts = ["=1+1", "+1", "-1", "@x", "a,b", 'a"b', "a\r\nb", "\tx", *NASTY]
+    rows = [base_row(trial_id=f"{n:016}", note=text) | compared(100.0, 110.0 + n, 0.02) for n, text in enumerate(texts)]
+    visit(browser, write_page(tmp_path / "csv.html", rows))
+    bring(browser, "#csv")
+    _, content = browser.download(lambda: browser.click("#csv"))
+    found = {line["trial_id"]: line["note"] for line in csv.DictReader(io.StringIO(content.decode(), newline=""))}
+    for n, text in enumerate(texts):
+        assert found[f"{n:016}"] == (f"'{text}" if text[0] in "=+-@\t\r" else text)
+
+
+def test_the_address_of_a_nasty_filter_brings_it_back(browser: Browser, nasty: Study) -> None:
+    for row in nasty.rows[::2]:
+        visit(browser, nasty, [("device", row["device"]), ("family", row["family"])])
+        assert browser.evaluate("xlaSweeps.rows()") == 2
+        assert row["device"][:30] in browser.evaluate("document.getElementById('tokens').textContent")
+    visit(
+        browser,
+        nasty,
+        [
+            ("device", "nowhere <script>"),
+            ("sort", "__proto__"),
+            ("tab", "constructor"),
+            ("images", "x"),
+            ("brush", "a:b:c"),
+        ],
+    )
+    draw_everything(browser)
+    assert browser.evaluate("xlaSweeps.rows()") == 0
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize("text", [NASTY_MODEL, EXPLOIT])
+def test_the_search_takes_any_letters(browser: Browser, nasty: Study, text: str) -> None:
+    visit(browser, nasty)
+    browser.click("[name='f-model']")
+    browser.write(text)
+    wanted = sum(text.lower() in str(row["model"]).lower() for row in nasty.rows)
+    browser.wait(f"xlaSweeps.rows() === {wanted} && location.hash.includes('model=')")
+    assert browser.complaints == []
+
+
+def test_the_file_itself_holds_no_text_from_outside_in_the_clear(nasty: Study) -> None:
+    """But for its title, which is escaped."""
+    source = nasty.path.read_text(encoding="utf-8")
+    assert EXPLOIT not in source
+    assert IMAGE not in source
+    assert source.count("<script") == 4
+    (title,) = re.findall("<title>(.*)</title>", source)
+    assert "<" not in title
+
+
+def test_failures_of_every_kind_are_told(browser: Browser, tmp_path: Path) -> None:
+    lost: list[dict[str, Any]] = [
+        base_row(
+            trial_id=f"{n:016}",
+            verdict="failed",
+            status=status,
+            failed_mode="xla",
+            failure_message=message,
+            failure_hint=hint,
+            device=NASTY_DEVICE,
+        )
+        for n, (status, message, hint) in enumerate(FAILURES)
+    ]
+    visit(browser, write_page(tmp_path / "failed.html", lost))
+    bring(browser, "#broke-list")
+    words = browser.evaluate("document.getElementById('broke').innerText")
+    for status, message, hint in FAILURES:
+        assert f"what {status} means" in words
+        assert re.sub(r"\s+", " ", message) in re.sub(r"\s+", " ", words)
+        assert hint in words
+    assert NASTY_DEVICE in words
+    assert browser.complaints == []

@@ -1,0 +1,141 @@
+"""What a person sees: fit for any width, escaped, on the right stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import MODEL, failed_outcome, make_outcome, make_record
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.config import catalog
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.terminal.console import complain
+from xla_sweeps.report.terminal.help import help_text
+from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
+from xla_sweeps.report.terminal.trial_progress import Progress
+from xla_sweeps.schema.measurement import Status
+
+HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
+
+SUMMARY = summarize([make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)])
+
+
+@pytest.fixture(autouse=True)
+def _some_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture(params=[80, 100, 140])
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    return int(request.param)
+
+
+def test_the_end_of_a_trial_fits_the_terminal(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    show_trial(SUMMARY, places={"record": "results/records/0.json"})
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert max(map(len, out.splitlines())) <= width
+    text = " ".join(out.split())
+    for part in ("ResNet50 224 px · batch 4 · 25.6 M params · 3.86 GMACs · Some CPU", "eager", "graph", "xla",
+                 "▲ XLA is 2.0", "record results/records/0.json", "eager → graph 2.0", "yes 1e-06"):  # fmt: skip
+        assert part in text, part
+
+
+def test_a_failed_mode_is_shown_with_its_reason_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo", "use Bar")}
+    show_trial(summarize([make_record({"graph": 0.2}, modes=modes)]), places={})
+    text = " ".join(capsys.readouterr().out.split())
+    assert "✕ xla: unsupported_op: no kernel for Foo (use Bar)" in text
+    assert "✕ XLA cannot run this model: no kernel for Foo." in text
+
+
+def test_rows_never_rely_on_colour(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    show_rows(SUMMARY.comparisons)
+    out = capsys.readouterr().out
+    assert "▲ faster" in out
+    assert "\x1b" not in out
+    assert "1*" in out
+    assert "preliminary" in out
+
+
+def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("not_converged", "warmup_not_stationary:eager", "warmup_not_stationary:xla")
+    show_trial(summarize([make_record(flags=flags)]), places={})
+    out = capsys.readouterr().out
+    assert out.count("warmup_not_stationary") == 1
+    assert "(eager, xla)" in out
+
+
+def test_a_device_that_all_rows_share_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows(SUMMARY.comparisons)
+    assert capsys.readouterr().out.count("Some CPU") == 1
+    show_rows([*SUMMARY.comparisons, replace(SUMMARY.comparisons[0], device="A GPU")])
+    assert capsys.readouterr().out.count("Some CPU") == 3
+
+
+def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    record = make_record(
+        modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.CRASHED, HOSTILE + "[bold]x[/bold]")}
+    )
+    summary = summarize([replace(record, model=replace(record.model, variant=HOSTILE, name=HOSTILE))])
+    show_trial(summary, places={"record": HOSTILE})
+    show_rows(summary.comparisons)
+    with Progress(ui="plain") as screen:
+        screen.trial_started(HOSTILE, replicates=1, log=Path("log"))
+        screen.stage(0, "build", None, HOSTILE)
+        screen.warn(HOSTILE)
+        screen.replicate_done(0, "crashed", HOSTILE)
+    complain(ConfigError(HOSTILE))
+    out, err = capsys.readouterr()
+    for character in "\x1b\x07\u202e\x9b\x00":
+        assert character not in out + err
+    assert "[bold]x[/bold]" in out
+
+
+def test_help_names_every_model_within_its_width() -> None:
+    text = help_text(catalog.load_catalog())
+    words = set(text.split())
+    assert {name for name in catalog.load_catalog() if not name.endswith("_backbone")} <= words
+    assert "NAME_backbone" in words
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_trial_that_never_started_is_one_reason_and_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    modes = {mode: failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'") for mode in ("graph", "xla")}
+    show_trial(summarize([make_record({}, modes=modes, rounds=())]), places={"log": "there"})
+    out = capsys.readouterr().out
+    assert out.count("path=x: no 'build'") == 1
+    assert "not reached" not in out
+    assert "p50 ms" not in out
+    assert "log     there" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"task": "video"}, "clips/s"),
+        ({"resolution_px": 0}, "samples/s"),
+        ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub replica"),
+        ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
+    ],
+)
+def test_a_trial_says_what_its_model_is(
+    changes: dict[str, Any], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_trial(summarize([make_record(noise=0.01, model=replace(MODEL, **changes))]), places={})
+    out = capsys.readouterr().out
+    assert shown in out
+    assert " 0 px" not in out
+
+
+def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    show_model(catalog.load_catalog()["resnet50"])
+    out = capsys.readouterr().out
+    for part in ("ResNet50 · ResNetV1 · classification · 224 px", "keras: ResNet50", "keras_cv: ImageClassifier",
+                 "xla-sweeps[keras_hub]", "nothing more", "xla-sweeps model=resnet50 source=applications"):  # fmt: skip
+        assert part in out, part

@@ -1,0 +1,397 @@
+"""The report command with the real client and a protocol server: written, read back, updated in place, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import CONFIG, MODEL, make_record
+from wandb_server import API_KEY, WandbServer, wandb_server
+from wandb_views import StoredView
+
+from xla_sweeps.analysis.overview import answer, overview
+from xla_sweeps.cli import main, results
+from xla_sweeps.cli.dashboard import report as report_results
+from xla_sweeps.report.wandb.push import alone_in
+from xla_sweeps.report.wandb_report import build, publish
+from xla_sweeps.results import load
+from xla_sweeps.results.store import Store
+
+NO_NETWORK = """
+import os, socket
+def refuse(self, address, *rest):
+    if self.family != socket.AF_UNIX:
+        open(os.environ["TOUCHED"], "a").write(repr(address))
+        raise OSError("no network here")
+socket.socket.connect = socket.socket.connect_ex = refuse
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    with wandb_server() as running:
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            monkeypatch.delenv(name)
+        for name, value in running.environment(HOME=str(tmp_path / "home")).items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def measure(results_dir: Path, *names: str, project: str = "xla-sweeps", day: int = 1) -> None:
+    """Records of trials of these models, two processes each."""
+    settings = {**CONFIG["tracker"], "project": project}
+    for number, name in enumerate(names):
+        config = {**CONFIG, "model": {"name": name, "family": "F", "variant": name}, "tracker": settings}
+        for replicate in (0, 1):
+            times = {"eager": 0.4, "graph": 0.2, "xla": 0.1 * (number + 1)}
+            Store(results_dir).save(
+                make_record(
+                    times, noise=0.01, seed=replicate, replicate=replicate, trial_id=f"{name:0>16}", config=config,
+                    model=replace(MODEL, name=name, family="F", variant=name),
+                    started_at=f"2026-01-{day:02d}T00:00:0{number}+00:00",
+                )
+            )  # fmt: skip
+
+
+def report(results_dir: Path, **options: Any) -> int:
+    chosen = {"entity": None, "project": None, "dry_run": False, "output": None, **options}
+    return report_results(results_dir, **chosen)
+
+
+def only(views: list[StoredView]) -> StoredView:
+    (view,) = views
+    return view
+
+
+def blocks(view: StoredView, kind: str) -> list[dict[str, Any]]:
+    return [block for block in view.spec["blocks"] if block["type"] == kind]
+
+
+def texts(view: StoredView) -> str:
+    return "\n".join(block["content"] for block in blocks(view, "markdown-block"))
+
+
+def test_report_workspace_and_summary_run_arrive_whole(
+    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results_dir = tmp_path / "r"
+    measure(results_dir, "a", "b", "c")
+    assert report(results_dir) == 0
+    assert server.unknown == []
+    view, saved = only(server.pages.of_type("runs")), only(server.pages.of_type("project-view"))
+    (run,) = server.runs.values()
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} (new)",
+        f"workspace  {server.url}/tester/xla-sweeps?nw=xlasweeps01",
+        f"summary    {server.url}/tester/xla-sweeps/runs/{run.name}",
+    ]
+    assert "3 of 3 trials are not known to be on W&B" in told.err
+
+    questions = [block["children"][0]["text"] for block in blocks(view, "heading")]
+    assert questions[0] == "Should I turn XLA on?"
+    assert [section["name"] for section in saved.spec["section"]["panelBankConfig"]["sections"]] == [
+        question for question in questions if question != "What broke?"
+    ]
+    _, summaries = load.load(results_dir, warn=pytest.fail)
+    found = overview([row for summary in summaries.values() for row in summary.comparisons])
+    assert answer(found) in texts(view)
+    assert "This project has 0 runs of trials." in texts(view)
+
+    assert (run.job_type, run.state, run.exit_code) == ("summary", "finished", 0)
+    assert run.summary["geomean"] == pytest.approx(found.geomean)
+    assert (run.summary["faster"], run.summary["trials"]) == (found.faster, 3)
+    assert {(item.type, item.state) for item in server.pages.artifacts.values()} == {
+        ("run_table", "COMMITTED"), ("dataset", "COMMITTED"), ("report", "COMMITTED"),
+    }  # fmt: skip
+    files = {name: content for item in server.pages.artifacts.values() for name, content in item.files.items()}
+    assert files["dashboard.html"].startswith(b"<!doctype html>")
+    assert files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
+    table = json.loads(files["comparison.table.json"])
+    assert [row[0] for row in table["data"]] == ["a", "b", "c"]
+    assert tuple(table["columns"]) == build.TABLE_COLUMNS
+
+
+def test_panels_use_keys_that_runs_have_and_show_trials_alone(server: WandbServer, tmp_path: Path) -> None:
+    from xla_sweeps.measure.tracking import run_header
+    from xla_sweeps.report.wandb.payload import SUMMARY_KEYS
+
+    measure(tmp_path / "r", "a")
+    report(tmp_path / "r")
+    scalars = run_header(CONFIG, trial_id="0" * 16, device_kind="cpu", device_name="d", results_dir=tmp_path).scalars
+    known = {f"config:{name}.value" for name in scalars} | {f"{name}.value" for name in scalars}
+    known |= {f"summary:{name}" for name in SUMMARY_KEYS} | set(SUMMARY_KEYS)
+    known |= {"summary:throughput_graph", "throughput_graph", "run:displayName"}
+    filters = []
+    for grid in blocks(only(server.pages.of_type("runs")), "panel-grid"):
+        for runset in grid["metadata"]["runSets"]:
+            filters.append({(item["key"]["name"], item["value"]) for item in runset["filters"]["filters"]})
+            assert {key["name"] for key in runset["grouping"]} <= known
+            assert set(runset["runFeed"]["columnOrder"]) <= known
+            assert runset["project"] == {"name": "xla-sweeps", "entityName": "tester", "id": "42"}
+        for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]:
+            config = panel["config"]
+            used = [config.get("xAxis"), config.get("yAxis"), config.get("groupBy"), *config.get("metrics", [])]
+            used += [column["accessor"] for column in config.get("columns", [])]
+            assert {name for name in used if name} <= known
+            if panel["viewType"] == "Bar Chart":
+                assert config.get("limit") == 50 or config["groupBy"]
+            if panel["viewType"] == "Scatter Plot":
+                assert (config["xAxisLogScale"], config["yAxisLogScale"]) == (True, True)
+    assert all(("jobType", "trial") in found or found == {("jobType", "summary")} for found in filters)
+    groups = [
+        grid["metadata"]["runSets"][0]["grouping"] for grid in blocks(only(server.pages.of_type("runs")), "panel-grid")
+    ]
+    assert [group[0]["name"] for group in groups if group] == [
+        "family.value",
+        "variant.value",
+        "accelerator.value",
+        "xla.value",
+    ]
+    spec = only(server.pages.of_type("project-view")).spec["section"]["runSets"][0]
+    assert [item["value"] for item in spec["filters"]["filters"]] == ["trial"]
+    assert spec["sort"]["keys"][0]["key"] == {"section": "summary", "name": "speedup"}
+
+
+def test_the_same_report_again_changes_what_is_there_and_adds_nothing(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a", "b")
+    report(tmp_path / "r")
+    first = {name: view.spec for name, view in server.pages.views.items()}
+    report(tmp_path / "r")
+    assert {name: view.spec for name, view in server.pages.views.items()} == first
+    assert {view.saved for view in server.pages.views.values()} == {2}
+    assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "report", "run_table"]
+    assert [len(run.rows) for run in server.runs.values()] == [1]
+
+
+def test_grown_results_update_the_same_report_and_leave_others_alone(
+    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(tmp_path / "r", "a", "b")
+    report(tmp_path / "r")
+    view = only(server.pages.of_type("runs"))
+    copied = replace(view, id="Q29weTo5OTk=", created_at="2026-02-02T00:00:00Z", spec={"blocks": []})
+    own = replace(view, id="T3duOjk5OQ==", description="my own", created_at="2025-01-01T00:00:00Z", spec={"blocks": []})
+    server.pages.views |= {item.id: item for item in (copied, own)}
+    measure(tmp_path / "r", "c", day=2)
+    report(tmp_path / "r")
+    assert capsys.readouterr().out.count("(updated)") == 1
+    assert "Computed from 3 trials" in view.description
+    assert (copied.saved, own.saved) == (1, 1)
+    assert len(server.runs) == 1
+    (run,) = server.runs.values()
+    assert (run.summary["trials"], len(run.rows)) == (3, 2)
+    measure(tmp_path / "other", "x", day=3)
+    report(tmp_path / "other")
+    assert len(server.pages.of_type("runs")) == 4, "other results have their own report"
+    assert len(server.runs) == 2
+    assert len(server.pages.of_type("project-view")) == 1, "a project has one workspace"
+
+
+def test_the_runs_of_the_project_are_counted_on_the_server(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a", "b")
+    assert results.push(tmp_path / "r", project=None, entity=None, force=False) == 0
+    report(tmp_path / "r")
+    assert "This project has 2 runs of trials." in texts(only(server.pages.of_type("runs")))
+    assert "not known to be here" not in texts(only(server.pages.of_type("runs")))
+
+
+def test_a_table_that_is_too_long_is_cut_and_that_is_said(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "TABLE_ROWS", 2)
+    measure(tmp_path / "r", "a", "b", "c")
+    report(tmp_path / "r", entity="team", project="p")
+    view = only(server.pages.of_type("runs"))
+    assert (view.entity, view.project) == ("team", "p")
+    assert "The table has the first 2 of 3 rows" in texts(view)
+    (run,) = server.runs.values()
+    assert (run.summary["table_rows"], run.summary["headline_rows"]) == (2, 3)
+    assert run.summary["comparison"]["nrows"] == 2
+
+
+def test_rows_that_are_too_many_for_a_page_leave_it_out(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xla_sweeps.report.dashboard.build.MAX_ROWS", 2)
+    measure(tmp_path / "r", "a")
+    assert report(tmp_path / "r") == 0
+    assert (
+        "warning: the summary run gets no page: dashboard: 3 rows are more than a page holds" in capsys.readouterr().err
+    )
+    assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "run_table"]
+
+
+def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a", "b")
+    (tmp_path / "sitecustomize.py").write_text(NO_NETWORK)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "nobody"), "WANDB_BASE_URL": server.url,
+                   "PYTHONPATH": str(tmp_path), "TOUCHED": str(tmp_path / "touched")}  # fmt: skip
+    command = [sys.executable, "-m", "xla_sweeps", "report", str(tmp_path / "r"), "--dry-run"]
+    printed = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    written = subprocess.run(
+        [*command, "-o", "spec.json"], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert (written.returncode, written.stdout, written.stderr) == (0, "", "")
+    assert (tmp_path / "spec.json").read_text() == printed.stdout, "the same results give the same text"
+    spec = json.loads(printed.stdout)
+    assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
+    assert spec["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
+    assert "how many runs the project has was not asked" in printed.stdout
+    assert not (tmp_path / "touched").exists()
+    assert server.backend.operations == []
+
+
+def test_what_is_missing_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    measure(tmp_path / "r", "a")
+
+    def complaint(*arguments: str) -> str:
+        assert main.run(["report", str(tmp_path / "r"), *arguments]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.count("\n") == 1
+        return told.err
+
+    assert "W&B online needs an API key: run `wandb login` or set WANDB_API_KEY" in complaint()
+    assert "-o takes the JSON of --dry-run" in complaint("-o", "x.json")
+    assert "cannot read a project named sweeps; choose another with --project" in complaint(
+        "--dry-run", "--project", "sweeps"
+    )
+    (tmp_path / "r" / "wandb").write_text("in the way")
+    assert f"cannot write {tmp_path / 'r' / 'wandb'}: File exists" in complaint("--dry-run")
+    (tmp_path / "r" / "wandb").unlink()
+    assert "cannot write /nowhere/x.json" in complaint("--dry-run", "-o", "/nowhere/x.json")
+    measure(tmp_path / "r", "b", project="other")
+    assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint("--dry-run")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'xla-sweeps[report]'" in complaint("--dry-run")
+
+
+def refusal(results_dir: Path) -> str:
+    with pytest.raises(publish.ReportError) as caught:
+        report(results_dir)
+    assert caught.value.exit_code == 1
+    text = str(caught.value)
+    assert "\n" not in text
+    assert API_KEY not in text
+    return text
+
+
+@pytest.mark.parametrize("fault", ["refused", "dead"])
+def test_a_server_that_refuses_or_is_dead_is_one_line_in_time(server: WandbServer, tmp_path: Path, fault: str) -> None:
+    measure(tmp_path / "r", "a")
+    if fault == "dead":
+        server.die()
+    else:
+        server.fail_with(401)
+    started = time.monotonic()
+    assert refusal(tmp_path / "r").startswith("nothing was written: W&B at 127.0.0.1")
+    assert time.monotonic() - started < 60
+
+
+def test_a_server_that_hangs_is_waited_for_only_so_long(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "LOOK_S", 3.0)
+    measure(tmp_path / "r", "a")
+    server.hang()
+    assert refusal(tmp_path / "r").startswith("nothing was written: no answer from W&B at 127.0.0.1")
+
+
+def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    measure(tmp_path / "r", "a")
+    server.fail_with(500, when=lambda path, body: path.startswith("/artifact"))
+    assert refusal(tmp_path / "r").startswith("the summary run could not be written, and no report: ")
+    (run,) = server.runs.values()
+    assert run.exit_code == 1
+    server.fail_with(500, when=lambda path, body: "upsertView" in body)
+    assert refusal(tmp_path / "r").startswith("the report could not be written: ")
+    server.fail_with(500, when=lambda path, body: "UpsertView2" in body)
+    assert refusal(tmp_path / "r").startswith("the workspace could not be written, the report is there: ")
+    server.heal()
+    assert report(tmp_path / "r") == 0
+    assert len(server.pages.views) == 2
+    assert {item.state for item in server.pages.artifacts.values()} == {"COMMITTED"}
+    assert [run.exit_code for run in server.runs.values()] == [0]
+
+
+def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a")
+    with alone_in(tmp_path / "r" / "wandb", "report"):
+        assert refusal(tmp_path / "r").startswith(f"another report of {tmp_path / 'r' / 'wandb'} is running")
+    assert server.backend.operations == []
+
+
+def test_a_table_that_the_server_does_not_show_is_a_warning(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(publish, "CONFIRM_S", 1.0)
+    measure(tmp_path / "r", "a")
+    server.backend._operations["ArtifactMembershipByName"] = lambda _: {"project": None}
+    assert report(tmp_path / "r") == 1
+    assert "does not show the summary run's table; " in capsys.readouterr().err
+    assert len(server.pages.views) == 2
+    assert [len(run.rows) for run in server.runs.values()] == [1]
+    assert report(tmp_path / "r") == 1
+    assert [len(run.rows) for run in server.runs.values()] == [2], "sent again, since it is not there"
+
+
+def test_a_server_that_stores_something_else_is_noticed(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(tmp_path / "r", "a")
+    upsert = server.pages.operations["upsertView"]
+
+    def halve(variables: Any) -> dict[str, Any]:
+        spec = json.loads(variables["spec"])
+        return upsert({**variables, "spec": json.dumps({**spec, "blocks": spec["blocks"][:5]})})
+
+    server.backend._operations["upsertView"] = halve
+    assert "the server gives back another report than it was given" in refusal(tmp_path / "r")
+
+
+def test_the_key_reaches_no_file(server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", server.url.replace("//", "//user:aV3ryS3cretWord@"))
+    measure(tmp_path / "r", "a")
+    server.fail_with(500, when=lambda path, body: "upsertView" in body)
+    assert "aV3ryS3cretWord" not in refusal(tmp_path / "r")
+    assert server.keys == {API_KEY}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "report.log" for path in files)
+    assert not [path for path in files if API_KEY.encode() in path.read_bytes()]
+    stored = repr([server.pages.views, server.pages.artifacts, [run.describe() for run in server.runs.values()]])
+    assert API_KEY not in stored
+
+
+def test_a_sweeps_variables_do_not_make_the_summary_run_another_one(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "SWEEP_ID": "s1",
+        "RUN_ID": "agentrun",
+        "RUN_GROUP": "g",
+        "MODE": "offline",
+        "TAGS": "x",
+    }.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    measure(tmp_path / "r", "a")
+    report(tmp_path / "r")
+    (run,) = server.runs.values()
+    assert run.name.startswith("summary-")
+    assert (run.sweep, run.group, sorted(run.tags)) == ("", "", ["summary", "xla-sweeps"])

@@ -1,0 +1,221 @@
+"""What the W&B report says: computed answers, limits said, and texts of others that stay texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from factories import make_record
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from xla_sweeps.analysis.overview import answer, overview
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.wandb_report.markdown import escape, table
+from xla_sweeps.report.wandb_report.text import FAILURE_ROWS, SORTED_ROWS, Facts, limits, sections
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import ComparisonRow, Verdict
+
+FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
+
+(ROW,) = [
+    row
+    for row in summarize([make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)]).comparisons
+    if (row.baseline, row.candidate) == ("graph", "xla")
+]
+
+HOSTILE = [
+    "a | b", "`code`", "<script>alert(1)</script>", "<img src=x onerror=y>", "[text](http://evil.example)",
+    "![x](http://evil.example/x.png)", "http://evil.example", "www.evil.example", "a@b.example", "mailto:a@b.example",
+    "**bold** _it_ ~~no~~", "# heading", "$x^2$", "one\ntwo\r\n| three", "\x1b[31mred\x1b[0m", "\u202etxt.exe", "&lt;b&gt;",
+    "\\", "a\\|b", "<https://evil.example>", "[x]: http://evil.example", "</details>", "x" * 500,
+]  # fmt: skip
+
+
+def pair(number: int = 1, speedup: float = 2.0, **changes: Any) -> ComparisonRow:
+    verdict = Verdict.FASTER if speedup > 1 else Verdict.SLOWER
+    fields: dict[str, Any] = {
+        "trial_id": f"{number:016x}", "model": f"net{number}", "speedup": speedup, "speedup_low": speedup * 0.99,
+        "speedup_high": speedup * 1.01, "speedup_percent": 100 * (speedup - 1), "verdict": verdict,
+        "throughput_samples_per_s": 100 * speedup, "throughput_low": 99 * speedup, "throughput_high": 101 * speedup,
+    }  # fmt: skip
+    return replace(ROW, **{**fields, **changes})
+
+
+def failed(number: int, **changes: Any) -> ComparisonRow:
+    nothing = dict.fromkeys(("speedup", "speedup_low", "speedup_high", "speedup_percent", "throughput_samples_per_s",
+                             "absolute_speedup_samples_per_s", "throughput_low", "throughput_high"))  # fmt: skip
+    told = {
+        "verdict": Verdict.FAILED,
+        "status": Status.UNSUPPORTED_OP,
+        "failed_mode": "xla",
+        "failure_message": "no kernel",
+    }
+    return replace(pair(number), **{**nothing, **told, **changes})
+
+
+def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:
+    return next(section.text for section in sections(rows, facts) if section.key == key)
+
+
+def kinds(source: str) -> set[str]:
+    """What Markdown with tables finds in a text."""
+    found = set()
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source):
+        found |= {token.type, *(child.type for child in token.children or ())}
+    return found
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_cell_stays_a_cell_and_has_no_markup_link_or_html(text: str) -> None:
+    source = table(["name", "n"], [[escape(text), "1"]])
+    plain = kinds(table(["name", "n"], [["word", "1"]]))
+    assert kinds(source) <= plain | {"text_special"}
+    assert source.count("\n") == 2
+    assert MarkdownIt("commonmark").enable("table").render(source).count("<td>") == 2
+
+
+@given(st.text())
+def test_no_text_leaves_its_cell(text: str) -> None:
+    shown = MarkdownIt("commonmark").enable("table").render(table(["a", "b"], [[escape(text), "end"]]))
+    assert shown.count("<td>") == 2
+    assert "<td>end</td>" in shown
+    assert "<a " not in shown
+    assert "<img" not in shown
+
+
+@pytest.mark.parametrize("text", ["http://evil.example", "HTTPS://evil.example", "www.evil.example", "a@b.example"])
+def test_a_bare_address_is_broken_up_so_that_it_becomes_no_link(text: str) -> None:
+    assert text not in escape(text)
+    assert escape(text).replace("\u2060", "") == text
+
+
+def test_an_ordinary_name_reads_as_it_is_and_a_long_one_is_cut() -> None:
+    assert escape("efficientnetv2-s") == "efficientnetv2-s"
+    assert MarkdownIt().render(escape("mobilenet_v2 <1.0>")) == "<p>mobilenet_v2 &lt;1.0&gt;</p>\n"
+    assert len(escape("x" * 500)) == 200
+    assert escape("x" * 500).endswith("…")
+
+
+def test_what_a_sweep_brings_is_escaped_wherever_it_is_shown() -> None:
+    evil = "<b>|[x](http://evil.example)"
+    rows = [
+        pair(1, model=evil, family=evil, device=evil, flags=(evil,), source=evil),
+        pair(2, device="Other"),
+        failed(3, model=evil, device=evil, failure_message=evil, failure_hint=evil),
+    ]
+    for section in sections(rows, FACTS):
+        assert not kinds(section.text) & {"html_inline", "html_block", "link_open", "image"}, section.key
+        assert evil not in section.text
+
+
+def test_the_questions_are_the_pages_in_its_order() -> None:
+    assert [section.key for section in sections([pair()], FACTS)] == [
+        "answer", "where", "fastest", "flops", "cost", "compare", "broke", "trust", "everything",
+    ]  # fmt: skip
+
+
+def test_the_answer_is_the_overviews() -> None:
+    rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0, family="Other"), failed(4)]
+    found = overview(rows)
+    text = text_of("answer", rows)
+    assert text.startswith(answer(found))
+    assert found.geomean is not None
+    assert found.geomean_low is not None
+    counts = f"| against graph mode | 4 | 2 | 1 | 0 | 0 | 1 | {found.geomean:.2f}× ({found.geomean_low:.2f}–"
+    assert counts in text
+    for item in found.families:
+        assert f"| {item.family} | {item.n} | {item.failed} | {item.geomean:.2f}× |" in text_of("where", rows)
+
+
+def test_pairs_are_sorted_with_intervals_and_bars() -> None:
+    rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0)]
+    lines = [line for line in text_of("answer", rows).splitlines() if "| net" in line]
+    assert [line.split(" | ")[1] for line in lines] == ["net3", "net1", "net2"]
+    assert lines[1].endswith("| 2.00× | 1.98–2.02 | ▲ faster | ▲ ████ |")
+    assert lines[2].endswith("| 0.50× | 0.49–0.51 | ▼ slower | ▼ ████ |")
+
+
+def test_many_pairs_are_cut_in_the_middle_and_that_is_said() -> None:
+    rows = [pair(number, 1 + number / 100) for number in range(1, SORTED_ROWS + 42)]
+    text = text_of("answer", rows)
+    assert f"**The 50 highest and the 50 lowest of {SORTED_ROWS + 41} pairs" in text
+    assert text.count("| net") == SORTED_ROWS
+    assert "| 141 | net1 |" in text
+
+
+def test_podiums_share_ranks_where_intervals_overlap() -> None:
+    wide = {"throughput_low": 100.0, "throughput_high": 500.0}
+    text = text_of(
+        "fastest", [pair(1, 4.0), pair(2, 3.9, **wide), pair(3, 1.5, throughput_low=149.0, throughput_high=151.0)]
+    )
+    first = text.split("**Throughput gained**")[0]
+    assert [line.split(" | ")[:2] for line in first.splitlines() if "| net" in line] == [
+        ["| 1", "net1"], ["| 1", "net2"], ["| 3", "net3"],
+    ]  # fmt: skip
+    assert [title for title in ("Throughput with XLA", "Throughput gained", "Speedup") if f"**{title}**" in text] == [
+        "Throughput with XLA", "Throughput gained", "Speedup",
+    ]  # fmt: skip
+
+
+def test_pairs_that_never_pay_back_are_counted() -> None:
+    rows = [
+        pair(1, 0.5, break_even_calls=None, compile_s_extra=3.0),
+        pair(2, 2.0, break_even_calls=900.0, compile_s_extra=5.0),
+    ]
+    text = text_of("cost", rows)
+    assert "1 of 2 pairs never do" in text
+    assert "half of the pairs or more never pay that back" in text
+    assert "| net2 | 224 | 4 | Some CPU | 5.00 | 900 |" in text
+
+
+def test_failures_are_counted_listed_and_cut() -> None:
+    assert text_of("broke", [pair()]) == "Nothing failed."
+    text = text_of("broke", [pair(0), *(failed(number) for number in range(1, FAILURE_ROWS + 5))])
+    assert text.startswith("54 of 55 pairs failed.")
+    assert r"| unsupported\_op | xla | 54 |" in text
+    assert text.endswith("50 of 54 are listed; the page has all.")
+
+
+def test_devices_and_batches_are_compared_where_there_is_more_than_one() -> None:
+    text = text_of("compare", [pair(1, device="A"), pair(2, 0.5, device="B"), pair(3, device="B")])
+    assert "| A | 1 | 0 | 2.00× (—) | 0% |" in text
+    assert "| B | 2 | 0 | 1.00× (—) | 50% |" in text
+    assert "batch" not in text
+
+
+def test_copies_of_a_mode_and_imported_figures_are_no_pairs() -> None:
+    rows = [pair(1), replace(pair(2), candidate="graph_2"), replace(pair(3), origin="imported")]
+    assert "**All 1 pairs" in text_of("answer", rows)
+
+
+def test_without_any_pair_every_section_still_says_something() -> None:
+    for section in sections([], replace(FACTS, trials=0)):
+        assert section.text.strip(), section.key
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        (400, "This project has 400 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in the "
+              "run comparer: a view shows them all."),
+        (2500, "This project has 2,500 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in "
+               "the run comparer: a view shows 1,000 of them, the first in its own order."),
+        (None, "The results have 1,700 trials; how many runs the project has was not asked. W&B shows at most 1,000 runs in a "
+               "view, 100 in a query table and 10 in the run comparer: a view shows 1,000 of them, the first in its own order."),
+    ],
+)  # fmt: skip
+def test_the_report_says_what_a_view_leaves_out(runs: int | None, told: str) -> None:
+    facts = Facts(trials=1700, unsent=0, project_runs=runs, table_rows=1700, headline_rows=1700)
+    assert limits(facts).startswith(told)
+    assert "computed from all 1,700 trials" in limits(facts)
+
+
+def test_trials_that_are_not_on_the_server_and_rows_that_the_table_lacks_are_said() -> None:
+    facts = Facts(trials=12_000, unsent=7, project_runs=11_993, table_rows=10_000, headline_rows=12_000)
+    text = text_of("everything", [pair()], facts)
+    assert "7 of the results' 12,000 trials are not known to be here; `xla-sweeps push` sends them." in text
+    assert "The table has the first 10,000 of 12,000 rows, the file all." in text

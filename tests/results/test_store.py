@@ -1,0 +1,210 @@
+"""Records on disk: whole or not at all, first writer wins, damage is set aside."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from factories import make_record
+
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record
+
+
+def save_many(results_dir: Path, count: int, note: str) -> None:
+    store = Store(results_dir)
+    for _ in range(count):
+        store.save(make_record(log=note))
+
+
+def test_a_saved_record_reads_back_equal(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored, path = store.save(make_record())
+    assert path == tmp_path / "records" / stored.trial_id / "0.json"
+    assert store.load().records == {stored.trial_id: [stored]}
+
+
+def test_replicates_are_numbered_in_the_order_they_are_saved(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert [store.save(make_record(replicate=99))[0].replicate for _ in range(12)] == list(range(12))
+    assert [record.replicate for record in store.load().records[make_record().trial_id]] == list(range(12))
+
+
+def test_processes_that_save_the_same_trial_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=save_many, args=(tmp_path, 20, f"writer {index}")) for index in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    records = Store(tmp_path).load().records[make_record().trial_id]
+    assert sorted(record.replicate for record in records) == list(range(60))
+    assert {record.log for record in records} == {"writer 0", "writer 1", "writer 2"}
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_record_truncated_at_any_byte_is_set_aside_and_the_others_are_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(make_record())
+    _, path = store.save(make_record())
+    content = path.read_bytes()
+    for length in [*random.Random(0).sample(range(len(content)), 60), 0, 1, len(content) - 1]:
+        path.write_bytes(content[:length])
+        loaded = store.load()
+        assert [record.replicate for record in loaded.records[make_record().trial_id]] == [0]
+        assert len(loaded.problems) == 1
+        assert "quarantine" in loaded.problems[0]
+        assert not path.exists()
+
+
+def test_flipped_bits_never_raise(tmp_path: Path) -> None:
+    content = make_record().to_json()
+    source = random.Random(1)
+    folder = tmp_path / "records" / make_record().trial_id
+    folder.mkdir(parents=True)
+    store = Store(tmp_path)
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[source.randrange(len(damaged))] ^= 1 << source.randrange(8)
+        (folder / "0.json").write_bytes(bytes(damaged))
+        loaded = store.load()
+        assert len(loaded.problems) + sum(map(len, loaded.records.values())) == 1
+
+
+def test_a_record_of_a_newer_version_is_said_and_left_where_it_is(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _, path = store.save(make_record())
+    document = json.loads(path.read_bytes())
+    document["schema_version"] = SCHEMA_VERSION + 1
+    path.write_text(json.dumps(document))
+    loaded = store.load()
+    assert loaded.records == {}
+    assert loaded.problems == (
+        f"{path}: schema {SCHEMA_VERSION + 1} is newer than this version's {SCHEMA_VERSION}: "
+        "update xla_sweeps to read it",
+    )
+    assert path.exists()
+
+
+def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
+    document = json.loads(make_record().to_json()) | {"a_later_field": 1}
+    assert Record.from_json(json.dumps(document).encode()) == make_record()
+
+
+def test_what_json_cannot_hold_is_replaced_and_the_record_still_saved(tmp_path: Path) -> None:
+    hostile = {
+        "nan": float("nan"),
+        "inf": float("inf"),
+        "big": 2**80,
+        "surrogate": "a\ud800b",
+        "bytes": b"\xff",
+        "set": {1},
+    }
+    _, path = Store(tmp_path).save(make_record(config=hostile))
+    config = Record.from_json(path.read_bytes()).config
+    assert config == {"nan": None, "inf": None, "big": str(2**80), "surrogate": "a?b", "bytes": "b'\\xff'", "set": [1]}
+    assert len(make_record(log="x" * 10**6).to_json()) < 200_000
+
+
+def test_quarantined_numbers_are_not_used_again_for_other_records(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(make_record())
+    store.save(make_record())
+    assert store.next_replicate(make_record().trial_id) == 2
+    assert store.next_replicate("f" * 16) == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_one_clear_line(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="cannot be written: Permission denied"):
+        Store(tmp_path / "results").check_writable()
+
+
+def test_a_results_dir_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+    place = tmp_path / "results"
+    place.write_text("")
+    with pytest.raises(StoreError) as caught:
+        Store(place).check_writable()
+    assert str(caught.value) == (
+        f"results_dir={place} cannot be written: Not a directory. Choose another: results_dir=PATH"
+    )
+
+
+@pytest.mark.parametrize("function", ["write", "fsync", "link"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_failing_disk_is_said_and_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, code: int
+) -> None:
+    store = Store(tmp_path)
+    store.save(make_record())
+
+    def fail(*arguments: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, fail)
+        with pytest.raises(StoreError, match=os.strerror(code)):
+            store.save(make_record())
+    assert not list(tmp_path.rglob("*.tmp"))
+    store.save(make_record())
+    assert len(store.load().records[make_record().trial_id]) == 2
+    assert not store.load().problems
+
+
+def test_a_lost_reply_of_link_counts_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., None] = os.link
+
+    def link_then_repeat(source: object, target: object) -> None:
+        real(source, target)
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link_then_repeat)
+    stored, _ = Store(tmp_path).save(make_record())
+    assert stored.replicate == 0
+
+
+def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from pathlib import Path; from xla_sweeps.results.store import Store\n"
+            f"with Store(Path({str(tmp_path)!r})).claim('abc'):\n print('held', flush=True); sys.stdin.read()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with (
+        pytest.raises(StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "),
+        Store(tmp_path).claim("abc"),
+    ):
+        pytest.fail("claimed twice")
+    with Store(tmp_path).claim("another"):
+        pass
+    holder.kill()
+    holder.communicate()
+    with Store(tmp_path).claim("abc"):
+        pass
+
+
+def test_replicates_of_several_trials_are_kept_apart(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(make_record())
+    store.save(replace(make_record(), trial_id="b" * 16))
+    assert {key: len(value) for key, value in store.load().records.items()} == {make_record().trial_id: 1, "b" * 16: 1}
+    assert list(store.load("b" * 16).records) == ["b" * 16]

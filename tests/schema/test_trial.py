@@ -1,0 +1,77 @@
+"""Labels, baselines and the identity of a trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from factories import EFFORT, TRIAL
+
+from xla_sweeps.schema.trial import (
+    ExecutionMode,
+    Precision,
+    Trial,
+    baseline_of,
+    headline_candidates,
+    is_aa_pair,
+    label_modes,
+    mode_of,
+    trial_id,
+)
+
+IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
+
+
+def test_a_mode_given_twice_gets_labels_of_its_own() -> None:
+    labels = label_modes([ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.GRAPH, ExecutionMode.GRAPH])
+    assert labels == ("graph", "xla", "graph_2", "graph_3")
+    assert [mode_of(label) for label in labels] == ["graph", "xla", "graph", "graph"]
+    assert is_aa_pair("graph", "graph_2")
+    assert not is_aa_pair("graph", "xla")
+    assert not is_aa_pair("graph", "graph")
+
+
+@pytest.mark.parametrize(
+    ("modes", "baseline", "candidates"),
+    [
+        (("eager", "graph", "xla"), "graph", ("xla",)),
+        (("eager", "graph"), "eager", ("graph",)),
+        (("graph", "eager"), "eager", ("graph",)),
+        (("graph", "graph_2"), "graph", ("graph_2",)),
+        (("eager", "xla"), "eager", ("xla",)),
+        (("xla", "eager"), "eager", ("xla",)),
+        (("xla", "default"), "default", ("xla",)),
+        (("eager", "default", "graph", "xla", "autocluster"), "graph", ("default", "xla", "autocluster")),
+    ],
+)
+def test_the_headline_baseline_is_graph_mode_where_it_is_measured(
+    modes: tuple[str, ...], baseline: str, candidates: tuple[str, ...]
+) -> None:
+    assert baseline_of(modes) == baseline
+    assert headline_candidates(modes) == candidates
+
+
+def test_trials_that_may_be_pooled_share_an_identity() -> None:
+    later = replace(TRIAL, memory_limit_bytes=1, timeouts=replace(TRIAL.timeouts, compile_s=9))
+    assert trial_id(later, IDENTITY) == trial_id(TRIAL, IDENTITY)
+    assert len(trial_id(TRIAL, IDENTITY)) == 16
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(TRIAL, batch_size=8),
+        replace(TRIAL, modes=("eager", "graph", "xla")),
+        replace(TRIAL, effort=replace(EFFORT, block_s=0.05)),
+        replace(TRIAL, model=replace(TRIAL.model, resolution_px=192)),
+        replace(TRIAL, precision=Precision.MIXED_BFLOAT16),
+        replace(TRIAL, tf32=True),
+        replace(TRIAL, device="gpu:0"),
+    ],
+)
+def test_whatever_affects_the_numbers_changes_the_identity(other: Trial) -> None:
+    assert trial_id(other, IDENTITY) != trial_id(TRIAL, IDENTITY)
+
+
+def test_another_machine_or_version_changes_the_identity() -> None:
+    assert trial_id(TRIAL, {**IDENTITY, "tensorflow": "2.20.0"}) != trial_id(TRIAL, IDENTITY)

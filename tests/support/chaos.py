@@ -1,0 +1,126 @@
+"""Chaos: drivers over one folder of no-op trials while something is killed, frozen, stopped or damaged twice a second.
+
+    python tests/support/chaos.py --seconds 600 --seed 1
+
+At the end the sweep is resumed until done; then every trial must be final, everything acknowledged present, nothing twice,
+and no process left. The seed is printed; the same one makes the same wishes, though not the same timing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from xla_sweeps.cli.check import check
+from xla_sweeps.results.store import Store
+
+SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
+
+
+def start(results: Path, trials: int, ack: Path) -> subprocess.Popen[bytes]:
+    environ = {**os.environ, "IDS": str(trials), "ACK": str(ack), "BOARD": "quiet"}
+    return subprocess.Popen([sys.executable, SWEEP, str(results), "2"], env=environ, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+
+
+def ours(results: Path) -> list[int]:
+    """Every process that works for this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if (
+                entry.name.isdigit()
+                and int(entry.name) != os.getpid()
+                and f"{results}".encode() in (entry / "cmdline").read_bytes()
+            ):
+                found.append(int(entry.name))
+    return found
+
+
+def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
+    """One disturbance."""
+    pids = ours(results)
+    what = source.choice(["kill", "kill", "freeze", "term", "int", "temporary", "damage-index"])
+    done[what] += 1
+    with contextlib.suppress(OSError):
+        if what in ("kill", "term", "int") and pids:
+            number = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "int": signal.SIGINT}[what]
+            os.kill(source.choice(pids), number)
+        elif what == "freeze" and pids:
+            pid = source.choice(pids)
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(source.uniform(0.1, 1.0))
+            os.kill(pid, signal.SIGCONT)
+        elif what == "temporary":
+            for path in (results / "records").glob("*/.*.tmp"):
+                path.write_bytes(path.read_bytes()[:10])
+                break
+        elif what == "damage-index":
+            (results / "cache" / "index.json").write_bytes(b"{")
+
+
+def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str, object]:
+    """Chaos for so long, then resume and judge; raises AssertionError where something does not hold."""
+    source, done = random.Random(seed), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        results, ack = Path(folder) / "results", Path(folder) / "ack"
+        running = [start(results, trials, ack) for _ in range(drivers)]
+        restarts = 0
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(source.uniform(0.05, 0.5))
+            disturb(source, results, done)
+            for index, process in enumerate(running):
+                if process.poll() is not None:
+                    running[index] = start(results, trials, ack)
+                    restarts += 1
+        for process in running:
+            process.kill()
+            process.wait()
+        deadline = time.monotonic() + 5
+        while ours(results) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        left_alive = ours(results)
+        for _ in range(20):
+            resumed = start(results, trials, ack)
+            if resumed.wait() == 0:
+                break
+        records = Store(results).load().records
+        acknowledged = Counter(ack.read_text().split("\n")) if ack.exists() else Counter[str]()
+        acknowledged.pop("", None)
+        stored = {f"{item.trial_id} {item.replicate}" for group in records.values() for item in group}
+        ok = Counter(sum(item.status == "ok" for item in group) for group in records.values())
+        problems = [line for line in check(results)[1] if "temporary file" not in line]
+        report = {
+            "seed": seed, "disturbances": dict(done), "driver restarts": restarts, "trials": len(records),
+            "acknowledged": len(acknowledged), "lost": len(set(acknowledged) - stored), "measured twice": ok[2] + ok[3],
+            "unfinished": trials - ok[1] - ok[2] - ok[3], "alive after 5 s": len(left_alive), "problems": len(problems),
+        }  # fmt: skip
+        print(report, flush=True)
+        assert not (set(acknowledged) - stored), "something acknowledged is lost"
+        assert ok == {1: trials}, f"trials by number of ok records: {dict(ok)}"
+        assert not left_alive, "processes were left"
+        assert not problems, problems[:5]
+        return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--trials", type=int, default=3000)
+    options = parser.parse_args()
+    run(options.seconds, options.seed, trials=options.trials)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""The command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from paths import ROOT
+
+
+def command(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    return subprocess.run(
+        [sys.executable, "-m", "xla_sweeps", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120,
+        env={**kept, "PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", **environ},
+    )  # fmt: skip

@@ -1,0 +1,40 @@
+"""Two sets of results to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from factories import make_record
+
+from xla_sweeps.analysis.matching import Side
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.record import Record
+
+
+def side(*groups: Sequence[Record], title: str = "A", floor: float = 0.01) -> Side:
+    records = {group[0].trial_id: list(group) for group in groups}
+    return Side(
+        title=title,
+        records=records,
+        summaries={trial: summarize(group, floor=floor) for trial, group in records.items()},
+    )
+
+
+def trial(
+    call_s: Mapping[str, float],
+    *,
+    processes: int = 3,
+    asked: str = "q1",
+    seed: int = 0,
+    noise: float = 0.002,
+    **changes: Any,
+) -> list[Record]:
+    """The records of one trial."""
+    return [
+        make_record(
+            call_s, noise=noise, seed=seed + number, replicate=number, request_id=asked,
+            **{"trial_id": f"{seed:016x}", **changes},
+        )
+        for number in range(processes)
+    ]  # fmt: skip

@@ -1,0 +1,160 @@
+"""Pages for tests: made from rows, opened in a browser, read as a person would."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import page_oracle
+from browser import DESKTOP, Browser
+from synthetic_rows import NUMBERS, TEXTS, Row, columns_of, make_meta, make_rows
+
+from xla_sweeps.report.dashboard.pack import pack
+from xla_sweeps.report.dashboard.page import render
+
+SECTIONS = ("answer", "where", "fastest", "flops", "cost", "compare", "broke", "trust", "everything")
+SIDES = ("graph", "eager")
+Filters = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A page on disk and the rows in it, as the file holds them (with rounded numbers)."""
+
+    uri: str
+    rows: list[Row]
+    meta: dict[str, Any]
+    path: Path
+
+
+def write_study(path: Path, count: int) -> Study:
+    """A page of about so many made-up rows."""
+    return write_page(path, list(make_rows(count)))
+
+
+def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
+    """A page of these rows, with what goes with them, which `meta` may change."""
+    known = make_meta(rows, **{"overview": {side: page_oracle.overview(rows, side) for side in SIDES}, **meta})
+    path.write_text(render(pack(columns_of(rows), known), title=known["title"]), encoding="utf-8")
+    held = [{**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}} for row in rows]
+    return Study(uri=path.as_uri(), rows=held, meta=known, path=path)
+
+
+def rounded(value: float | None) -> float | None:
+    """A number as the file holds it: its 32-bit form with 15 bits of mantissa, half away from zero."""
+    if value is None:
+        return None
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    number: float
+    (number,) = struct.unpack("<f", struct.pack("<I", (bits + 0x80) & ~0xFF))
+    return number
+
+
+def visit(
+    browser: Browser, study: Study, filters: Filters = (), *, size: tuple[int, int] = DESKTOP, dark: bool = False
+) -> None:
+    """Open the page with these filters in its address, and wait until it is drawn."""
+    browser.open(f"{study.uri}#{urlencode(list(filters))}" if filters else study.uri, size=size, dark=dark)
+    browser.wait("document.documentElement.dataset.ready === 'true'")
+    assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
+
+
+def bring(browser: Browser, selector: str) -> None:
+    """Scroll a part of the page into view, so that it is drawn."""
+    browser.evaluate(
+        f"""(async () => {{
+          document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center', behavior: 'instant'}});
+          for (let frame = 0; frame < 3; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        }})()"""
+    )
+
+
+def draw_everything(browser: Browser) -> None:
+    """Scroll through the page, so that every part has been near the viewport and is drawn."""
+    browser.evaluate(
+        """(async () => {
+          for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) {
+            scrollTo({top: y, behavior: 'instant'});
+            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+          }
+          scrollTo({top: 0, behavior: 'instant'});
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        })()"""
+    )
+
+
+def open_all_details(browser: Browser) -> None:
+    """Open all that is folded, so that every table beside a chart is there."""
+    browser.evaluate(
+        """(async () => {
+          document.querySelectorAll('details').forEach((details) => { details.open = true; });
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        })()"""
+    )
+
+
+def selected(rows: Sequence[Row], filters: Filters) -> list[int]:
+    """The rows that the page shows with these filters: measured ones of XLA against graph mode unless they say else."""
+    chosen: dict[str, list[str]] = {}
+    for name, value in filters:
+        chosen.setdefault(name, []).append(value)
+    sides = {"baseline": ["graph"], "candidate": ["xla"], "origin": ["measured"]}
+    wanted = {
+        **sides,
+        **{name: values for name, values in chosen.items() if name not in ("sort", "tab", "theme", "model")},
+    }
+    text = chosen.get("model", [""])[0].lower()
+    exact = any(row["model"].lower() == text for row in rows)
+    return [
+        place
+        for place, row in enumerate(rows)
+        if all(spelled(row[name]) in values or values == ["all"] for name, values in wanted.items())
+        and (row["model"].lower() == text if exact else any(text in row[name].lower() for name in ("model", "variant")))
+    ]
+
+
+def spelled(value: Any) -> str:
+    """A value as the address of the page spells it."""
+    return str(round(value)) if isinstance(value, float | int) else str(value)
+
+
+@cache
+def axe_source() -> str:
+    """The accessibility checker."""
+    found = distribution("axe-playwright-python").locate_file("axe_playwright_python/axe.min.js")
+    return Path(str(found)).read_text(encoding="utf-8")
+
+
+def axe_violations(browser: Browser) -> list[str]:
+    """What the checker finds wrong with the page as it stands: rule, how many times, and the first place."""
+    browser.run(axe_source())
+    found: list[str] = browser.evaluate(
+        """axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.map(({id, nodes}) =>
+          `${id} ×${nodes.length}: ${nodes[0].target} ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary.slice(0, 300)}`))"""
+    )
+    return found
+
+
+COMPARISON: dict[str, Any] = {
+    "title_a": "before <b>x</b>", "title_b": "after {a|b}",
+    "counts": {"faster": 1, "slower": 1, "equivalent": 1, "ambiguous": 0},
+    "environment": [
+        {"what": "TensorFlow", "a": "2.20.0", "b": "2.21.0"}, {"what": "driver", "a": "570.86", "b": "570.86"},
+    ],
+    "only_a": ["vgg16 224 px on <i>GPU</i>"], "only_b": [],
+    "rows": [
+        {"name": f"resnet50 · {size} px", "device": "NVIDIA H100", "quantity": quantity, "ratio": ratio, "low": low, "high": high,
+         "p_value": 0.001, "q_value": 0.003, "verdict": verdict, "preliminary": size == 128}
+        for size, quantity, ratio, low, high, verdict in (
+            (224, "xla img/s", 1.25, 1.21, 1.29, "faster"), (128, "xla img/s", 0.8, 0.78, 0.82, "slower"),
+            (96, "graph img/s", 1.0, 0.995, 1.005, "equivalent"))
+    ],
+}  # fmt: skip
+"""What goes into a page that compares two results folders."""

@@ -1,0 +1,100 @@
+"""Sweeps of no-op trials, driven in this process or in one of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from quick_sweep import QUICK, lanes_of, tasks_of
+
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.outcomes import Outcome
+from xla_sweeps.sweep.plan import match
+
+SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
+
+
+class Notes:
+    """A screen that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, str]] = []
+        self.warnings: list[str] = []
+        self.where: list[str] = []
+        self.where_ended: list[str] = []
+
+    def running(self, lane: str, what: str, log: Path) -> None:
+        self.where.append(lane)
+
+    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
+        self.ends.append((what.split()[0].removeprefix("id="), outcome))
+        self.where_ended.append(lane)
+
+    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+        pass
+
+    def tick(self) -> None:
+        pass
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+def drive(results: Path, *arguments: str, lanes: int = 2, retry: Sequence[Status] = ()) -> tuple[Outcome, Notes]:
+    store, notes = Store(results), Notes()
+    tasks = tasks_of(results, list(arguments))
+    match(tasks, read_index(store), software="", retry=retry)
+    launcher = LocalLauncher(lanes_of(lanes), command=QUICK)
+    return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(tasks), notes
+
+
+def counted(results: Path) -> dict[str, Counter[str]]:
+    return {
+        trial: Counter(str(item.status) for item in group) for trial, group in Store(results).load().records.items()
+    }
+
+
+def start(results: Path, *arguments: str, lanes: int = 2, **environ: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, SWEEP, str(results), str(lanes), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, env={**os.environ, **environ}, start_new_session=True,
+    )  # fmt: skip
+
+
+def alive_in(results: Path) -> list[int]:
+    """Processes of ours that still work for this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().decode()
+            except OSError:
+                continue
+            if str(results) in command and "quick_" in command:
+                found.append(int(entry.name))
+    return found
+
+
+def gone(results: Path, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not alive_in(results):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def wait_for_records(results: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while sum(1 for _ in (results / "records").glob("*/*.json")) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

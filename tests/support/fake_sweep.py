@@ -1,0 +1,17 @@
+"""The real command line, whose sweeps start trials with a scripted measuring process (see fake_trial.py)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from xla_sweeps.__main__ import main
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
+
+if __name__ == "__main__":
+    for launcher in (LocalLauncher, SlurmLauncher):
+        defaults = launcher.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
+    main()

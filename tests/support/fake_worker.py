@@ -1,0 +1,95 @@
+"""A measuring process without TensorFlow: it follows a script of steps, and dies in every way that a real one may.
+
+Started as `python fake_worker.py SCRIPT... PARENT_PID EVENT_DESCRIPTOR`; steps are `say NAME`, `die`, `hang`, ...
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import msgspec
+
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.measurement import Block, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.faults import fault_point
+
+
+def outcome() -> ModeOutcome:
+    return ModeOutcome(status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.4, latencies_s=(0.01,) * 10)
+
+
+def square(modes: tuple[str, ...], first: int) -> protocol.Square:
+    rounds = []
+    for number in range(first, first + 4):
+        now = time.perf_counter_ns()
+        blocks = tuple(Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000) for mode in modes)
+        rounds.append(Round(round=number, order=modes, blocks=blocks, started_ns=now, finished_ns=now + 1))
+    return protocol.Square(rounds=tuple(rounds))
+
+
+def main() -> None:
+    *script, _, descriptor = sys.argv[1:]
+    out = os.fdopen(int(descriptor), "wb", buffering=0)
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
+
+    def say(event: protocol.Event) -> None:
+        if isinstance(event, protocol.Stage):
+            fault_point(f"worker.{event.phase}")
+        elif isinstance(event, protocol.Square | protocol.Finished):
+            fault_point(f"worker.{type(event).__name__.lower()}")
+        out.write(protocol.encode(event))
+
+    if any(name.startswith("XLA_SWEEPS_FP") for name in os.environ):  # all the stages that there are
+        for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY, Phase.WARMUP):
+            say(protocol.Stage(phase=phase))
+    say(protocol.Stage(phase=Phase.BUILD))
+    say(protocol.Loaded(environment={"tensorflow": "fake"}))
+    say(
+        protocol.Built(
+            model=ModelFacts(name="fake", family="F", variant="V", source="s", task="t", resolution_px=8, params=7)
+        )
+    )
+    print("output of a library", flush=True)
+    for mode in job.modes:
+        say(protocol.Stage(phase=Phase.COMPILE, mode=mode))
+        if f"raise:{mode}" in script:
+            say(
+                protocol.Failed(phase=Phase.COMPILE, mode=mode, kind="InvalidArgumentError", text="it does not compile")
+            )
+        elif f"segv:{mode}" in script:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        elif f"exit:{mode}" in script:
+            os._exit(3)
+        elif f"hang:{mode}" in script:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(600)
+        elif f"grandchild:{mode}" in script:
+            child = subprocess.Popen(["sleep", "600"])
+            print("grandchild", child.pid, flush=True)
+            say(protocol.Flagged(flag=f"grandchild:{child.pid}"))
+            os._exit(4)
+        else:
+            say(protocol.ModeReady(mode=mode, outcome=outcome()))
+    alive = tuple(mode for mode in job.modes if f"raise:{mode}" not in script)
+    say(protocol.Stage(phase=Phase.MEASURE))
+    if "garbage" in script:
+        out.write(b"\x00 not an event {\n")
+    for first in (0, 4):
+        say(square(alive, first))
+        review = msgspec.json.decode(sys.stdin.buffer.readline(), type=protocol.Review)
+        if f"die-at:{first}" in script:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if f"wait-at:{first}" in script:
+            time.sleep(600)
+        print("review", dict(review.dirty), flush=True)
+    say(protocol.Finished(contaminated=False, sync={"works": True}, seconds={"build": 1.0}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""A sweep of quick trials with the real driver and local launcher, as a process that tests can kill.
+
+Started as `python quick_sweep.py RESULTS LANES ID=HOW[*REPLICATES] ...`; the exit code is that of `xla-sweeps sweep`.
+With $IDS=N there are N more trials, t000000 and on, that are all `ok`. Prints `counts {...}` at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from xla_sweeps.report.terminal.sweep_progress import Board
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.sweep.compose import Task
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers.local import Lane, LocalLauncher
+from xla_sweeps.sweep.plan import match
+from xla_sweeps.system.devices import Device
+
+QUICK = (sys.executable, str(Path(__file__).with_name("quick_trial.py")))
+CPU = Device(kind="cpu", index=0, name="d")
+
+
+def task(trial_id: str, how: str, results: Path, replicates: int = 1) -> Task:
+    return Task(words=(f"id={trial_id}", f"do={how}", f"results_dir={results}"), key=trial_id, model="m", effort="quick",
+                replicates=replicates, request_id=trial_id, trial_ids=(trial_id,))  # fmt: skip
+
+
+def tasks_of(results: Path, arguments: list[str]) -> list[Task]:
+    tasks = []
+    for argument in arguments:
+        trial_id, _, how = argument.partition("=")
+        how, _, replicates = how.partition("*")
+        tasks.append(task(trial_id, how, results, int(replicates or 1)))
+    return tasks + [task(f"t{number:06d}", "ok", results) for number in range(int(os.environ.get("IDS", "0")))]
+
+
+def lanes_of(count: int) -> list[Lane]:
+    return [Lane(name=f"cpu:{number}", device=CPU) for number in range(count)]
+
+
+def main() -> int:
+    results, lanes, *arguments = sys.argv[1:]
+    store = Store(Path(results))
+    store.check_writable()
+    tasks = tasks_of(Path(results), arguments)
+    match(tasks, read_index(store), software="", retry=())
+    with Board("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
+        launcher = LocalLauncher(lanes_of(int(lanes)), command=QUICK)
+        outcome = Driver(launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps").run(tasks)
+    print("counts", json.dumps(outcome.counts), flush=True)
+    if outcome.signal_number:
+        return 128 + outcome.signal_number
+    return 3 if outcome.left or outcome.gave_up or outcome.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""A trial without Hydra or a measuring process, for tests of thousands: it claims, saves one record and ends.
+
+Started as `python quick_trial.py id=ID do=HOW results_dir=DIR known_records=N ...`. HOW is a status, or: `die` (kill -9 of
+itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate` (until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several joined by `+` are for
+the first, second, ... record of the trial.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from xla_sweeps.errors import HeldError
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Block, ModeOutcome, Round, Status
+from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.process import PARENT_VARIABLE, RECORDED_VARIABLE, die_with_parent
+
+MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", resolution_px=8)
+
+
+def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
+    modes = {label: ModeOutcome(status=Status.OK, latencies_s=(0.01,)) for label in ("graph", "xla")}
+    stamp = "2026-01-01T00:00:00+00:00"
+    blocks = tuple(
+        Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1) for label in modes
+    )
+    rounds = (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=2),) if status == "ok" else ()
+    return Record(trial_id=trial_id, replicate=0, status=Status(status), config=config, model=MODEL, environment={},
+                  device={"name": "d"}, modes=modes, rounds=rounds, started_at=stamp, finished_at=stamp)  # fmt: skip
+
+
+def main() -> int:
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    if parent:
+        die_with_parent(int(parent), signal.SIGTERM)
+    words = dict(word.split("=", 1) for word in sys.argv[1:])
+    store = Store(Path(words["results_dir"]))
+    fault_point("worker.import")
+    try:
+        with store.claim(words["id"]):
+            known = store.count(words["id"])
+            if known > int(words.get("known_records", 0)):
+                return 75
+            steps = words["do"].split("+")
+            how = steps[min(known, len(steps) - 1)]
+            if how == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if how == "refuse":
+                return 2
+            if how == "hang":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                time.sleep(600)
+            if how == "slow":
+                time.sleep(3)
+                how = "ok"
+            if how == "gate":
+                while not (Path(words["results_dir"]) / "now_ok").exists():
+                    time.sleep(0.05)
+                time.sleep(0.5)
+                how = "ok"
+            if how == "sleep":
+                while not stopped:
+                    time.sleep(0.02)
+                how = "interrupted"
+            fault_point("supervisor.result")
+            saved, path = store.save(replace(record(words["id"], how, words)))
+            ack = os.environ.get("ACK")
+            if ack:  # told only after the store acknowledged it
+                with open(ack, "a") as handle:  # noqa: PTH123
+                    handle.write(f"{saved.trial_id} {saved.replicate}\n")
+            recorded = os.environ.get(RECORDED_VARIABLE)
+            if recorded:
+                with open(recorded, "a") as handle:  # noqa: PTH123
+                    handle.write(f"{path}\n")
+            return 143 if how == "interrupted" else 0
+    except HeldError:
+        return 75
+
+
+if __name__ == "__main__":
+    sys.exit(main())

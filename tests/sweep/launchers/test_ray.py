@@ -1,0 +1,125 @@
+"""Real Ray: a cluster of nodes on this machine with accelerator types of their own; one is killed in the middle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Notes, counted
+from quick_sweep import QUICK, task
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.sweep.compose import Task
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers import End, Ended, Job
+from xla_sweeps.sweep.launchers.ray import RayLauncher, take_home
+from xla_sweeps.sweep.outcomes import Outcome
+from xla_sweeps.sweep.plan import match
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning",
+                               "ignore::FutureWarning", "ignore::DeprecationWarning"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A head without devices, two nodes with an A100 and one with a T4; nothing of it is left behind."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for kind in ("A100", "A100", "T4"):
+            made.add_node(num_cpus=2, num_gpus=1, resources={f"accelerator_type:{kind}": 1})
+        made.wait_for_nodes()
+        yield made
+    finally:
+        made.shutdown()
+
+
+def ray_task(name: str, how: str, results: Path, accelerator: str | None = None) -> Task:
+    made = task(name, how, results)
+    made.trial_ids, made.accelerator = (), accelerator
+    return made
+
+
+def drive(address: str, results: Path, tasks: list[Task]) -> tuple[Outcome, Notes]:
+    store, notes = Store(results), Notes()
+    launcher = RayLauncher(address, command=QUICK)
+    match(tasks, read_index(store), software="", retry=())
+    return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
+
+
+@pytest.mark.slow
+def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, tmp_path: Path) -> None:
+    tasks = [ray_task(f"t{number}", "ok", tmp_path, "A100" if number % 3 else "T4") for number in range(9)]
+    outcome, notes = drive(cluster.address, tmp_path, tasks)
+    assert outcome.counts == {"ok": 9}
+    assert counted(tmp_path) == {f"t{number}": {"ok": 1} for number in range(9)}
+    assert (tmp_path / "logs").is_dir(), "what the trials printed came home"
+
+    # A node dies while its trial runs; so does a trial; the rest goes on, each trial once.
+    victim = sorted(cluster.worker_nodes, key=str)[0]
+
+    def kill_a_node() -> None:
+        deadline = time.monotonic() + 120
+        while not any(name.startswith("u") for name in counted(tmp_path)) and time.monotonic() < deadline:
+            time.sleep(0.1)  # until every node has had its first trial, and so runs its second
+        time.sleep(1)
+        cluster.remove_node(victim, allow_graceful=False)
+
+    killer = threading.Thread(target=kill_a_node)
+    killer.start()
+    tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(8)] + [ray_task("dead", "die", tmp_path)]
+    outcome, notes = drive(cluster.address, tmp_path, tasks)
+    killer.join()
+    assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
+        f"u{number}": {"ok": 1} for number in range(8)
+    }
+    assert "lost" in {end for _, end in notes.ends}
+    assert Counter(notes.ends)["dead", "died"] == 2
+    assert "died 2 times" in outcome.gave_up["dead"]
+
+
+@pytest.mark.slow
+def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
+    launcher = RayLauncher(cluster.address, command=QUICK)
+    jobs = [
+        Job(arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"),
+            log=tmp_path / f"{number}.log")
+        for number in range(5)
+    ]  # fmt: skip
+    futures = [launcher.submit(job) for job in jobs]
+    deadline = time.monotonic() + 60
+    while sum(bool(launcher.where(future)) for future in futures) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    time.sleep(2)
+    launcher.stop(now=False)
+    ended = [future.result(60) for future in futures]
+    assert {item.how for item in ended} == {End.STOPPED}
+    assert sum(bool(item.records) for item in ended) == 3, "what ran was saved"
+    launcher.close()
+
+
+def test_what_a_node_tells_comes_home_even_where_its_log_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer = {"exit_code": 2, "where": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
+    ended = take_home(answer, tmp_path / "file" / "job.log")
+    assert ended == Ended(how=End.FAILED, where="n0", detail="exit code 2: the last", records=(b"{}",))
+    assert take_home(answer, tmp_path / "made" / "job.log") == ended
+    assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
+
+
+def test_an_absent_cluster_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(XlaSweepsError, match=r"--address=127.0.0.1:1: no Ray cluster answers"):
+        RayLauncher("127.0.0.1:1")

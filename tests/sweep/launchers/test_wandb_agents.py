@@ -1,0 +1,202 @@
+"""Sweeps of a W&B server with the real `wandb sweep` and `wandb agent`: two agents, stop, preempt and resume, offline."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paths import SUPPORT
+from wandb_graphql import StoredSweep
+from wandb_server import WandbServer, wait_until, wandb_server
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.sweep.launchers.wandb_agents import PATH_PATTERN, SHIM
+
+pytestmark = pytest.mark.slow
+
+FAKE = str(SUPPORT / "fake_trial.py")
+
+TWO = "cpu:0,cpu:1"
+
+
+@pytest.fixture
+def server() -> Iterator[WandbServer]:
+    with wandb_server() as running:
+        yield running
+
+
+def environment(server: WandbServer, folder: Path, worker: str = "") -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}
+    return {
+        **kept,
+        **server.environment(HOME=str(folder / "home")),
+        "FAKE_WORKER": worker,
+        "WANDB_AGENT_REPORT_INTERVAL": "1",
+    }
+
+
+def definition(folder: Path, **parameters: object) -> Path:
+    chosen = {"model": {"values": ["mobilenet_v2", "resnet50"]}, "batch_size": {"values": [1, 2]},
+              "modes": {"value": ["graph", "xla"]}, "results_dir": {"value": str(folder / "results")}, **parameters}  # fmt: skip
+    path = folder / "s.yaml"
+    path.write_text(json.dumps({
+        "name": "mine", "method": "grid", "metric": {"name": "speedup", "goal": "maximize"}, "parameters": chosen,
+        "command": ["${env}", "${interpreter}", FAKE, "${args_json}"],
+    }))  # fmt: skip
+    return path
+
+
+def create(server: WandbServer, folder: Path, **parameters: object) -> StoredSweep:
+    """A sweep as `wandb sweep` makes it."""
+    path = definition(folder, **parameters)
+    done = subprocess.run([sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path)], capture_output=True,
+                          text=True, cwd=folder, env=environment(server, folder), timeout=60)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (sweep,) = server.backend.sweeps.values()
+    return sweep
+
+
+def agents(
+    server: WandbServer, folder: Path, sweep: StoredSweep, *options: str, worker: str = ""
+) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "xla_sweeps",
+        "agents",
+        f"tester/p/{sweep.name}",
+        "--results-dir",
+        str(folder / "results"),
+    ]
+    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
+                            env=environment(server, folder, worker))  # fmt: skip
+
+
+def test_two_agents_share_a_grid_that_our_command_created(server: WandbServer, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "xla_sweeps", "sweep", str(definition(tmp_path)), "seed=3", "tracker.project=p",
+               "--launcher", "wandb", "--devices", TWO]  # fmt: skip
+    # results_dir is one for the whole sweep here; on the server it is a parameter like any other.
+    text = json.loads(definition(tmp_path).read_text())
+    del text["parameters"]["results_dir"]
+    (tmp_path / "s.yaml").write_text(json.dumps(text))
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment(server, tmp_path), timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert "to join from another machine: xla-sweeps agents tester/p/" in done.stderr
+    (sweep,) = server.backend.sweeps.values()
+    assert len(sweep.agents) == 2
+    assert sorted((values["model"], values["batch_size"], values["seed"]) for values in sweep.handed_out.values()) == [
+        ("mobilenet_v2", 1, 3), ("mobilenet_v2", 2, 3), ("resnet50", 1, 3), ("resnet50", 2, 3),
+    ]  # fmt: skip
+    for name, values in sweep.handed_out.items():
+        run = server.runs[name]
+        assert run.config["cfg"]["batch_size"] == values["batch_size"]
+        assert run.summary["status"] == "ok"
+        assert run.exit_code == 0
+    records = Store(tmp_path / "results").load().records
+    assert sorted(len(group) for group in records.values()) == [1, 1, 1, 1]
+    assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, "each agent had its own core"
+
+
+def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(server: WandbServer, tmp_path: Path) -> None:
+    sweep = create(server, tmp_path, model={"value": "resnet50"}, batch_size={"value": 1})
+    running = agents(server, tmp_path, sweep, worker="wait-at:4")
+    assert wait_until(lambda: any(run.history for run in server.runs.values()), 90)
+    (name,) = sweep.handed_out
+    sweep.stopping.append(name)
+    output, _ = running.communicate(timeout=120)
+    assert running.returncode in (0, 1), output
+    (group,) = Store(tmp_path / "results").load().records.values()
+    assert [record.status for record in group] == ["interrupted"]
+    assert server.runs[name].preempting
+    assert server.runs[name].exit_code == 143
+
+    # The server hands the run out again, with everything that it ever logged as config.
+    sweep.stopping.clear()
+    sweep.resumes.append(name)
+    sweep.state = "RUNNING"
+    again = agents(server, tmp_path, sweep)
+    output, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, output
+    (group,) = Store(tmp_path / "results").load().records.values()
+    assert [record.status for record in group] == ["interrupted", "ok"]
+    assert set(server.runs) == {name}, "no other run was made"
+    assert server.runs[name].summary["status"] == "ok"
+    log = next((tmp_path / "results" / "logs" / "agents").glob("*/cpu.log")).parent.parent
+    texts = "".join(path.read_text() for path in log.glob("*/cpu.log"))
+    assert "not options of a trial, left out: " in texts
+
+
+def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(server: WandbServer, tmp_path: Path) -> None:
+    sweep = create(server, tmp_path)
+    running = agents(server, tmp_path, sweep, worker="wait-at:4")
+    assert wait_until(lambda: any(run.history for run in server.runs.values()), 90)
+    begun = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    output, _ = running.communicate(timeout=90)
+    assert running.returncode == 143, output
+    assert time.monotonic() - begun < 60
+    (group,) = Store(tmp_path / "results").load().records.values()
+    assert [record.status for record in group] == ["interrupted"]
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in read(path)]
+
+
+def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_path: Path) -> None:
+    sweep = create(server, tmp_path)
+    running = agents(server, tmp_path, sweep, "--max-failed", "2", worker="segv:graph segv:xla")
+    output, _ = running.communicate(timeout=180)
+    assert running.returncode == 1
+    assert "gave up" in output
+    assert len(sweep.handed_out) == 2
+
+
+def test_offline_runs_of_an_agent_are_synced_later(server: WandbServer, tmp_path: Path) -> None:
+    sweep = create(
+        server, tmp_path, model={"value": "resnet50"}, batch_size={"value": 1}, tracker={"value": "wandb_offline"}
+    )
+    running = agents(server, tmp_path, sweep)
+    output, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, output
+    (name,) = sweep.handed_out
+    assert not server.runs[name].history
+    (folder,) = (tmp_path / "results" / "wandb").glob("offline-run-*")
+    done = subprocess.run([sys.executable, "-m", "wandb", "sync", str(folder)], capture_output=True, text=True, cwd=tmp_path,
+                          env=environment(server, tmp_path), timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert wait_until(lambda: len(server.runs[name].history) == 8)
+    assert server.runs[name].summary["status"] == "ok"
+
+
+def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> None:
+    shim = tmp_path / "python"
+    shim.write_text(SHIM.format(python=sys.executable))
+    shim.chmod(0o755)
+    assert subprocess.run([shim, "-c", "import os; os.kill(os.getpid(), 9)"]).returncode == 137
+    assert subprocess.run([shim, "-c", "raise SystemExit(3)"]).returncode == 3
+    waiting = subprocess.Popen([shim, "-c", "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
+                                "print('ready', flush=True)\ntime.sleep(60)"], stdout=subprocess.PIPE, text=True)  # fmt: skip
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "ready\n"
+    waiting.terminate()
+    assert waiting.wait(10) == 143
+    waiting.stdout.close()
+
+
+@pytest.mark.parametrize("text", ["abc", "a/b", "a/b/c/d", "/b/c", "a//c"])
+def test_what_is_no_sweep_is_refused(text: str) -> None:
+    assert not PATH_PATTERN.fullmatch(text)
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,276 @@
+"""The driver with thousands of no-op trials: what is tried again, resumed, given up, and what no death can lose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from driving import Notes, alive_in, counted, drive, gone, start, wait_for_records
+from quick_sweep import QUICK, lanes_of, task, tasks_of
+from quick_trial import record
+
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.sweep import anchors as anchors_module
+from xla_sweeps.sweep import driver
+from xla_sweeps.sweep.compose import Task
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers import Ended, Job
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.plan import match
+
+
+@pytest.mark.parametrize(
+    ("how", "tried", "final"),
+    [
+        ("ok", {"ok": 1}, True),
+        ("unsupported_op", {"unsupported_op": 1}, True),
+        ("wrong_result", {"wrong_result": 1}, True),
+        ("build_error", {"build_error": 1}, True),
+        ("oom_gpu", {"oom_gpu": 1}, True),
+        ("compile_error", {"compile_error": 2}, True),
+        ("crashed", {"crashed": 2}, True),
+        ("timeout", {"timeout": 2}, True),
+        ("oom_host", {"oom_host": 2}, True),
+        ("contaminated", {"contaminated": 4}, True),
+        ("crashed+ok", {"crashed": 1, "ok": 1}, True),
+        ("contaminated+contaminated+ok", {"contaminated": 2, "ok": 1}, True),
+        ("infra+infra+ok", {"infra": 2, "ok": 1}, True),
+    ],
+)
+def test_each_status_is_tried_as_often_as_the_policy_says(
+    how: str, tried: dict[str, int], final: bool, tmp_path: Path
+) -> None:
+    outcome, _ = drive(tmp_path, f"a={how}")
+    assert counted(tmp_path) == {"a": Counter(tried)}
+    assert (not outcome.left) == final
+
+
+def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path: Path) -> None:
+    _, notes = drive(tmp_path, "a=ok*3", "b=ok*3", lanes=1)
+    assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
+
+
+def test_the_same_sweep_again_does_nothing_and_what_is_weak_is_tried_anew(tmp_path: Path) -> None:
+    drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
+    outcome, notes = drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
+    assert {name for name, _ in notes.ends} == {"b"}
+    assert counted(tmp_path)["b"] == {"contaminated": 8}
+    assert outcome.counts == {"ok": 1, "contaminated": 1, "crashed": 1}
+
+
+def test_retry_measures_trials_of_a_status_again(tmp_path: Path) -> None:
+    drive(tmp_path, "a=build_error", "b=ok")
+    _, notes = drive(tmp_path, "a=build_error+ok", "b=ok", retry=[Status.BUILD_ERROR])
+    assert notes.ends == [("a", "ok")]
+    assert drive(tmp_path, "a=build_error+ok", "b=ok")[1].ends == []
+
+
+def test_a_trial_whose_process_dies_twice_is_left_and_the_others_go_on(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, "a=die", "b=ok", "c=ok")
+    assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1, ("c", "ok"): 1}
+    assert "died 2 times" in outcome.gave_up["a"]
+    assert outcome.counts == {"ok": 2, "died": 1}
+
+
+def test_where_every_trial_kills_its_process_the_sweep_stops_by_itself(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), lanes=1)
+    assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
+    assert len(notes.ends) == 3
+    assert len(outcome.left) == 40
+
+
+def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_path: Path) -> None:
+    names = [f"t{number}=infra+ok" for number in range(3)] + [f"u{number}=ok" for number in range(5)]
+    store, notes = Store(tmp_path), Notes()
+    launcher = LocalLauncher(lanes_of(2), command=QUICK)
+    original = launcher.submit
+
+    def only_first_fails(job: Job) -> Future[Ended]:
+        lane = next(lane.name for lane in launcher._idle(None))
+        words = [
+            word if not word.startswith("do=") else f"do={'infra' if lane == 'cpu:0' else 'ok'}"
+            for word in job.arguments
+        ]
+        return original(replace(job, arguments=tuple(words), lane=lane))
+
+    launcher.submit = only_first_fails  # type: ignore[method-assign]
+    tasks = tasks_of(tmp_path, names)
+    match(tasks, read_index(store), software="", retry=())
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert any("cpu:0 failed 3 times in a row" in line and "no more trials" in line for line in notes.warnings)
+    assert not outcome.left
+    assert not outcome.broken
+    assert launcher.lanes() == ["cpu:1"]
+
+
+def test_what_a_job_refuses_is_given_up_with_its_last_line(tmp_path: Path) -> None:
+    outcome, notes = drive(tmp_path, "a=refuse", "b=ok")
+    assert ("a", "refused") in notes.ends
+    assert outcome.counts == {"ok": 1, "refused": 1}
+
+
+def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchors_module, "EVERY_S", 0.5)
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, [f"t{number:02d}=ok" for number in range(40)])
+    match(tasks, read_index(store), software="", retry=())
+    anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
+    launcher = LocalLauncher(lanes_of(2), command=QUICK)
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(tasks)
+    assert outcome.counts == {"ok": 40}
+    for lane in ("cpu:0", "cpu:1"):
+        order = [name for (name, _), where in zip(notes.ends, notes.where_ended, strict=True) if where == lane]
+        assert order[0] == order[-1] == "anchor"
+    assert all(counted(tmp_path)[name]["ok"] >= 3 for name in ("anchor0", "anchor1")), "start, between, end"
+
+
+def test_the_drivers_figures_of_time_are_a_range_around_what_replicates_took(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    drv = Driver(LocalLauncher(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path, costs={"m": 10.0})
+    assert drv.left_s() == (0.0, 0.0)
+    drv._pending.extend(replace_wanted(item, 2) for item in tasks_of(tmp_path, ["a=ok", "b=ok"]))
+    assert drv.left_s() == pytest.approx((18.0, 22.0))
+
+
+def replace_wanted(item: Task, wanted: int) -> Task:
+    item.wanted = wanted
+    return item
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_what_runs_and_the_rest_is_measured_on_resume(number: signal.Signals, tmp_path: Path) -> None:
+    sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
+    deadline = time.monotonic() + 30
+    while not all((tmp_path / "claims" / f"{name}.lock").exists() for name in "bc"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    begun = time.monotonic()
+    sweep.send_signal(number)
+    output, _ = sweep.communicate(timeout=30)
+    assert time.monotonic() - begun < 10
+    assert sweep.returncode == 128 + number
+    assert "stopping: what runs is being saved" in output
+    assert counted(tmp_path)["b"] == {"interrupted": 1}
+    assert "Traceback" not in output
+    assert gone(tmp_path, 5)
+    again, _ = drive(tmp_path, "a=ok", "b=sleep+ok", "c=sleep+ok", "d=ok")
+    assert again.counts == {"ok": 4}
+    assert counted(tmp_path)["a"] == {"ok": 1}
+
+
+def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+    sweep = start(tmp_path, "a=hang", "b=hang")
+    while len(alive_in(tmp_path)) < 3:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    sweep.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=30)
+    assert sweep.returncode == 130
+    assert gone(tmp_path, max(0.1, 3 - (time.monotonic() - begun)))
+
+
+def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(tmp_path: Path) -> None:
+    sweep = start(tmp_path, "x=sleep", IDS="30")
+    wait_for_records(tmp_path, 5)
+    sweep.kill()
+    sweep.communicate()
+    assert gone(tmp_path, 5)
+    before = counted(tmp_path)
+    names = [f"t{number:06d}=ok" for number in range(30)]
+    _, notes = drive(tmp_path, "x=sleep+ok", *names)
+    planned = {name.partition("=")[0] for name in names} - set(before)
+    assert {name for name, _ in notes.ends} - {"x"} == planned
+    assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
+
+
+def test_records_that_others_add_are_counted_once_beside_those_that_were_known(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    store.save(record("a", "contaminated", {}))
+    store.save(record("a", "ok", {}))
+    tasks = tasks_of(tmp_path, ["a=ok*3"])
+    match(tasks, read_index(store), software="", retry=())
+    earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
+    store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
+    Driver(LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
+    assert tasks[0].outcomes == [Status.OK] * 3, "what was weak before the sweep does not count again"
+    assert len(tasks[0].seen) == 4
+    assert notes.ends == [("a", "ok")]
+
+
+class Holding(LocalLauncher):
+    """A launcher whose lock a signal finds held, as any of its methods holds it for a moment."""
+
+    signalled = False
+
+    def free(self, accelerator: str | None, lane: str | None = None) -> int:
+        with self._lock:
+            if not self.signalled and self._running:
+                self.signalled = True
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0.05)  # the handler runs here, in the thread that holds the lock
+        return super().free(accelerator, lane)
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_that_comes_while_a_lock_is_held_stops_the_sweep_all_the_same(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
+    match(tasks, read_index(store), software="", retry=())
+    outcome = Driver(Holding(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert outcome.signal_number == signal.SIGTERM
+    assert outcome.left
+
+
+def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "SPACE_WAIT_S", 3600.0)  # between warnings; nothing sleeps so long
+    real, asked = os.statvfs, [0]
+
+    class Full:
+        f_bavail, f_frsize = 0, 4096
+
+    def statvfs(path: object) -> object:
+        asked[0] += 1
+        return Full() if asked[0] <= 3 else real(path)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    outcome, notes = drive(tmp_path, "a=ok", "b=ok")
+    assert outcome.counts == {"ok": 2}
+    assert sum("The sweep waits for it" in line for line in notes.warnings) == 1
+
+
+@pytest.mark.parametrize("drivers", [2, 4])
+def test_several_drivers_share_a_sweep_and_measure_nothing_twice(drivers: int, tmp_path: Path) -> None:
+    count = 60
+    log = tmp_path / "ack"
+    results = tmp_path / "r"
+    sweeps = [start(results, lanes=1, IDS=str(count), ACK=str(log)) for _ in range(drivers)]
+    for sweep in sweeps:
+        output, _ = sweep.communicate(timeout=300)
+        assert sweep.returncode == 0, output
+        assert json.loads(output.rpartition("counts ")[2]) == {"ok": count}
+    assert counted(results) == {f"t{number:06d}": {"ok": 1} for number in range(count)}
+    assert len(log.read_text().splitlines()) == count
+
+
+def test_records_that_others_made_meanwhile_are_seen_before_a_trial_is_started(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    match(tasks, read_index(store), software="", retry=())
+    store.save(record("b", "ok", {}))
+    Driver(LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert notes.ends == [("a", "ok")]

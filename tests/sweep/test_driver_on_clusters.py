@@ -1,0 +1,185 @@
+"""The driver on a cluster, which chooses devices itself and whose records are sent home; the cluster does as it is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from driving import Notes, counted
+from quick_sweep import tasks_of
+from quick_trial import record
+
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.record import Record
+from xla_sweeps.sweep import driver
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers import End, Ended, Job
+from xla_sweeps.sweep.outcomes import Outcome
+from xla_sweeps.sweep.plan import match
+
+
+class Cluster:
+    """Runs nothing.
+
+    Args:
+        answer: how the job of a trial ends, at its n-th attempt; None: not before it is stopped.
+        slots: jobs that it takes at once.
+    """
+
+    name = "cluster"
+    targets = False
+
+    def __init__(self, answer: Callable[[str, int], Ended | None], *, slots: int = 100) -> None:
+        self._answer, self._slots = answer, slots
+        self._running: list[Future[Ended]] = []
+        self.attempts: Counter[str] = Counter()
+        self.jobs: dict[str, Future[Ended]] = {}
+
+    def lanes(self) -> list[str]:
+        return ["n0", "n1"]
+
+    def free(self, accelerator: str | None, lane: str | None = None) -> int:
+        return self._slots - sum(not future.done() for future in self._running)
+
+    def submit(self, job: Job) -> Future[Ended]:
+        trial = job.arguments[0].removeprefix("id=")
+        self.attempts[trial] += 1
+        ended = self._answer(trial, self.attempts[trial])
+        future: Future[Ended] = Future()
+        if ended is not None:
+            future.set_result(ended)
+        self._running.append(future)
+        self.jobs[trial] = future
+        return future
+
+    def where(self, future: Future[Ended]) -> str:
+        return "" if future.done() else "n0"
+
+    def drain(self, where: str) -> bool:
+        return False
+
+    def stop(self, *, now: bool) -> None:
+        for future in self._running:
+            if not future.done():
+                future.set_result(Ended(how=End.STOPPED, where="n0"))
+
+    def close(self) -> None:
+        self.stop(now=True)
+
+
+def drive(cluster: Cluster, store: Store, *arguments: str) -> tuple[Outcome, Notes]:
+    notes = Notes()
+    tasks = tasks_of(store.results_dir, list(arguments))
+    for task in tasks:
+        task.request_id, task.trial_ids = "", ()
+    match(tasks, read_index(store), software="", retry=())
+    return Driver(cluster, store, notes, extra=(), logs=store.results_dir / "logs").run(tasks), notes
+
+
+def measured(trial: str, count: int = 1, where: str = "n0") -> Ended:
+    return Ended(how=End.FINISHED, where=where, records=(record(trial, "ok", {}).to_json(),) * count)
+
+
+class Full(Store):
+    """A store whose disk is full at some of the saves.
+
+    Args:
+        failing: the numbers of those saves, from 1.
+    """
+
+    def __init__(self, results_dir: Path, failing: range) -> None:
+        super().__init__(results_dir)
+        self.failing, self.saves = failing, 0
+
+    def save(self, record: Record) -> tuple[Record, Path]:
+        self.saves += 1
+        if self.saves in self.failing:
+            raise StoreError("cannot save the record: No space left on device")
+        return super().save(record)
+
+
+def test_what_a_full_disk_does_not_take_is_kept_until_it_does_and_nothing_is_measured_twice(tmp_path: Path) -> None:
+    store = Full(tmp_path, range(2, 5))
+    cluster = Cluster(lambda trial, attempt: measured(trial, 2), slots=1)
+    outcome, notes = drive(cluster, store, "a=ok*2", "b=ok*2")
+    assert outcome.counts == {"ok": 2}
+    assert counted(tmp_path) == {"a": {"ok": 2}, "b": {"ok": 2}}
+    assert cluster.attempts == {"a": 1, "b": 1}
+    assert [line for line in notes.warnings if "The sweep waits for it" in line] == notes.warnings != []
+
+
+def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again(tmp_path: Path) -> None:
+    class Stopped(Full):
+        def save(self, record: Record) -> tuple[Record, Path]:
+            if self.saves == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().save(record)
+
+    outcome, notes = drive(Cluster(lambda trial, attempt: measured(trial)), Stopped(tmp_path, range(1, 99)), "a=ok")
+    assert outcome.signal_number == signal.SIGTERM
+    assert [task.key for task in outcome.left] == ["a"]
+    assert "what n0 measured could not be kept; the same sweep measures it again" in notes.warnings
+
+
+def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
+    lost = Ended(how=End.LOST, detail="gone")
+    outcome, notes = drive(
+        Cluster(lambda trial, attempt: None if trial == "a" else lost), Store(tmp_path), "a=ok", "b=ok"
+    )
+    assert "cluster failed 3 times in a row, last: gone" in outcome.broken
+    assert Counter(notes.ends) == {("b", "lost"): 3, ("a", "stopped"): 1}
+    assert {task.key for task in outcome.left} == {"a", "b"}
+
+
+def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: Path) -> None:
+    cluster = Cluster(
+        lambda trial, attempt: measured(trial) if attempt > 1 else Ended(how=End.LOST, detail="node died")
+    )
+    outcome, notes = drive(cluster, Store(tmp_path), *(f"{trial}=ok" for trial in "abcde"))
+    assert not outcome.broken
+    assert outcome.counts == {"ok": 5}
+    assert Counter(end for _, end in notes.ends) == {"lost": 5, "ok": 5}
+
+
+def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
+    died = Ended(how=End.DIED, where="n0", detail="exit code -9")
+
+    def answer(trial: str, attempt: int) -> Ended:
+        return died if trial.startswith("d") and attempt == 1 else measured(trial, where="n1")
+
+    outcome, _ = drive(Cluster(answer, slots=1), Store(tmp_path), *(f"{x}{n}=ok" for n in range(4) for x in "dk"))
+    assert not outcome.broken
+    assert outcome.counts == {"ok": 8}
+
+
+def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_nodes(tmp_path: Path) -> None:
+    class Watching(Notes):
+        left: tuple[float, float] | None = None
+
+        def running(self, lane: str, what: str, log: Path) -> None:
+            super().running(lane, what, log)
+            if len(self.where) == 4:  # all of them: one ends
+                cluster.jobs["a"].set_result(measured("a"))
+
+        def progress(
+            self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None
+        ) -> None:
+            if done == 1:
+                self.left = left_s
+                for trial in "bcd":
+                    cluster.jobs[trial].set_result(measured(trial))
+
+    cluster, store, notes = Cluster(lambda trial, attempt: None), Store(tmp_path), Watching()
+    tasks = tasks_of(tmp_path, [f"{trial}=ok" for trial in "abcd"])
+    match(tasks, read_index(store), software="", retry=())
+    Driver(cluster, store, notes, extra=(), logs=tmp_path / "logs", costs={"m": 10.0}).run(tasks)
+    assert notes.left == pytest.approx((27 / 4, 33 / 4)), "three of 10 s each, four at a time, though on two nodes"

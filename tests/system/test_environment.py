@@ -1,0 +1,47 @@
+"""Host facts: devices, what a precision needs, what the measuring process may see."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from xla_sweeps.system import environment
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.environment import child_environment, identity
+
+CPU = Device(kind="cpu", index=0, name="Some CPU", memory_bytes=2**34)
+
+A100 = Device(kind="gpu", index=1, name="A100", uuid="GPU-b", memory_bytes=2**36, capability=(8, 0))
+
+
+def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
+    environ = {
+        "PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XLA_FLAGS": "--x", "WANDB_API_KEY": "k", "AWS_SECRET_ACCESS_KEY": "k",
+        "TF_TOKEN": "k", "GITHUB_TOKEN": "k", "CUDA_VISIBLE_DEVICES": "0,1,2", "TF_XLA_FLAGS": "--a", "MY_PASSWORD": "k",
+    }  # fmt: skip
+    kept = child_environment(environ, device=A100, extra={"TF_XLA_FLAGS": "--a --b"})
+    assert kept == {
+        "PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XLA_FLAGS": "--x", "KERAS_BACKEND": "tensorflow",
+        "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": "GPU-b", "TF_XLA_FLAGS": "--a --b",
+    }  # fmt: skip
+    assert child_environment(environ, device=CPU, extra={})["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+def test_the_environment_is_recorded_without_the_hosts_name() -> None:
+    facts = environment.environment()
+    assert facts["packages"]["tensorflow"]
+    assert facts["packages"]["keras"]
+    assert facts["cpu"]["cores"] == len(os.sched_getaffinity(0))
+    assert os.uname().nodename not in facts["host"]
+    assert len(facts["host"]) == 8
+
+
+def test_what_makes_numbers_comparable_is_the_device_the_software_and_the_flags(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_something")
+    facts = environment.environment()
+    assert identity(CPU, facts)["XLA_FLAGS"] == "--xla_something"
+    assert identity(CPU, facts)["device"] == "Some CPU"
+    assert set(identity(CPU, facts)) >= {"tensorflow", "keras", "tf_keras", "cores", "driver"}

@@ -1,0 +1,1 @@
+"""Records to intervals, verdicts and differences. Pure."""

@@ -1,0 +1,347 @@
+"""What changed between two sets of results: one verdict per trial and quantity, and what exists on one side only. Pure.
+
+Unlike the modes of a trial, the two sides were measured in different processes, perhaps months apart, so nothing is
+paired: three processes a side give Welch's interval over processes; fewer give one from their rounds, which knows
+nothing of how processes differ, and is called preliminary.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xla_sweeps.analysis import matching, stats
+from xla_sweeps.analysis.estimates import LEVEL, MIN_REPLICATES, NARROWER, Samples, Seconds, verdict_of
+from xla_sweeps.analysis.matching import Side, Trial
+from xla_sweeps.schema.measurement import UNFINISHED, Status
+from xla_sweeps.schema.row import ModeSummary, Verdict
+
+FALSE_DISCOVERY_RATE = 0.05
+
+THROUGHPUT, SPEEDUP = "throughput", "speedup"
+
+BROKE, MENDED = "broke", "mended"
+
+FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
+"""What `failures` looks for, by name."""
+
+_NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One quantity of one trial, B over A.
+
+    Attributes:
+        name: of the trial, for a person.
+        device: of both sides; `A's → B's` where they differ.
+        quantity: `graph throughput`, `xla / graph speedup`.
+        kind: `throughput` or `speedup`.
+        value_a: samples per second, or the speedup; so is `value_b`.
+        ratio: B / A, with its 95 % interval; above 1 B is faster, or has the larger speedup.
+        p_value: of the ratio against the floor.
+        q_value: the smallest false discovery rate, over all changes of the kind, at which this counts as a difference.
+        floor: the smallest relative difference that is called one: the larger of both sides'.
+        preliminary: fewer than three processes on a side.
+        flags: of either side.
+    """
+
+    name: str
+    family: str
+    model: str
+    device: str
+    quantity: str
+    kind: str
+    value_a: float
+    value_b: float
+    ratio: float
+    low: float
+    high: float
+    p_value: float
+    q_value: float
+    verdict: Verdict
+    preliminary: bool
+    floor: float
+    replicates_a: int
+    replicates_b: int
+    trial_a: str
+    trial_b: str
+    flags: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    """A mode that works on one side only: `broke` where it did in A, `mended` where it does in B."""
+
+    what: str
+    name: str
+    device: str
+    mode: str
+    status: Status
+    message: str
+
+    def __str__(self) -> str:
+        reason = f": {self.message}" if self.message else ""
+        return f"{self.name}, {self.mode} {self.what} ({self.status}{reason})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Two sets of results against each other.
+
+    Attributes:
+        changes: slower first, then faster, ambiguous, equivalent; the largest first in each.
+        only_a: trials and modes that B does not have; `only_b` likewise.
+        failed_both: modes that work on neither side.
+        environment: `(what, A's, B's)`, everything that is recorded.
+        notes: what to know about the matching.
+    """
+
+    title_a: str
+    title_b: str
+    matched: int
+    changes: tuple[Change, ...]
+    breaks: tuple[Break, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    failed_both: int
+    environment: tuple[tuple[str, str, str], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """Difference of two logs: its interval at `LEVEL` and at `NARROWER`, and its p-value against the floor."""
+
+    interval: stats.Interval
+    narrower: stats.Interval
+    p_value: float
+    preliminary: bool
+
+
+def difference_of(first: Side, second: Side) -> Difference:
+    """Compare two sets of results, trial by trial.
+
+    Args:
+        first: A, what is compared with.
+        second: B, what is in question.
+    """
+    found = matching.match(first, second)
+    changes: list[Change] = []
+    breaks: list[Break] = []
+    only: tuple[list[str], list[str]] = ([], [])
+    failed_both = too_few = 0
+    for name, device, a, b in found.pairs:
+        modes_a, modes_b = ({mode.label: mode for mode in trial.summary.modes} for trial in (a, b))
+        for label in dict.fromkeys([*modes_a, *modes_b]):
+            state = _state(modes_a.get(label), modes_b.get(label))
+            if state in (BROKE, MENDED):
+                breaks.append(_break(state, name, device, (modes_b if state == BROKE else modes_a)[label]))
+            elif state in ("a", "b"):
+                only[state == "b"].append(f"{name}, {label}")
+            failed_both += state == "failed"
+        both, thin = _changes(name, device, a, b)
+        changes += both
+        too_few += thin
+    return Difference(
+        title_a=first.title, title_b=second.title, matched=len(found.pairs), changes=tuple(_controlled(changes)),
+        breaks=tuple(sorted(breaks, key=lambda item: (item.what, item.name))),
+        only_a=(*found.only_a, *only[0]), only_b=(*found.only_b, *only[1]), failed_both=failed_both,
+        environment=matching.environment_of(found.pairs),
+        notes=(*found.notes, *([f"{too_few} quantities have too few rounds to compare"] if too_few else [])),
+    )  # fmt: skip
+
+
+def contrast(first: Sequence[Seconds], second: Sequence[Seconds], *, floor: float) -> Contrast | None:
+    """How much larger the second side's logs are than the first's.
+
+    Args:
+        first: logs of each process, a value a round; processes with fewer than `stats.MIN_PAIRS` rounds are left out.
+        second: of the other side.
+        floor: the smallest relative difference that is called one.
+
+    Returns:
+        None where a side has no process with enough rounds.
+    """
+    sides = [[values for values in side if len(values) >= stats.MIN_PAIRS] for side in (first, second)]
+    if not all(sides):
+        return None
+    within = [[stats.signed_rank_interval(values.tolist()) for values in side] for side in sides]
+    estimates = [[interval.estimate for interval in side] for side in within]
+    apart = statistics.fmean(estimates[1]) - statistics.fmean(estimates[0])
+    preliminary = min(map(len, sides)) < MIN_REPLICATES
+    if preliminary:
+        error, freedom = math.hypot(*map(_error, within)), None
+    else:
+        error, freedom = stats.welch(*estimates)
+    interval, narrower = (
+        stats.interval_about(apart, error, freedom=freedom, level=level) for level in (LEVEL, NARROWER)
+    )
+    p_value = stats.p_beyond(interval, math.log1p(floor), freedom=freedom)
+    if preliminary and p_value is not None:
+        p_value = max(p_value, _least_p(*(max(map(len, side)) for side in sides)))
+    return Contrast(
+        interval=interval, narrower=narrower, p_value=1.0 if p_value is None else p_value, preliminary=preliminary
+    )
+
+
+def counts(difference: Difference) -> dict[str, int]:
+    """How many changes of each verdict, and of everything else."""
+    verdicts = Counter(str(change.verdict) for change in difference.changes)
+    kinds = ("faster", "slower", "equivalent", "ambiguous")
+    broke = sum(item.what == BROKE for item in difference.breaks)
+    return {
+        "matched": difference.matched, "compared": len(difference.changes), **{kind: verdicts[kind] for kind in kinds},
+        "broke": broke, "mended": len(difference.breaks) - broke, "failed_both": difference.failed_both,
+        "only_a": len(difference.only_a), "only_b": len(difference.only_b),
+    }  # fmt: skip
+
+
+def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
+    """A line for each of the conditions (`FAIL_ON`) that is met."""
+    names: Mapping[str, list[str]] = {
+        "slower": _named(difference, Verdict.SLOWER, THROUGHPUT),
+        "smaller-speedup": _named(difference, Verdict.SLOWER, SPEEDUP),
+        "ambiguous": _named(difference, Verdict.AMBIGUOUS, THROUGHPUT),
+        "broke": [str(item) for item in difference.breaks if item.what == BROKE],
+        "missing": list(difference.only_a),
+    }
+    met = [(condition, names[condition]) for condition in dict.fromkeys(conditions) if names[condition]]
+    return [
+        f"{condition}: {len(found)}, as {found[0]}" if len(found) > 1 else f"{condition}: {found[0]}"
+        for condition, found in met
+    ]
+
+
+def as_section(difference: Difference) -> dict[str, Any]:
+    """The comparison as plain data, for the page: a row a change, the rest as text."""
+    keys = ("name", "device", "quantity", "ratio", "low", "high", "p_value", "q_value", "verdict", "preliminary")
+    broke, mended = ([str(item) for item in difference.breaks if item.what == what] for what in (BROKE, MENDED))
+    return {
+        "title_a": difference.title_a, "title_b": difference.title_b,
+        "rows": [{key: document[key] for key in keys} for document in map(change_dict, difference.changes)],
+        "only_a": [*broke, *difference.only_a], "only_b": [*mended, *difference.only_b],
+        "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
+        "counts": counts(difference),
+    }  # fmt: skip
+
+
+def change_dict(change: Change) -> dict[str, Any]:
+    """A change as plain data."""
+    return {**asdict(change), "verdict": str(change.verdict)}
+
+
+def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
+    return [
+        f"{change.name}, {change.quantity} {change.ratio:.3f}×"
+        for change in difference.changes
+        if change.verdict is verdict and change.kind == kind
+    ]
+
+
+def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
+    """`both`, `a`, `b`, `broke`, `mended`, `failed`, or "" where neither side is finished."""
+    known = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
+    works = [mode is not None and mode.status is Status.OK for mode in (a, b)]
+    match (*works, *known):
+        case (True, True, _, _):
+            return "both"
+        case (True, False, _, True):
+            return BROKE
+        case (False, True, True, _):
+            return MENDED
+        case (True, False, _, False):
+            return "a"
+        case (False, True, False, _):
+            return "b"
+    return "failed" if any(known) else ""
+
+
+def _break(what: str, name: str, device: str, failed: ModeSummary) -> Break:
+    message = failed.failure.message.partition("\n")[0][:200] if failed.failure else ""
+    return Break(what=what, name=name, device=device, mode=failed.label, status=failed.status, message=message)
+
+
+def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], int]:
+    """Each mode's throughput and the headline speedups of one trial; how many have too few rounds."""
+    samples_a, samples_b = ([Samples(record.rounds) for record in trial.records] for trial in (a, b))
+    measured: list[tuple[str, str, Sequence[Seconds], Sequence[Seconds], float]] = []
+    first: Sequence[Seconds]
+    second: Sequence[Seconds]
+    modes_b = {mode.label: mode for mode in b.summary.modes}
+    for mode in a.summary.modes:
+        if _state(mode, modes_b.get(mode.label)) == "both":
+            first, second = (
+                [-np.log(item.call_s(mode.label)[:, 0]) for item in side] for side in (samples_a, samples_b)
+            )
+            measured.append((f"{mode.label} throughput", THROUGHPUT, first, second, math.log(a.summary.batch_size)))
+    pairs = [{(row.candidate, row.baseline) for row in trial.summary.comparisons if _counts(row)} for trial in (a, b)]
+    for candidate, baseline in sorted(pairs[0] & pairs[1]):
+        first, second = ([item.log_ratios(baseline, candidate) for item in side] for side in (samples_a, samples_b))
+        measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, first, second, 0.0))
+    model, floor = a.summary.model, max(a.floor, b.floor)
+    changes = []
+    for quantity, kind, first, second, scale in measured:
+        result = contrast(first, second, floor=floor)
+        if result is None:
+            continue
+        changes.append(Change(
+            name=name, family=model.family, model=model.name, device=device, quantity=quantity, kind=kind,
+            value_a=_level(first, scale), value_b=_level(second, scale), ratio=math.exp(result.interval.estimate),
+            low=math.exp(result.interval.low), high=math.exp(result.interval.high), p_value=result.p_value,
+            q_value=1.0, verdict=verdict_of(result.interval, result.narrower, floor=floor),
+            preliminary=result.preliminary, floor=floor, replicates_a=_enough(first), replicates_b=_enough(second),
+            trial_a=a.summary.trial_id, trial_b=b.summary.trial_id,
+            flags=" ".join(sorted({*a.summary.flags, *b.summary.flags})),
+        ))  # fmt: skip
+    return changes, len(measured) - len(changes)
+
+
+def _counts(row: Any) -> bool:
+    return bool(row.headline and row.verdict is not Verdict.FAILED)
+
+
+def _level(processes: Sequence[Seconds], scale: float) -> float:
+    """The figure itself, from the mean of its processes' estimates."""
+    estimates = [
+        stats.signed_rank_interval(values.tolist()).estimate for values in processes if len(values) >= stats.MIN_PAIRS
+    ]
+    return math.exp(statistics.fmean(estimates) + scale)
+
+
+def _enough(processes: Sequence[Seconds]) -> int:
+    return sum(len(values) >= stats.MIN_PAIRS for values in processes)
+
+
+def _error(within: Sequence[stats.Interval]) -> float:
+    """Standard error of a side with few processes: from their rounds, or from how two differ where that is more."""
+    errors = [(interval.high - interval.low) / 2 / _NORMAL_95 for interval in within]
+    inside = math.hypot(*errors) / len(errors)
+    if len(within) < 2:
+        return inside
+    return max(inside, statistics.stdev(interval.estimate for interval in within) / math.sqrt(len(within)))
+
+
+def _least_p(first: int, second: int) -> float:
+    """The smallest p-value that the rank-sum test of so many rounds can give."""
+    return 2 / math.comb(first + second, first)
+
+
+def _controlled(changes: Sequence[Change]) -> list[Change]:
+    """With q-values; what does not stand among so many comparisons is ambiguous. In the order to show them."""
+    controlled: list[Change] = []
+    for kind in (THROUGHPUT, SPEEDUP):
+        group = [change for change in changes if change.kind == kind]
+        for change, q_value in zip(group, stats.q_values([item.p_value for item in group]), strict=True):
+            differs = change.verdict in (Verdict.FASTER, Verdict.SLOWER)
+            falls = differs and q_value >= FALSE_DISCOVERY_RATE
+            verdict = Verdict.AMBIGUOUS if falls else change.verdict
+            controlled.append(replace(change, q_value=q_value, verdict=verdict))
+    order = [Verdict.SLOWER, Verdict.FASTER, Verdict.AMBIGUOUS, Verdict.EQUIVALENT]
+    return sorted(controlled, key=lambda item: (order.index(item.verdict), -abs(math.log(item.ratio)), item.name))

@@ -1,0 +1,190 @@
+"""From the rounds of processes to one interval, verdict and p-value of a log ratio. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.row import Estimate, Verdict
+
+LEVEL = 0.95
+
+NARROWER = 0.9
+"""Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
+
+MIN_REPLICATES = 3
+
+_NORMAL_95 = 1.96
+
+
+def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interval]]:
+    """Intervals of each replicate that has enough rounds for one, at `LEVEL` and at `NARROWER`.
+
+    Args:
+        values: of each replicate: log seconds, or log-ratios, a value a round.
+    """
+    intervals = (
+        stats.signed_rank_intervals(item, levels=(LEVEL, NARROWER)) for item in values if len(item) >= stats.MIN_PAIRS
+    )
+    return [(wide, narrow) for wide, narrow in intervals]
+
+
+def over_replicates(within: Sequence[Interval]) -> Interval | None:
+    """One interval from those of all replicates; from within a process where there are fewer than three.
+
+    Two processes give the hull of their own intervals: a t interval of two would be infinitely timid, and pooling their
+    rounds would hide how they differ.
+    """
+    if len(within) < 2:
+        return within[0] if within else None
+    if len(within) >= MIN_REPLICATES:
+        return stats.t_interval([interval.estimate for interval in within], level=within[0].level)
+    return Interval(
+        estimate=statistics.fmean(interval.estimate for interval in within),
+        low=min(interval.low for interval in within),
+        high=max(interval.high for interval in within),
+        level=within[0].level,
+    )
+
+
+def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
+    """Where the uncertainty comes from, in percent: rounds within a process, or differences between processes.
+
+    The larger says what to buy more of: time in each process, or processes.
+
+    Args:
+        within: of the log speedup, of each process, at 95 %.
+    """
+    errors = [(interval.high - interval.low) / 2 / _NORMAL_95 for interval in within]
+    estimates = [interval.estimate for interval in within]
+    return {
+        "within_percent": 100 * statistics.fmean(errors) if errors else None,
+        "between_percent": 100 * statistics.stdev(estimates) if len(estimates) > 1 else None,
+    }
+
+
+def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
+    """Verdict on a log speedup: a difference counts past the floor, and only where the whole interval lies past it.
+
+    Args:
+        interval: at 95 %.
+        narrower: at 90 %: inside the floor on both sides, two one-sided 5 % tests find equivalence.
+        floor: the smallest relative difference that is called one.
+    """
+    bound = math.log1p(floor)
+    if interval.low > bound:
+        return Verdict.FASTER
+    if interval.high < -bound:
+        return Verdict.SLOWER
+    if -bound < narrower.low and narrower.high < bound:
+        return Verdict.EQUIVALENT
+    return Verdict.AMBIGUOUS
+
+
+def p_value_of(interval: Interval, *, floor: float, replicates: int, rounds: int) -> float | None:
+    """How likely an estimate so far past the floor is where the true difference lies within it.
+
+    Args:
+        interval: of the log speedup, from `over_replicates`.
+        floor: the smallest relative difference that is called one.
+        replicates: processes; under three, the figure is from within a process, and no smaller than the signed-rank
+            test of so many rounds can give.
+        rounds: of all processes together.
+    """
+    if replicates >= MIN_REPLICATES:
+        return stats.p_beyond(interval, math.log1p(floor), freedom=replicates - 1)
+    p_value = stats.p_beyond(interval, math.log1p(floor))
+    return None if p_value is None else max(p_value, 0.5 ** (rounds // max(1, replicates) - 1))
+
+
+def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:
+    """An interval of logs as a figure times `scale`; infinite bounds are none."""
+    if interval is None:
+        return None
+    low, high = (scale * math.exp(bound) if math.isfinite(bound) else None for bound in (interval.low, interval.high))
+    return Estimate(value=scale * math.exp(interval.estimate), low=low, high=high)
+
+
+def reciprocal(log_s: Interval | None, batch_size: int) -> Estimate | None:
+    """Throughput, samples per second, from the log of seconds a call."""
+    if log_s is None:
+        return None
+    turned = Interval(estimate=-log_s.estimate, low=-log_s.high, high=-log_s.low, level=log_s.level)
+    return exponentiated(turned, batch_size)
+
+
+Seconds = npt.NDArray[np.float64]
+
+
+class Samples:
+    """The blocks of one replicate.
+
+    Args:
+        rounds: in the order they were measured.
+    """
+
+    def __init__(self, rounds: Sequence[Round]) -> None:
+        labels = dict.fromkeys(block.mode for item in rounds for block in item.blocks)
+        self._place = {label: number for number, label in enumerate(labels)}
+        call_s = [[np.nan] * len(labels) for _ in rounds]
+        queued = [[np.nan] * len(labels) for _ in rounds]
+        for number, item in enumerate(rounds):
+            for block in item.blocks:
+                place = self._place[block.mode]
+                call_s[number][place] = block.elapsed_ns / block.calls / 1e9
+                queued[number][place] = block.enqueue_ns / block.elapsed_ns
+        shape = (len(rounds), len(labels))
+        self._call_s = np.array(call_s).reshape(shape)
+        self._queued = np.array(queued).reshape(shape)
+        self._known = ~np.isnan(self._call_s)
+        self._whole = bool(self._known.all()) and not any(item.dirty for item in rounds)
+        self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
+        self._chosen: dict[tuple[tuple[str, ...], bool], Seconds] = {}
+
+    def call_s(self, *labels: str, undisturbed: bool = True) -> Seconds:
+        """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
+
+        Args:
+            labels: of modes; one that was never measured gives no rounds.
+            undisturbed: leave out disturbed rounds, unless fewer than `stats.MIN_PAIRS` are left without them.
+        """
+        kept = self._chosen.get((labels, undisturbed))
+        if kept is None:
+            kept = self._chosen[labels, undisturbed] = self._choose(labels, undisturbed)
+        return kept
+
+    def log_ratios(self, baseline: str, candidate: str, *, undisturbed: bool = True) -> Seconds:
+        """log(baseline / candidate) of each round that holds both, shape (rounds,)."""
+        both = self.call_s(baseline, candidate, undisturbed=undisturbed)
+        ratios: Seconds = np.log(both[:, 0] / both[:, 1])
+        return ratios
+
+    def queued_share(self, label: str) -> Seconds:
+        """Time to enqueue a block's calls / time of the block, of every block of a mode."""
+        if label not in self._place:
+            return np.empty(0)
+        shares = self._queued[:, self._place[label]]
+        known: Seconds = shares[~np.isnan(shares)]
+        return known
+
+    def _choose(self, labels: tuple[str, ...], undisturbed: bool) -> Seconds:
+        if not all(label in self._place for label in labels):
+            return np.empty((0, len(labels)))
+        places = [self._place[label] for label in labels]
+        if self._whole:
+            kept: Seconds = self._call_s[:, places]
+            return kept
+        whole = self._known[:, places].all(axis=1)
+        quiet = whole & self._quiet
+        if undisturbed and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
+            whole = quiet
+        kept = self._call_s[whole][:, places]
+        return kept

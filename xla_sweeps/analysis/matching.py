@@ -1,0 +1,220 @@
+"""Which trial of one results folder is which of another's, and what measured them. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xla_sweeps.analysis import speedup
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import TrialSummary
+
+_CONFIG_KEYS = (
+    "model", "source", "batch_size", "precision", "tf32", "weights", "seed", "modes", "scenario",
+    "effort", "input_spec",
+)  # fmt: skip
+"""What of a configuration affects the numbers; the resolution is taken from the model as it was built."""
+
+_PLAIN = {"precision": "float32", "scenario": "call"}
+
+_VALUES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One set of results, as `results.load` gives it, and what to call it."""
+
+    title: str
+    records: Mapping[str, Sequence[Record]]
+    summaries: Mapping[str, TrialSummary]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One trial of a side.
+
+    Attributes:
+        asked: equal for trials that were asked for in the same words, on whatever device and versions.
+        facts: what tells it from others, by name.
+    """
+
+    asked: str
+    device: str
+    records: tuple[Record, ...]
+    summary: TrialSummary
+    floor: float
+    facts: Mapping[str, str]
+
+    @property
+    def measured_at(self) -> str:
+        """When its last process started."""
+        return max(record.started_at for record in self.records)
+
+
+Pair = tuple[str, str, Trial, Trial]
+"""Name and device, for a person, and the trial on either side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """The trials that are on both sides, and the names of those on one."""
+
+    pairs: tuple[Pair, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def match(first: Side, second: Side) -> Matched:
+    """Match trials by what was asked; by device too where both sides have several, else across machines.
+
+    Where one side measured the same with several versions, the latest counts.
+    """
+    sides = (_trials(first, second), _trials(second, first))
+    a, b = map(_latest, sides)
+    notes = [
+        f"{side.title}: {more} trials were measured again with other versions; the latest count"
+        for side, trials, latest in zip((first, second), sides, (a, b), strict=True)
+        if (more := len(trials) - sum(map(len, latest.values())))
+    ]
+    several = all(len({device for here in side.values() for device in here}) > 1 for side in (a, b))
+    pairs: list[tuple[Trial, Trial]] = []
+    for asked, here in a.items():
+        there = b.get(asked, {})
+        same = [(here[device], there[device]) for device in here if device in there]
+        pairs += same or ([] if several else itertools.product(here.values(), there.values()))
+    matched = {id(trial) for pair in pairs for trial in pair}
+    every = [[trial for here in side.values() for trial in here.values()] for side in (a, b)]
+    names = _names([*every[0], *every[1]])
+    only_a, only_b = ([f"{names[id(one)]} on {one.device}" for one in side if id(one) not in matched] for side in every)
+    return Matched(
+        pairs=tuple((names[id(x)], _devices(x, y), x, y) for x, y in pairs),
+        only_a=tuple(only_a),
+        only_b=tuple(only_b),
+        notes=tuple(notes),
+    )
+
+
+def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
+    """`(what, A's, B's)` of what measured the matched trials; several values are listed."""
+    sides = [
+        _environment(record for trial in trials for record in trial.records)
+        for trials in ([a for _, _, a, _ in pairs], [b for *_, b in pairs])
+    ]
+    return tuple(
+        (what, _listed(sides[0][what]), _listed(sides[1][what])) for what in dict.fromkeys([*sides[0], *sides[1]])
+    )
+
+
+def _trials(side: Side, other: Side) -> list[Trial]:
+    """A record without a request's id takes that of the same configuration, the other side's first."""
+    lasts = [source.records[trial_id][-1] for source in (side, other) for trial_id in source.summaries]
+    older = any(not record.request_id for record in lasts)
+    known = {_config_key(record): record.request_id for record in lasts if older and record.request_id}
+    trials = []
+    for trial_id, summary in side.summaries.items():
+        records = tuple(side.records[trial_id])
+        key = "" if records[-1].request_id else _config_key(records[-1])
+        trials.append(
+            Trial(
+                asked=records[-1].request_id or known.get(key, key),
+                device=summary.device,
+                records=records,
+                summary=summary,
+                floor=max((row.floor for row in summary.comparisons), default=0.01),
+                facts=_facts(records[-1], summary),
+            )
+        )
+    return trials
+
+
+def _latest(trials: Sequence[Trial]) -> dict[str, dict[str, Trial]]:
+    """What was asked, and the trial that was measured last for it on each device."""
+    found: dict[str, dict[str, Trial]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.measured_at):
+        found.setdefault(trial.asked, {})[trial.device] = trial
+    return found
+
+
+def _config_key(record: Record) -> str:
+    document = {key: _named(record.config.get(key)) for key in _CONFIG_KEYS}
+    document |= {"resolution_px": record.model.resolution_px, "source": record.model.source, "model": record.model.name}
+    effort = record.config.get("effort")
+    document["effort"] = dict(effort) if isinstance(effort, Mapping) else effort
+    return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _named(value: Any) -> Any:
+    return value.get("name", "") if isinstance(value, Mapping) else value
+
+
+def _facts(record: Record, summary: TrialSummary) -> dict[str, str]:
+    config = record.config
+    return {
+        "source": summary.model.source,
+        "effort": str(_named(config.get("effort")) or ""),
+        "modes": "+".join(mode.label for mode in summary.modes),
+        **{
+            name: f"{name} {config[name]}" for name in ("weights", "seed", "tf32") if config.get(name) not in (None, "")
+        },
+    }
+
+
+def _names(trials: Sequence[Trial]) -> dict[int, str]:
+    """A name for each trial; where two requests would share one, what tells them apart is added."""
+    groups: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        model, config = trial.summary.model, trial.records[-1].config
+        words = [f"{model.name} {model.resolution_px} px" if model.resolution_px else model.name]
+        words.append(f"batch {trial.summary.batch_size}")
+        values = {key: str(_named(config.get(key)) or "") for key in _PLAIN}
+        words += [value for key, value in values.items() if value not in ("", _PLAIN[key])]
+        groups[", ".join(words)].append(trial)
+    names = {}
+    for name, group in groups.items():
+        telling = [
+            fact
+            for fact in group[0].facts
+            if len({trial.asked for trial in group}) > 1 and len({trial.facts.get(fact) for trial in group}) > 1
+        ]
+        for trial in group:
+            names[id(trial)] = ", ".join([name, *(trial.facts.get(fact, "") for fact in telling)])
+    return names
+
+
+def _devices(a: Trial, b: Trial) -> str:
+    return a.device if a.device == b.device else f"{a.device} → {b.device}"
+
+
+def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        facts = record.environment
+        packages = facts.get("packages") or {}
+        loaded = facts.get("loaded") or {}
+        cpu = facts.get("cpu") or {}
+        values = {
+            "device": record.device.get("name"), "driver": speedup.driver_of(record),
+            **{name: loaded.get(name) or packages.get(name) for name in packages},
+            **({name: loaded.get(name) for name in ("cuda", "cudnn")} if record.device.get("kind") == "gpu" else {}),
+            "flags": speedup.flags_of(record) or "none", "TF32": record.config.get("tf32"),
+            "host": facts.get("host"), "CPU": cpu.get("name"), "cores": cpu.get("cores"),
+            "governor": cpu.get("governor"),
+            "operating system": facts.get("os"), "Python": facts.get("python"),
+            "xla_sweeps": " ".join(str(facts[key]) for key in ("xla_sweeps", "git") if facts.get(key)),
+        }  # fmt: skip
+        for what, value in values.items():
+            if value not in (None, ""):
+                found[what].add(str(value))
+    return found
+
+
+def _listed(values: set[str]) -> str:
+    ordered = sorted(values)
+    more = f" and {len(ordered) - _VALUES_SHOWN} more" if len(ordered) > _VALUES_SHOWN else ""
+    return ", ".join(ordered[:_VALUES_SHOWN]) + more

@@ -1,0 +1,286 @@
+"""Many comparisons as one answer: verdict counts, geometric means, false discoveries, families, podiums. Pure.
+
+The terminal, the W&B report and the page's header ask here; the page computes the same for what a reader filters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.row import ComparisonRow, Verdict
+
+FALSE_DISCOVERY_RATE = 0.05
+
+MIN_FOR_INTERVAL = 3
+
+USUALLY = 0.6
+"""Share of all pairs from which the answer is "usually"."""
+
+PodiumKey = Literal["throughput", "absolute_speedup", "speedup_percent"]
+
+Numbers = npt.NDArray[np.float64]
+
+_Words = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilySummary:
+    """One family: never its best variant alone.
+
+    Attributes:
+        n: comparable pairs.
+        failed: pairs where a side gave no number.
+        geomean: of the speedups, with its 95 % interval over pairs; None where nothing, or too little, is comparable.
+        share_slower: share of the comparable pairs whose verdict is slower.
+    """
+
+    family: str
+    n: int
+    failed: int
+    geomean: float | None
+    low: float | None
+    high: float | None
+    share_slower: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """All pairs of one candidate and one baseline.
+
+    Attributes:
+        pairs: comparisons, failed ones included.
+        compared: those with a speedup.
+        geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % t interval over pairs (n >= 3).
+        discoveries: differences past the floor that stand with the false discovery rate held at 5 %.
+        median_extra_compile_s: seconds.
+        median_break_even_calls: a pair that never pays back counts as infinitely many calls; None where that is the
+            median, or nothing is known.
+        never: comparable pairs that never pay back.
+    """
+
+    baseline: str
+    candidate: str
+    pairs: int
+    faster: int
+    slower: int
+    equivalent: int
+    ambiguous: int
+    failed: int
+    compared: int
+    geomean: float | None
+    geomean_low: float | None
+    geomean_high: float | None
+    discoveries: int
+    median_extra_compile_s: float | None
+    median_break_even_calls: float | None
+    never: int
+    families: tuple[FamilySummary, ...]
+
+
+def overview(rows: Sequence[ComparisonRow], *, baseline: str = "graph", candidate: str = "xla") -> Overview:
+    """The overview of the measured rows of one candidate and baseline.
+
+    Imported figures are left out, and trials that were not measured to their end: they say nothing of a mode.
+    """
+    rows = [row for row in rows if row.status not in UNFINISHED]
+    names = ("baseline", "candidate", "origin", "family", "verdict", "speedup", "p_value", "compile_s_extra",
+             "break_even_calls")  # fmt: skip
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    return overview_of(columns, baseline=baseline, candidate=candidate)
+
+
+def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph", candidate: str = "xla") -> Overview:
+    """The same from columns of equal length, by name."""
+    chosen = (
+        (np.asarray(columns["baseline"], dtype=object) == baseline)
+        & (np.asarray(columns["candidate"], dtype=object) == candidate)
+        & (np.asarray(columns["origin"], dtype=object) == "measured")
+    )
+    family = np.asarray(columns["family"], dtype=object)[chosen]
+    verdict = np.asarray([str(item) for item in columns["verdict"]], dtype=object)[chosen]
+    speedup, p_value, extra, calls = (
+        np.asarray(columns[name], dtype=float)[chosen]
+        for name in ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+    )
+    counts = {str(word): int(np.count_nonzero(verdict == str(word))) for word in Verdict}
+    compared = ~np.isnan(speedup)
+    mean, low, high = geometric_mean(speedup[compared])
+    priced = compared & ~np.isnan(extra)
+    median_calls = float(np.median(np.where(np.isnan(calls[priced]), np.inf, calls[priced]))) if priced.any() else None
+    return Overview(
+        baseline=baseline,
+        candidate=candidate,
+        pairs=len(verdict),
+        **counts,
+        compared=int(np.count_nonzero(compared)),
+        geomean=mean,
+        geomean_low=low,
+        geomean_high=high,
+        discoveries=discoveries(p_value[compared]),
+        median_extra_compile_s=float(np.median(extra[priced])) if priced.any() else None,
+        median_break_even_calls=median_calls if median_calls is not None and math.isfinite(median_calls) else None,
+        never=int(np.count_nonzero(np.isnan(calls[priced]))),
+        families=_families(family, verdict, speedup),
+    )
+
+
+def geometric_mean(values: Numbers) -> tuple[float | None, float | None, float | None]:
+    """Geometric mean of positive values and its 95 % t interval over them; no interval for fewer than three."""
+    if not values.size:
+        return None, None, None
+    interval = stats.t_interval(np.log(values).tolist())
+    if values.size < MIN_FOR_INTERVAL:
+        return math.exp(interval.estimate), None, None
+    return math.exp(interval.estimate), math.exp(interval.low), math.exp(interval.high)
+
+
+def discoveries(p_values: Numbers, rate: float = FALSE_DISCOVERY_RATE) -> int:
+    """How many hypotheses fall with the false discovery rate held at `rate`; NaN is none.
+
+    References:
+        Benjamini & Hochberg (1995), Controlling the False Discovery Rate.
+    """
+    ordered = np.sort(p_values[~np.isnan(p_values)])
+    passing = np.flatnonzero(ordered * ordered.size <= rate * np.arange(1, ordered.size + 1))
+    return int(passing[-1]) + 1 if passing.size else 0
+
+
+def podium(
+    rows: Sequence[ComparisonRow],
+    key: PodiumKey,
+    *,
+    device: str | None = None,
+    resolution_px: int | None = None,
+    baseline: str = "graph",
+    candidate: str = "xla",
+    limit: int = 10,
+) -> list[tuple[int | None, ComparisonRow]]:
+    """The best rows with their ranks: one whose interval overlaps that of the leader above shares its rank.
+
+    Returns:
+        Best first; the rank is None for a row without an interval.
+    """
+    found = []
+    for row in rows:
+        here = (device in (None, row.device)) and (resolution_px in (None, row.resolution_px))
+        if here and (row.baseline, row.candidate, row.origin) == (baseline, candidate, "measured"):
+            value, low, high = podium_figure(row, key)
+            if value is not None:
+                found.append((value, low, high, row))
+    found.sort(key=lambda item: (-item[0], item[3].model, item[3].trial_id))
+    ranks = shared_ranks([(low, high) for _, low, high, _ in found])
+    return [(rank, row) for rank, (*_, row) in zip(ranks, found, strict=True)][:limit]
+
+
+def podium_figure(row: ComparisonRow, key: PodiumKey) -> tuple[float | None, float | None, float | None]:
+    """What the podium ranks by, with its bounds: samples per second, or percent."""
+    if key == "throughput":
+        return row.throughput_samples_per_s, row.throughput_low, row.throughput_high
+    if row.speedup is None:
+        return None, None, None
+    bounds = [None if bound is None else bound - 1 for bound in (row.speedup_low, row.speedup_high)]
+    if key == "speedup_percent":
+        low, high = (None if bound is None else 100 * bound for bound in bounds)
+        return row.speedup_percent, low, high
+    base = row.baseline_throughput_samples_per_s or 0.0
+    low, high = (None if bound is None else base * bound for bound in bounds)
+    return row.absolute_speedup_samples_per_s, low, high
+
+
+def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list[int | None]:
+    """Ranks of values in descending order: while an interval reaches its group leader's, the rank is the leader's.
+
+    Args:
+        intervals: (low, high) of each; None where there is none, which has no rank and leads no group.
+    """
+    ranks: list[int | None] = []
+    leader_low, rank = math.inf, 0
+    for place, (low, high) in enumerate(intervals, start=1):
+        if low is None or high is None:
+            ranks.append(None)
+            continue
+        if high < leader_low:
+            leader_low, rank = low, place
+        ranks.append(rank)
+    return ranks
+
+
+def answer(found: Overview) -> str:
+    """Whether to turn the candidate on, over all pairs, in a sentence or two; the page answers in the same words."""
+    if not found.pairs:
+        return "Nothing was compared yet."
+    name = "XLA" if found.candidate == "xla" else found.candidate
+    counts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
+    counts += [f"slower in {found.slower}"] if found.slower else []
+    counts += [f"failed in {found.failed}"] if found.failed else []
+    text = f"{word(found)} {', '.join(counts)}."
+    if found.geomean is None:
+        return text
+    text += f" Typically {found.geomean:.2f}× (geometric mean{_interval(found)})"
+    calls = found.median_break_even_calls
+    if found.median_extra_compile_s is None:
+        return f"{text}."
+    return text + (
+        f"; half pay back their compiling within {calls:,.0f} calls."
+        if calls is not None
+        else "; most never pay their compiling back."
+    )
+
+
+def word(found: Overview) -> str:
+    """The answer in a word or three: what share of all pairs, failures among them, is one way."""
+    if found.faster == found.pairs:
+        return "Yes."
+    if found.slower == found.pairs:
+        return "No."
+    low, high = found.geomean_low, found.geomean_high
+    share = {
+        name: getattr(found, name) / found.pairs >= USUALLY for name in ("faster", "slower", "equivalent", "failed")
+    }
+    if share["faster"] and (low is None or low > 1):
+        return "Usually yes."
+    if share["slower"] and (high is None or high < 1):
+        return "Usually no."
+    if share["equivalent"]:
+        return "It hardly matters."
+    return "Mostly it fails." if share["failed"] else "It depends."
+
+
+def _families(family: _Words, verdict: _Words, speedup: Numbers) -> tuple[FamilySummary, ...]:
+    summaries = []
+    for name in sorted(set(family.tolist()), key=str):
+        mine = family == name
+        compared = mine & ~np.isnan(speedup)
+        mean, low, high = geometric_mean(speedup[compared])
+        count = int(np.count_nonzero(compared))
+        slower = int(np.count_nonzero(verdict[compared] == str(Verdict.SLOWER)))
+        summaries.append(
+            FamilySummary(
+                family=str(name),
+                n=count,
+                failed=int(np.count_nonzero(verdict[mine] == str(Verdict.FAILED))),
+                geomean=mean,
+                low=low,
+                high=high,
+                share_slower=slower / count if count else 0.0,
+            )
+        )
+    return tuple(summaries)
+
+
+def _interval(found: Overview) -> str:
+    if found.geomean_low is None or found.geomean_high is None:
+        return ""
+    return f", 95 % {found.geomean_low:.2f}–{found.geomean_high:.2f}"
+
+
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count:,} pairs"

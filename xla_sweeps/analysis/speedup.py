@@ -1,0 +1,307 @@
+"""One candidate against one baseline of a trial: the comparison row. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xla_sweeps.analysis.estimates import (
+    MIN_REPLICATES,
+    NARROWER,
+    Samples,
+    exponentiated,
+    over_replicates,
+    p_value_of,
+    variance_budget,
+    verdict_of,
+    within_replicates,
+)
+from xla_sweeps.analysis.stats import MIN_PAIRS, Interval
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import override_value
+from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, Verdict
+from xla_sweeps.schema.trial import JIT_CANDIDATES, baseline_of, headline_candidates, mode_of
+
+HOST_BOUND_INDEX = 0.9
+
+
+def comparison_pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """(baseline, candidate) of every comparison, the headline's first: against its baseline, then against eager."""
+    if len(labels) < 2:
+        return []
+    baseline = baseline_of(labels)
+    pairs = [(baseline, candidate) for candidate in headline_candidates(labels)]
+    if "eager" in labels:
+        pairs += [("eager", label) for label in labels if label != "eager"]
+    return list(dict.fromkeys(pairs))
+
+
+def shared_columns(records: Sequence[Record], model: ModelFacts) -> dict[str, Any]:
+    """The columns that all rows of a trial share: what was measured, on what, and with what to know about it."""
+    first, last = records[0], records[-1]
+    return {
+        "trial_id": first.trial_id,
+        "family": model.family,
+        "variant": model.variant,
+        "model": model.name,
+        "source": model.source,
+        "task": model.task,
+        "resolution_px": model.resolution_px,
+        "batch_size": batch_size_of(first),
+        "precision": str(first.config.get("precision", "")),
+        "scenario": _name_in(first.config.get("scenario")),
+        "effort": _name_in(first.config.get("effort")),
+        "device": str(first.device.get("name", "")),
+        "flags": _flags(records),
+        "params": model.params,
+        "macs": model.macs,
+        "eager_is_graph": model.eager_is_graph,
+        "replica_of": model.replica_of,
+        **telemetry_of(records),
+        "request_id": last.request_id,
+        "measured_at": last.started_at,
+        "software": software_of(last),
+        "driver": driver_of(last),
+        "environment_flags": flags_of(last),
+        "host": str(last.environment.get("host", "")),
+        "log": last.log,
+        "command": command_of(last),
+    }
+
+
+def batch_size_of(record: Record) -> int:
+    """Samples of one call."""
+    return int(record.config.get("batch_size") or 1)
+
+
+def compare(
+    samples: Sequence[Samples],
+    modes: Mapping[str, ModeSummary],
+    baseline: str,
+    candidate: str,
+    *,
+    floor: float,
+    shared: Mapping[str, Any],
+    contaminated: bool,
+) -> ComparisonRow:
+    """The row of one candidate against one baseline.
+
+    Args:
+        samples: of each replicate.
+        modes: all modes of the trial, by label.
+        baseline: label of the mode compared with.
+        candidate: label of the mode in question.
+        floor: the smallest relative difference that is called one.
+        shared: `shared_columns`.
+        contaminated: whether any replicate is.
+    """
+    first, second = modes[baseline], modes[candidate]
+    failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
+    within = within_replicates(sample.log_ratios(baseline, candidate) for sample in samples)
+    interval = None if failed else over_replicates([wide for wide, _ in within])
+    narrower = None if failed else over_replicates([narrow for _, narrow in within])
+    labels = list(modes)
+    extra = _extra_s(first, second)
+    latencies = (first.latency_ms, second.latency_ms)
+    status = failed.status if failed else Status.CONTAMINATED if contaminated else Status.OK
+    return ComparisonRow(
+        **shared,
+        candidate=candidate,
+        baseline=baseline,
+        headline=baseline == baseline_of(labels) and candidate in headline_candidates(labels),
+        **_three("throughput", "_samples_per_s", "", (first.throughput_samples_per_s, second.throughput_samples_per_s)),
+        **_three("latency", "_ms", "_ms", latencies),
+        **_speedup_columns(interval, narrower, (first.throughput_samples_per_s, second.throughput_samples_per_s)),
+        **_judgement(
+            interval, narrower, floor=floor, replicates=len(within), rounds=_rounds(samples, baseline, candidate)
+        ),
+        preliminary=len(within) < MIN_REPLICATES,
+        **variance_budget([wide for wide, _ in within]),
+        compile_s_extra=extra,
+        break_even_calls=_break_even(extra, latencies) if interval else None,
+        peak_memory_ratio=second.peak_memory_bytes / first.peak_memory_bytes
+        if first.peak_memory_bytes and second.peak_memory_bytes
+        else None,
+        host_bound=max(first.host_bound_index or 0.0, second.host_bound_index or 0.0) > HOST_BOUND_INDEX,
+        status=status,
+        speedup_raw=_raw(samples, baseline, candidate) if contaminated and not failed else None,
+        failure_message=failed.failure.message if failed and failed.failure else "",
+        failed_mode=failed.label if failed else "",
+        failure_hint=failed.failure.hint if failed and failed.failure else "",
+        cv_percent=second.cv_percent,
+    )
+
+
+def with_floor(row: ComparisonRow, floor: float) -> ComparisonRow:
+    """The row judged against another floor; a failed or imported one is as it was."""
+    bounds = (row.speedup, row.speedup_low, row.speedup_high, row.speedup_low_90, row.speedup_high_90)
+    if floor == row.floor or row.speedup is None or row.replicates == 0:
+        return row
+    estimate, low, high, low_90, high_90 = (None if bound is None else math.log(bound) for bound in bounds)
+    assert estimate is not None
+    wide = Interval(estimate=estimate, low=-math.inf if low is None else low, high=math.inf if high is None else high)
+    narrow = Interval(
+        estimate=estimate,
+        low=-math.inf if low_90 is None else low_90,
+        high=math.inf if high_90 is None else high_90,
+        level=NARROWER,
+    )
+    return replace(row, **_judgement(wide, narrow, floor=floor, replicates=row.replicates, rounds=row.rounds))
+
+
+def _speedup_columns(
+    interval: Interval | None, narrower: Interval | None, rates: tuple[Estimate | None, Estimate | None]
+) -> dict[str, Any]:
+    speedup, narrow = exponentiated(interval, 1.0), exponentiated(narrower, 1.0)
+    return {
+        "speedup": speedup.value if speedup else None,
+        "speedup_low": speedup.low if speedup else None,
+        "speedup_high": speedup.high if speedup else None,
+        "speedup_low_90": narrow.low if narrow else None,
+        "speedup_high_90": narrow.high if narrow else None,
+        "speedup_percent": 100 * (speedup.value - 1) if speedup else None,
+        "absolute_speedup_samples_per_s": rates[1].value - rates[0].value
+        if speedup and rates[0] and rates[1]
+        else None,
+    }
+
+
+def _judgement(
+    interval: Interval | None, narrower: Interval | None, *, floor: float, replicates: int, rounds: int
+) -> dict[str, Any]:
+    """The columns that depend on the floor, and what they rest on."""
+    known = interval is not None and narrower is not None
+    return {
+        "floor": floor,
+        "verdict": verdict_of(interval, narrower, floor=floor) if interval and narrower else Verdict.FAILED,
+        "p_value": p_value_of(interval, floor=floor, replicates=replicates, rounds=rounds)
+        if known and interval
+        else None,
+        "replicates": replicates,
+        "rounds": rounds,
+    }
+
+
+def _rounds(samples: Sequence[Samples], baseline: str, candidate: str) -> int:
+    """Rounds behind the intervals, of all replicates that have enough for one."""
+    counts = [len(sample.call_s(baseline, candidate)) for sample in samples]
+    return sum(count for count in counts if count >= MIN_PAIRS)
+
+
+def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
+    """The speedup with disturbed rounds left in."""
+    within = within_replicates(sample.log_ratios(baseline, candidate, undisturbed=False) for sample in samples)
+    interval = over_replicates([wide for wide, _ in within])
+    return math.exp(interval.estimate) if interval else None
+
+
+def _three(name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]) -> dict[str, Any]:
+    """Value and bounds of baseline and candidate under the row's column names."""
+    columns: dict[str, Any] = {}
+    for prefix, estimate in zip(("baseline_", ""), pair, strict=True):
+        columns[f"{prefix}{name}{suffix}"] = estimate.value if estimate else None
+        columns[f"{prefix}{name}_low{bound_suffix}"] = estimate.low if estimate else None
+        columns[f"{prefix}{name}_high{bound_suffix}"] = estimate.high if estimate else None
+    return columns
+
+
+def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:
+    """What preparing the candidate costs more: its trace and first call less the baseline's."""
+    if baseline.first_call_s is None or candidate.first_call_s is None:
+        return None
+    return (candidate.trace_s or 0.0) + candidate.first_call_s - (baseline.trace_s or 0.0) - baseline.first_call_s
+
+
+def _break_even(extra_s: float | None, latencies_ms: tuple[Estimate | None, Estimate | None]) -> float | None:
+    """Calls after which the extra preparation is paid back; None where it never is."""
+    if extra_s is None or latencies_ms[0] is None or latencies_ms[1] is None:
+        return None
+    gain_s = (latencies_ms[0].value - latencies_ms[1].value) / 1e3
+    if extra_s <= 0:
+        return 0.0 if gain_s >= 0 else None
+    return extra_s / gain_s if gain_s > 0 else None
+
+
+def _flags(records: Sequence[Record]) -> tuple[str, ...]:
+    flags = {flag for record in records for flag in record.flags}
+    if any(record.status is Status.CONTAMINATED for record in records):
+        flags.add(str(Status.CONTAMINATED))
+    return tuple(sorted(flags))
+
+
+def _name_in(value: Any) -> str:
+    return str(value.get("name", "")) if isinstance(value, Mapping) else str(value or "")
+
+
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
+
+_DEFAULTS: Mapping[str, Any] = {
+    "resolution": None, "batch_size": 4, "precision": "float32", "scenario": "call", "effort": "quick",
+    "weights": "random", "seed": 0, "tf32": False, "path": None, "trust_code": False, "input_spec": None,
+}  # fmt: skip
+"""What `conf/config.yaml` gives where a command says nothing."""
+
+
+def software_of(record: Record) -> str:
+    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1, CUDA 12.5.1`; CUDA's only on a GPU."""
+    loaded = {**(record.environment.get("packages") or {}), **(record.environment.get("loaded") or {})}
+    names = list(_NAMES) if record.device.get("kind") == "gpu" else ["tensorflow", "keras"]
+    return ", ".join(f"{_NAMES[name]} {loaded[name]}" for name in names if loaded.get(name))
+
+
+def driver_of(record: Record) -> str:
+    """The accelerator driver's version, or ""."""
+    driver = record.environment.get("driver") or {}
+    return str(driver.get("driver") or "")
+
+
+def flags_of(record: Record) -> str:
+    """What of the process's environment changes XLA or TensorFlow: `XLA_FLAGS=...`, one after the other."""
+    flags = record.environment.get("flags") or {}
+    return " ".join(f"{name}={value}" for name, value in sorted(flags.items()))
+
+
+def command_of(record: Record) -> str:
+    """The command that a person would type to measure the trial again."""
+    config = record.config
+    words: dict[str, Any] = {"model": _name(config.get("model")), "source": _name(config.get("source"))}
+    values = {key: config.get(key) for key in _DEFAULTS}
+    values |= {"scenario": _name(values["scenario"]), "effort": _name(values["effort"])}
+    words |= {key: value for key, value in values.items() if value != _DEFAULTS[key] and value not in (None, "")}
+    modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
+    implied = {jit: list(dict.fromkeys(["eager", "graph", str(mode)])) for jit, mode in JIT_CANDIDATES.items()}
+    jit = next((jit for jit, listed in implied.items() if listed == modes), None)
+    words |= {"jit": jit} if jit else {"modes": modes} if modes else {}
+    texts = [shlex.quote(f"{key}={value if key == 'jit' else override_value(value)}") for key, value in words.items()]
+    return " ".join(["python -m xla_sweeps", *texts])
+
+
+def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
+    """Clock, temperature, and other processes' share while the trial was measured; medians or extremes over records.
+
+    Returns:
+        `sm_clock_mhz_low`, `sm_clock_mhz_high` (MHz), `temperature_high` (°C): None without a GPU;
+        `foreign_cores`: cores that other processes used, the most of any record.
+    """
+    facts = [record.contamination for record in records if record.contamination]
+    clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
+    heat = [_pair(fact.get("gpu_celsius")) for fact in facts]
+    known = [float(fact["foreign_cores"]) for fact in facts if isinstance(fact.get("foreign_cores"), int | float)]
+    return {
+        "sm_clock_mhz_low": min((pair[0] for pair in clocks if pair), default=None),
+        "sm_clock_mhz_high": max((pair[1] for pair in clocks if pair), default=None),
+        "temperature_high": max((pair[1] for pair in heat if pair), default=None),
+        "foreign_cores": max(known, default=None),
+    }
+
+
+def _pair(value: Any) -> tuple[float, float] | None:
+    return (float(value[0]), float(value[1])) if isinstance(value, list | tuple) and len(value) == 2 else None
+
+
+def _name(value: Any) -> str:
+    return str(value.get("name", "")) if isinstance(value, Mapping) else str(value or "")

@@ -1,0 +1,206 @@
+"""Estimates and intervals: numbers in, numbers out.
+
+Quantiles come from `scipy.special`: `scipy.stats` takes longer to import than many a trial to prepare.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+MIN_PAIRS = 6
+"""The fewest differences that have a 95 % signed-rank interval: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
+
+_EXACT_UP_TO = 50
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """An estimate with its confidence interval; infinite bounds where the data allow none."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+
+
+def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Hodges-Lehmann estimate with the interval from inverting Wilcoxon's signed-rank test.
+
+    Args:
+        differences: paired differences, shape (n,); symmetric about the estimate under the model.
+        level: confidence level.
+
+    Returns:
+        The median of the n(n+1)/2 Walsh averages; the bounds are order statistics of them, infinite where n is too
+        small for the level (n < 6 at 95 %).
+
+    Raises:
+        ValueError: no differences, or one that is not finite.
+
+    References:
+        Hollander, Wolfe & Chicken (2014), Nonparametric Statistical Methods, sections 3.2 and 3.3.
+    """
+    return signed_rank_intervals(differences, levels=(level,))[0]
+
+
+def signed_rank_intervals(differences: Sequence[float] | _Numbers, *, levels: Sequence[float]) -> tuple[Interval, ...]:
+    """`signed_rank_interval` at several levels, for the price of one."""
+    values = np.asarray(differences, dtype=float)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+        raise ValueError(f"differences must be finite and at least one, got shape {values.shape}")
+    first, second = _pairs(values.size)
+    walsh = values[first]
+    walsh += values[second]
+    walsh /= 2
+    walsh.sort()
+    middle = walsh.size // 2
+    estimate = float(walsh[middle] if walsh.size % 2 else (walsh[middle - 1] + walsh[middle]) / 2)
+    intervals = []
+    for level in levels:
+        skip = _signed_rank_quantile(values.size, round((1 - level) / 2, 12))
+        low, high = (float(walsh[skip - 1]), float(walsh[-skip])) if skip else (-math.inf, math.inf)
+        intervals.append(Interval(estimate=estimate, low=low, high=high, level=level))
+    return tuple(intervals)
+
+
+def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Mean of independent estimates with Student's t interval; infinite bounds for a single one.
+
+    Args:
+        estimates: one per replicate, shape (k,).
+        level: confidence level.
+    """
+    values = np.asarray(estimates, dtype=float)
+    mean = float(values.mean())
+    if len(estimates) < 2:
+        return Interval(estimate=mean, low=-math.inf, high=math.inf, level=level)
+    error = float(values.std(ddof=1)) / math.sqrt(len(estimates))
+    return interval_about(mean, error, freedom=len(estimates) - 1, level=level)
+
+
+def interval_about(estimate: float, error: float, *, freedom: float | None, level: float = 0.95) -> Interval:
+    """The interval of an estimate with this standard error.
+
+    Args:
+        estimate: the middle.
+        error: its standard error.
+        freedom: degrees of freedom of Student's t; None for the normal distribution.
+        level: confidence level.
+    """
+    tail = (1 + level) / 2
+    reach = error * float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """Standard error of mean(second) - mean(first) and its degrees of freedom, spreads being unequal.
+
+    Args:
+        first: independent estimates, at least two; so is `second`.
+        second: of the other side.
+
+    References:
+        Welch (1947), The Generalization of Student's Problem When Several Different Population Variances Are Involved.
+    """
+    parts = [statistics.variance(side) / len(side) for side in (first, second)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0, float(len(first) + len(second) - 2)
+    shares = [part**2 / (len(side) - 1) for part, side in zip(parts, (first, second), strict=True)]
+    return math.sqrt(total), total**2 / sum(shares)
+
+
+def q_values(p_values: Sequence[float]) -> list[float]:
+    """For each p-value the smallest false discovery rate at which it would still count as a discovery.
+
+    References:
+        Benjamini & Hochberg (1995), Controlling the False Discovery Rate.
+    """
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place], reverse=True)
+    found, least = [0.0] * len(p_values), 1.0
+    for rank, place in zip(range(len(p_values), 0, -1), order, strict=True):
+        least = min(least, p_values[place] * len(p_values) / rank)
+        found[place] = least
+    return found
+
+
+def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
+    """Two-sided p-value of an estimate against the hypothesis that the truth lies within `bound` of zero.
+
+    Built from the interval, so that p < 1 - level exactly where the whole interval lies past the bound.
+
+    Args:
+        interval: of the estimate.
+        bound: half-width of what does not count as a difference.
+        freedom: degrees of freedom of the t distribution that the interval came from; None for a normal one.
+
+    Returns:
+        None where the interval has no bound on the side of zero.
+    """
+    near = interval.low if interval.estimate > 0 else -interval.high
+    if not math.isfinite(near):
+        return None
+    tail = (1 + interval.level) / 2
+    quantile = float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    excess, error = abs(interval.estimate) - bound, (abs(interval.estimate) - near) / quantile
+    if error <= 0:
+        return 0.0 if excess > 0 else 1.0
+    score = -excess / error
+    return min(1.0, 2 * float(special.ndtr(score) if freedom is None else special.stdtr(freedom, score)))
+
+
+def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
+    """Whether two windows of positive figures agree in median, and show no trend over both, within `tolerance`.
+
+    The trend is the Theil-Sen slope times the length of both windows, relative to the median.
+    """
+    early, late = statistics.median(first), statistics.median(second)
+    middle = statistics.median([*first, *second])
+    if middle <= 0 or abs(late - early) > tolerance * middle:
+        return False
+    return abs(theil_slope([*first, *second])) * (len(first) + len(second)) <= tolerance * middle
+
+
+def theil_slope(values: Sequence[float]) -> float:
+    """The Theil-Sen slope of evenly spaced values: the median of the slopes of all pairs.
+
+    References:
+        Sen (1968), Estimates of the regression coefficient based on Kendall's tau.
+    """
+    numbers = np.asarray(values, dtype=float)
+    first, second = np.triu_indices(numbers.size, k=1)
+    return float(np.median((numbers[second] - numbers[first]) / (second - first)))
+
+
+@functools.lru_cache(maxsize=256)
+def _pairs(count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Places of every pair of `count` values, a value with itself included."""
+    return np.triu_indices(count)
+
+
+@functools.cache
+def _signed_rank_quantile(count: int, tail: float) -> int:
+    """The largest k with P(W < k) <= tail for the signed-rank statistic W of `count` differences."""
+    if count > _EXACT_UP_TO:
+        mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
+        return max(0, math.floor(mean + float(special.ndtri(tail)) * math.sqrt(variance) + 0.5))
+    ways = [1] + [0] * (count * (count + 1) // 2)
+    for rank in range(1, count + 1):
+        for total in range(len(ways) - 1, rank - 1, -1):
+            ways[total] += ways[total - rank]
+    cumulative, allowed = 0, tail * 2**count
+    for k, number in enumerate(ways):
+        cumulative += number
+        if cumulative > allowed:
+            return k
+    return len(ways)

@@ -1,0 +1,161 @@
+"""Records to comparison rows, verdicts and the answer in words. Pure: no file, no clock, no global seed.
+
+Everything that shows a number (terminal, W&B, page) asks here, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xla_sweeps.analysis import speedup, stats
+from xla_sweeps.analysis.estimates import (
+    Samples,
+    Seconds,
+    exponentiated,
+    over_replicates,
+    reciprocal,
+    within_replicates,
+)
+from xla_sweeps.schema.measurement import Failure, ModeOutcome, Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
+
+MIN_FLOOR = 0.01
+
+MIN_P99_CALLS = 1000
+
+COLUMNS = tuple(field.name for field in fields(ComparisonRow))
+
+WITHHELD = (Status.WRONG_RESULT, Status.NONDETERMINISTIC, Status.RETRACED, Status.MODE_NOT_EFFECTIVE)
+"""Statuses of a mode whose timings are kept and whose speedup is not given."""
+
+
+def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSummary:
+    """All that the replicates of one trial say, in any order, failed ones included.
+
+    Args:
+        records: of one trial, at least one.
+        floor: the smallest relative difference that is called one (`floor_for`).
+
+    Raises:
+        ValueError: no records, or records of several trials.
+    """
+    if len({record.trial_id for record in records}) != 1:
+        raise ValueError("records of exactly one trial are needed")
+    records = sorted(records, key=lambda record: record.replicate)
+    labels = list(dict.fromkeys(label for record in records for label in record.modes))
+    samples = [Samples(record.rounds) for record in records]
+    modes = {label: _summarize_mode(records, samples, label) for label in labels}
+    model = next((record.model for record in reversed(records) if record.model.params), records[-1].model)
+    contaminated = any(record.status is Status.CONTAMINATED for record in records)
+    shared = speedup.shared_columns(records, model)
+    return TrialSummary(
+        trial_id=records[0].trial_id,
+        model=model,
+        device=shared["device"],
+        batch_size=shared["batch_size"],
+        replicates=sum(bool(record.rounds) for record in records),
+        flags=shared["flags"],
+        modes=tuple(modes.values()),
+        comparisons=tuple(
+            speedup.compare(samples, modes, baseline, candidate, floor=floor, shared=shared, contaminated=contaminated)
+            for baseline, candidate in speedup.comparison_pairs(labels)
+        ),
+    )
+
+
+def row_dict(row: ComparisonRow) -> dict[str, Any]:
+    """A row as plain data with stable names, for CSV, Parquet and JSON; flags joined by spaces."""
+    document = {name: getattr(row, name) for name in COLUMNS}
+    return {**document, "verdict": str(row.verdict), "status": str(row.status), "flags": " ".join(row.flags)}
+
+
+def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
+    """The steps from eager to each candidate: `eager -> graph` and `graph -> xla`, as speedups with intervals."""
+    steps = {}
+    for row in summary.comparisons:
+        first = row.baseline == "eager" and row.candidate in ("graph", "default")
+        if row.speedup is not None and (first or row.headline):
+            steps[f"{row.baseline} -> {row.candidate}"] = Estimate(
+                value=row.speedup, low=row.speedup_low, high=row.speedup_high
+            )
+    return dict(sorted(steps.items()))
+
+
+def _summarize_mode(records: Sequence[Record], samples: Sequence[Samples], label: str) -> ModeSummary:
+    outcomes = [record.modes[label] for record in records if label in record.modes]
+    status, failure = _mode_status(outcomes)
+    within = within_replicates(np.log(sample.call_s(label)[:, 0]) for sample in samples)
+    log_s = over_replicates([wide for wide, _ in within])
+    latencies_ms = 1e3 * np.sort([value for outcome in outcomes for value in outcome.latencies_s])
+    agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
+    on_gpu = any(record.device.get("kind") == "gpu" for record in records)
+    queued = np.concatenate([sample.queued_share(label) for sample in samples]) if on_gpu else np.empty(0)
+    return ModeSummary(
+        label=label,
+        status=status,
+        throughput_samples_per_s=reciprocal(log_s, speedup.batch_size_of(records[0])),
+        latency_ms=exponentiated(log_s, 1e3),
+        latency_p50_ms=_quantile(latencies_ms, 0.5),
+        latency_p90_ms=_quantile(latencies_ms, 0.9),
+        latency_p99_ms=_quantile(latencies_ms, 0.99) if len(latencies_ms) >= MIN_P99_CALLS else None,
+        trace_s=_median(outcome.trace_s for outcome in outcomes),
+        first_call_s=_median(outcome.first_call_s for outcome in outcomes),
+        compile_s=_median(outcome.compile_s for outcome in outcomes),
+        peak_memory_bytes=max((outcome.peak_memory_bytes or 0 for outcome in outcomes), default=0) or None,
+        rmse_rel=max((item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None),
+        top1_match=min((item.top1_match for item in agreements if item.top1_match is not None), default=None),
+        agreement_ok=all(item.ok for item in agreements) if agreements else None,
+        host_bound_index=_quantile(np.sort(queued), 0.5),
+        rounds=sum(count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS),
+        replicates=len(within),
+        failure=failure,
+        cv_percent=_cv_percent([sample.call_s(label)[:, 0] for sample in samples]),
+    )
+
+
+def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
+    """The worst process's coefficient of variation, percent."""
+    worst = None
+    for seconds in blocks:
+        if seconds.size > 1:
+            mean = seconds.sum() / seconds.size
+            apart = seconds - mean
+            spread = 100 * math.sqrt(float(apart @ apart) / (seconds.size - 1)) / float(mean)
+            worst = spread if worst is None else max(worst, spread)
+    return worst
+
+
+def _mode_status(outcomes: Sequence[ModeOutcome]) -> tuple[Status, Failure | None]:
+    """A withheld status of any replicate; else ok if any replicate is; else the first failure."""
+    for outcome in outcomes:
+        if outcome.status in WITHHELD:
+            return outcome.status, outcome.failure
+    if any(outcome.status is Status.OK and outcome.latencies_s for outcome in outcomes):
+        return Status.OK, None
+    failed = [outcome for outcome in outcomes if outcome.status is not Status.OK]
+    if failed:
+        return failed[0].status, failed[0].failure
+    return Status.SKIPPED, None
+
+
+def _quantile(values: npt.NDArray[np.float64], share: float) -> float | None:
+    """Linear between the two nearest of sorted values; None for none."""
+    if not len(values):
+        return None
+    place = share * (len(values) - 1)
+    below = int(place)
+    above = min(below + 1, len(values) - 1)
+    return float(values[below] + (place - below) * (values[above] - values[below]))
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,95 @@
+"""The command `compare`: two results folders against each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from xla_sweeps.analysis import changes
+from xla_sweeps.analysis.changes import Difference
+from xla_sweeps.analysis.matching import Side
+from xla_sweeps.analysis.summary import row_dict
+from xla_sweeps.cli import command_parser
+from xla_sweeps.errors import StoreError, unknown_name
+from xla_sweeps.report import export
+from xla_sweeps.report.terminal.changes import show_difference, show_failures
+from xla_sweeps.report.terminal.console import warn
+from xla_sweeps.results import filter, load
+
+
+def compare_command(arguments: Sequence[str]) -> int:
+    """Two results folders against each other."""
+    from xla_sweeps.analysis.changes import FAIL_ON
+
+    parser = command_parser(
+        "compare",
+        "What changed from results folder A to B: another TensorFlow, driver, machine or flags. A verdict for each "
+        "trial and quantity, with false discoveries held at 5 %; exit code 1 where a condition of --fail-on is met.",
+    )
+    parser.add_argument("a", metavar="A", type=Path, help="what is compared with")
+    parser.add_argument("b", metavar="B", type=Path, help="what is in question")
+    parser.add_argument("--fail-on", action="append", default=[], metavar="WHAT",
+                        help=f"{', '.join(FAIL_ON)}: exit with 1 where there is any (repeatable)")  # fmt: skip
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
+    parser.add_argument("--where", metavar="EXPR", help="only these trials, as in `results --where`")
+    options = parser.parse_args(arguments)
+    conditions = [word for text in options.fail_on for word in text.split(",") if word]
+    return show(
+        options.a, options.b, form=options.format, output=options.output, fail_on=conditions, where=options.where
+    )
+
+
+_COLUMNS = tuple(field.name for field in fields(changes.Change))
+
+
+def between(first: Path, second: Path, *, where: str | None = None) -> Difference:
+    """What changed from one results folder to another.
+
+    Args:
+        first: A, what is compared with.
+        second: B, what is in question.
+        where: a filter (`where.compile`); a trial is meant where any of its rows is.
+
+    Raises:
+        StoreError: a folder has no records, or nothing is in either that the filter means.
+    """
+    is_meant = filter.compile(where) if where is not None else None
+    sides = []
+    for folder, other in ((first, second), (second, first)):
+        records, summaries = load.load(folder, warn=warn)
+        if is_meant:
+            summaries = {
+                trial: summary
+                for trial, summary in summaries.items()
+                if any(is_meant(row_dict(row)) for row in summary.comparisons)
+            }
+        name = folder.resolve().name
+        title = str(folder) if name == other.resolve().name else name
+        sides.append(Side(title=title, records=records, summaries=summaries))
+    if not any(side.summaries for side in sides):
+        raise StoreError(f"compare: no trial of {first} or {second} fits --where {where}")
+    return changes.difference_of(*sides)
+
+
+def show(
+    first: Path, second: Path, *, form: str, output: Path | None, fail_on: Sequence[str], where: str | None = None
+) -> int:
+    """Compare and show; exit code 1 where one of the conditions is met (`difference.FAIL_ON`)."""
+    for condition in fail_on:
+        if condition not in changes.FAIL_ON:
+            raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)
+    found = between(first, second, where=where)
+    rows = [changes.change_dict(change) for change in found.changes]
+    if form == "csv":
+        export.write_text(export.csv_text(rows, _COLUMNS), output)
+    elif form == "json" or output is not None:
+        document = {**changes.as_section(found), "rows": rows, "notes": list(found.notes)}
+        export.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", output)
+    else:
+        show_difference(found)
+    met = changes.failures(found, fail_on)
+    show_failures(met)
+    return 1 if met else 0

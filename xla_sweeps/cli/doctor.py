@@ -1,0 +1,183 @@
+"""Is this machine fit to measure on? Devices, versions, flags, quiet, disk, W&B: each a finding with its mend."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.cli import command_parser
+from xla_sweeps.errors import StoreError
+from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
+from xla_sweeps.results.store import Store
+from xla_sweeps.system import devices, environment
+
+
+def doctor_command(arguments: Sequence[str]) -> int:
+    """Devices, versions, flags, and whether the machine is quiet enough to measure on."""
+    parser = command_parser(
+        "doctor", "Devices, versions, flags, and whether this machine is quiet enough to measure on."
+    )
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)")
+    options = parser.parse_args(arguments)
+    from xla_sweeps.report.terminal.tables import show_findings
+
+    findings = diagnose(options.dir, seconds=options.seconds)
+    show_findings([(item.level, item.subject, item.found, item.mend) for item in findings])
+    return 1 if any(item.level == "bad" for item in findings) else 0
+
+
+LOW_DISK_BYTES = 2 * 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        level: `ok`, `warn` (figures may suffer) or `bad` (it will not work).
+        mend: what to do, or "".
+    """
+
+    level: str
+    subject: str
+    found: str
+    mend: str = ""
+
+
+def diagnose(results_dir: Path, *, seconds: float) -> list[Finding]:
+    """Look at everything; takes `seconds`, during which the machine is watched.
+
+    Args:
+        results_dir: where results would go; probed only if it exists, never made.
+        seconds: how long to watch.
+    """
+    facts = environment.environment()
+    return [
+        *_devices(),
+        *_versions(facts["packages"]),
+        *_flags(facts["flags"]),
+        *_governor(facts["cpu"]),
+        *_quiet(seconds),
+        *_disk(results_dir),
+        *_wandb(os.environ),
+    ]
+
+
+def _devices() -> list[Finding]:
+    findings = []
+    for device in devices.devices():
+        memory = f"{device.memory_bytes / 2**30:.0f} GiB"
+        cores = f", {devices.usable_cores()} cores" if device.kind == "cpu" else ""
+        findings.append(Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}"))
+    if len(findings) == 1:
+        found, mend = (
+            "no NVIDIA GPU: XLA on this CPU is what will be measured",
+            "see README, section GPU, if there is one",
+        )
+        findings.append(Finding(level="warn", subject="gpu", found=found, mend=mend))
+    return findings
+
+
+def _versions(packages: Mapping[str, str]) -> list[Finding]:
+    findings = []
+    for name in environment.PACKAGES:
+        if name in packages:
+            findings.append(Finding(level="ok", subject=name, found=packages[name]))
+        else:
+            mend = "pip install tensorflow" if name == "tensorflow" else f"pip install {name}"
+            findings.append(Finding(level="bad", subject=name, found="not installed", mend=mend))
+    return findings
+
+
+def _flags(flags: Mapping[str, str]) -> list[Finding]:
+    if not flags:
+        return [Finding(level="ok", subject="flags", found="none of the variables that change TensorFlow is set")]
+    findings = []
+    for name, value in flags.items():
+        mend = "unset it, unless it is what you want to measure; it is part of the trial's identity"
+        findings.append(Finding(level="warn", subject="flags", found=f"{name}={value}", mend=mend))
+    return findings
+
+
+def _governor(cpu: Mapping[str, Any]) -> list[Finding]:
+    governor = cpu["governor"]
+    if not governor:
+        return [
+            Finding(
+                level="ok", subject="governor", found="the kernel shows no CPU frequency governor (a virtual machine?)"
+            )
+        ]
+    if governor == "performance":
+        return [Finding(level="ok", subject="governor", found=governor)]
+    return [Finding(level="warn", subject="governor", found=governor, mend="cpupower frequency-set -g performance")]
+
+
+def _quiet(seconds: float) -> list[Finding]:
+    """Watch the machine while this process sleeps: whatever runs is foreign."""
+    device = devices.resolve_device("auto")
+    with Sampler.watching(os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None) as sampler:
+        time.sleep(seconds)
+        seen = sampler.summary()
+    findings = []
+    cores, steal = seen["foreign_cores"], seen["steal_share"]
+    busy, stolen = cores > FOREIGN_CORES, steal > STEAL_SHARE
+    findings.append(
+        Finding(
+            level="warn" if busy else "ok", subject="quiet", found=f"other processes use {cores:.2f} cores",
+            mend="stop them, or measure later: disturbed rounds are repeated, and too many mark a trial contaminated"
+            if busy else "",
+        )
+    )  # fmt: skip
+    findings.append(
+        Finding(
+            level="warn" if stolen else "ok", subject="steal", found=f"the hypervisor takes {steal:.1%} of the CPU",
+            mend="neighbours on the same host: measure at another time, or elsewhere" if stolen else "",
+        )
+    )  # fmt: skip
+    if seen["throttled_s"]:
+        mend = "raise the CPU quota of this container"
+        findings.append(Finding(level="warn", subject="quota", found="the control group is throttled", mend=mend))
+    return findings
+
+
+def _disk(results_dir: Path) -> list[Finding]:
+    existing = next(path for path in (results_dir.absolute(), *results_dir.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    findings = []
+    if results_dir.is_dir():
+        try:
+            Store(results_dir).check_writable()
+        except StoreError as error:
+            return [Finding(level="bad", subject="results_dir", found=str(error))]
+        findings.append(Finding(level="ok", subject="results_dir", found=f"{results_dir} can be written"))
+    elif not os.access(existing, os.W_OK) or not existing.is_dir():
+        mend = "choose another: results_dir=PATH"
+        findings.append(Finding(level="bad", subject="results_dir", found=f"{results_dir} cannot be made", mend=mend))
+    else:
+        findings.append(
+            Finding(level="ok", subject="results_dir", found=f"{results_dir} does not exist yet; it can be made")
+        )
+    low = free < LOW_DISK_BYTES
+    findings.append(
+        Finding(
+            level="warn" if low else "ok", subject="disk", found=f"{free / 2**30:.1f} GiB free",
+            mend="a long sweep may need more" if low else "",
+        )
+    )  # fmt: skip
+    return findings
+
+
+def _wandb(environ: Mapping[str, str]) -> list[Finding]:
+    from xla_sweeps.report.wandb.credentials import api_key
+
+    if api_key(environ):
+        found = "an API key is there: tracker=wandb works online"
+        return [Finding(level="ok", subject="W&B", found=found)]
+    found = "no API key: runs stay offline below results_dir (the default); `xla-sweeps push` sends them later"
+    return [Finding(level="ok", subject="W&B", found=found)]

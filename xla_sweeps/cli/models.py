@@ -1,0 +1,113 @@
+"""The commands `models` and `hub-replicas`."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from xla_sweeps.cli import command_parser
+from xla_sweeps.config.catalog import SOURCES, load_catalog
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.report.terminal.progress_bar import Steps
+from xla_sweeps.report.terminal.tables import show_replicas
+from xla_sweeps.system import devices, environment
+
+
+def models_command(arguments: Sequence[str]) -> int:
+    """The catalog."""
+    parser = command_parser("models", "The model catalog.")
+    parser.add_argument("pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'")
+    options = parser.parse_args(arguments)
+    from xla_sweeps.config import catalog
+    from xla_sweeps.report.terminal.tables import show_model, show_models
+
+    exact = catalog.load_catalog().get(options.pattern)
+    entries = catalog.find(options.pattern)
+    if not entries:
+        raise catalog.unknown_model(options.pattern)
+    if exact is not None:
+        show_model(exact)
+    else:
+        show_models(entries)
+    return 0
+
+
+def hub_replicas_command(arguments: Sequence[str]) -> int:
+    """Replicas of TensorFlow Hub's models, made ahead of the trials that need them."""
+    parser = command_parser(
+        "hub-replicas",
+        "Make the SavedModels that source=hub runs with weights=random: the published architectures with random "
+        "weights, once, into a cache ($XLA_SWEEPS_CACHE, else ~/.cache/xla-sweeps). A trial makes its own if need be.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)")
+    parser.add_argument("--list", action="store_true", help="show which there are and where, make none")
+    options = parser.parse_args(arguments)
+    return show(options.names) if options.list else make(options.names)
+
+
+SOURCE = "hub"
+
+_MODULE = "xla_sweeps.tf.random_weights"
+
+_NEEDED = (*SOURCES[SOURCE].modules, "keras_hub", "keras_cv")
+
+
+def show(names: Sequence[str]) -> int:
+    """Show which replicas there are."""
+    show_replicas([(name, folder, _size(folder)) for name, folder in _chosen(names).items()])
+    return 0
+
+
+def make(names: Sequence[str]) -> int:
+    """Make the replicas that are not there yet, each in a process of its own; the others are still made if one fails.
+
+    Raises:
+        ConfigError: no such model, or the libraries that build replicas are not installed.
+    """
+    chosen = _chosen(names)
+    missing = [module for module in _NEEDED if not environment.is_installed(module)]
+    if missing:
+        raise ConfigError(
+            f"hub-replicas: {', '.join(missing)} is not installed; install it: pip install 'xla-sweeps[hub]', or "
+            "scripts/setup hub in a checkout"
+        )
+    todo = [name for name, folder in chosen.items() if _size(folder) is None]
+    device = next(item for item in devices.devices() if item.kind == "cpu")
+    child = environment.child_environment(os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    failed = []
+    with Steps("making replicas", len(todo)) as steps:
+        for name in todo:
+            steps.begin(name)
+            done = subprocess.run(
+                [sys.executable, "-m", _MODULE, name], env=child, capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                failed.append(name)
+                lines = done.stderr.strip().splitlines()
+                steps.warn(f"{name}: not made: {lines[-1] if lines else f'exit code {done.returncode}'}")
+            steps.end(name)
+    show(list(chosen))
+    return 1 if failed else 0
+
+
+def _chosen(names: Sequence[str]) -> dict[str, Path]:
+    """Folders of the replicas that the names and globs mean; of all for none."""
+    known = [entry.name for entry in load_catalog().values() if SOURCE in entry.sources]
+    chosen: list[str] = []
+    for pattern in names or ["*"]:
+        found = fnmatch.filter(known, pattern)
+        if not found:
+            raise unknown_name("model of source=hub", pattern, known)
+        chosen += [name for name in found if name not in chosen]
+    return {name: environment.replica_folder(name) for name in chosen}
+
+
+def _size(folder: Path) -> int | None:
+    """Bytes of a replica; None where there is none."""
+    if not (folder / "saved_model.pb").is_file():
+        return None
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,122 @@
+"""The commands `results`, `import` and `push`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from xla_sweeps.analysis.summary import COLUMNS, row_dict
+from xla_sweeps.cli import command_parser
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.export import csv_text, write_parquet, write_text
+from xla_sweeps.report.terminal.console import displayable, warn
+from xla_sweeps.report.terminal.tables import show_rows
+from xla_sweeps.report.wandb import credentials
+from xla_sweeps.report.wandb import push as push_
+from xla_sweeps.report.wandb.push import header_of
+from xla_sweeps.results import filter, imported
+from xla_sweeps.results.load import load, rows_of
+
+
+def results_command(arguments: Sequence[str]) -> int:
+    """Comparison rows of a results folder."""
+    parser = command_parser("results", "Comparison rows: one per trial, candidate and baseline.")
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table",
+                        help="how to write them (default: table); parquet needs -o")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
+    parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
+    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution>=224', "
+                        "'verdict=slower or not device~A100'; columns: docs/results.md")  # fmt: skip
+    options = parser.parse_args(arguments)
+    return show(options.dir, form=options.format, output=options.output, every=options.all, where=options.where)
+
+
+def import_command(arguments: Sequence[str]) -> int:
+    """Published figures beside measured ones."""
+    parser = command_parser(
+        "import",
+        "Put the published figures of the study keras-xla-benchmarks (its CSV) into a results folder, where `results` "
+        "and the dashboards show them beside measured rows, marked as imported.",
+    )
+    parser.add_argument("file", type=Path, help="the CSV file")
+    parser.add_argument("--into", default="results", type=Path, metavar="DIR", help="results folder (default: results)")
+    parser.add_argument("--name", metavar="LABEL", help="what to know the import by (default: the file's name); the "
+                        "same again replaces it")  # fmt: skip
+    options = parser.parse_args(arguments)
+    return add_published(options.file, options.into, label=options.name)
+
+
+def push_command(arguments: Sequence[str]) -> int:
+    """Send records to W&B that it does not have."""
+    parser = command_parser("push", "Send the records that Weights & Biases does not have; safe to repeat.")
+    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument("--project", help="W&B project (default: as recorded)")
+    parser.add_argument("--entity", help="W&B entity (default: as recorded)")
+    parser.add_argument("--force", action="store_true", help="send them again even where W&B has them")
+    options = parser.parse_args(arguments)
+    return push(options.dir, project=options.project, entity=options.entity, force=options.force)
+
+
+def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
+    """Import published figures and say what came of it."""
+    done = imported.add(file, results_dir, label=label)
+    for warning in done.warnings:
+        warn(f"{file}, {warning}")
+    compared = sum(row.speedup is not None for row in done.rows)
+    verb = "replaced" if done.replaced else "wrote"
+    print(
+        f"{done.figures} figures of {len({row.model for row in done.rows})} models: {len(done.rows)} rows, {compared} "
+        f"of them with a speedup over eager; {verb} {done.path}"
+    )
+    return 0
+
+
+def show(results_dir: Path, *, form: str, output: Path | None, every: bool, where: str | None = None) -> int:
+    """Comparison rows as a table, CSV, JSON or Parquet; the headline ones, or every baseline.
+
+    Args:
+        results_dir: the folder.
+        form: `table`, `csv`, `json` or `parquet`.
+        output: a file to write to, instead of standard output.
+        every: whether to show every baseline.
+        where: a filter (`where.compile`).
+    """
+    if form == "parquet" and output is None:
+        raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
+    is_meant = filter.compile(where) if where is not None else None
+    rows = [row for row in rows_of(results_dir, warn=warn) if every or row.headline]
+    if is_meant:
+        found = [row for row in rows if is_meant(row_dict(row))]
+        if not found:
+            print(f"none of the {len(rows)} rows is meant by: {displayable(where)}", file=sys.stderr)
+        rows = found
+    rows.sort(key=lambda row: (row.family, row.model, row.resolution_px, row.batch_size, row.candidate, row.baseline))
+    if form == "table" and output is None:
+        if rows:
+            show_rows(rows)
+        return 0
+    if form == "parquet" and output is not None:
+        write_parquet(rows, output)
+    else:
+        documents = [row_dict(row) for row in rows]
+        write_text(json.dumps(documents, indent=1) + "\n" if form == "json" else csv_text(documents, COLUMNS), output)
+    return 0
+
+
+def push(results_dir: Path, *, project: str | None, entity: str | None, force: bool) -> int:
+    """Send runs that W&B does not have; exit code 1 where one could not be sent."""
+    credentials.require_api_key(os.environ)
+    records, summaries = load(results_dir, warn=warn)
+    trials = [
+        (header_of(results_dir, group[0], project=project, entity=entity), group, summaries[trial])
+        for trial, group in records.items()
+    ]
+    report = push_.push(trials, log=results_dir / "wandb" / "push.log", force=force)
+    print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
+    for line in report.failed:
+        warn(line)
+    return 1 if report.failed else 0

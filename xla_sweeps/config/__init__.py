@@ -1,0 +1,1 @@
+"""`conf/` and the command line as checked settings; the model catalog."""

@@ -1,0 +1,347 @@
+"""The model catalog: what the files of `conf/model/` say, checked, without Hydra and without TensorFlow."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+CHANNELS = 3
+
+_USERS_OWN = "local"
+
+_PRESET_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9.]+)+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A place that models come from.
+
+    Attributes:
+        libraries: what may build its models; the first by default.
+        modules: Python modules that must be installed beside the core.
+        packages: the distributions whose versions decide what its models are.
+        extra: the extra of this package that installs them, or "".
+        presets: whether `weights` may name a preset of the library.
+        dtype_fixed: whether its models bring their own dtype, so that `precision` cannot change it.
+    """
+
+    libraries: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    extra: str = ""
+    presets: bool = False
+    dtype_fixed: bool = False
+
+
+SOURCES: Mapping[str, Source] = {
+    "applications": Source(libraries=("keras", "tf_keras")),
+    "keras_cv": Source(
+        libraries=("keras_cv",), modules=("keras_cv",), packages=("keras-cv",), extra="keras_cv", presets=True
+    ),
+    "keras_hub": Source(
+        libraries=("keras_hub",), modules=("keras_hub",), packages=("keras-hub",), extra="keras_hub", presets=True
+    ),
+    "hub": Source(
+        libraries=("tensorflow_hub",), modules=("tensorflow_hub",), packages=("tensorflow-hub",), extra="hub",
+        dtype_fixed=True,
+    ),
+    "local": Source(libraries=("local",)),
+}  # fmt: skip
+"""Every source, as `source=NAME` chooses it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What others published of a model, at its native resolution.
+
+    Attributes:
+        params_million: parameters, 1e6, as printed.
+        params_of: which are counted: `all`, or `trainable` (without moving statistics).
+        gmacs: multiply-accumulates of one image, 1e9, or None.
+        params_note: why what is built has other parameters, where it does.
+        gmacs_note: why it has other multiply-accumulates, where it does.
+    """
+
+    params_million: float
+    params_of: str
+    params_source: str
+    gmacs: float | None
+    gmacs_source: str | None
+    params_note: str = ""
+    gmacs_note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEntry:
+    """How one source builds a model.
+
+    Attributes:
+        library: what builds it.
+        recipe: `constructor` and `arguments` (nested where an argument is itself constructed; `shape` and `size`
+            name the arguments that take the input's shape, or its height and width), or a `handle` and its `replica`.
+        published: figures of this source's model, where they are not the entry's.
+        fixed_resolution: whether only the native resolution can be run.
+        min_resolution: the smallest that this source's constructor takes, px, where that is more than the entry's.
+    """
+
+    library: str
+    recipe: Mapping[str, Any]
+    published: Published | None = None
+    fixed_resolution: bool = False
+    min_resolution: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """One model variant.
+
+    Attributes:
+        aliases: other names that people know it by; suggested, never accepted.
+        resolution: native side of the square input, px.
+        min_resolution: the smallest that its constructor takes, px.
+        divisor: the resolution must be a multiple of it, px.
+        frames: of a video clip; None for images.
+    """
+
+    name: str
+    family: str
+    variant: str
+    task: str
+    resolution: int
+    min_resolution: int
+    sources: Mapping[str, SourceEntry]
+    published: Published | None
+    divisor: int = 1
+    frames: int | None = None
+    aliases: tuple[str, ...] = ()
+
+    def published_in(self, source: str) -> Published | None:
+        """What was published of this source's model."""
+        return self.sources[source].published or self.published
+
+
+def conf_dir() -> Path:
+    """The configuration folder: inside the installed wheel, or beside the package in a checkout."""
+    return next((path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if path.is_dir()), _PACKAGE / "conf")
+
+
+@cache
+def load_catalog() -> dict[str, CatalogEntry]:
+    """Every model of `conf/model/`, by name, in alphabetical order.
+
+    Raises:
+        ConfigError: a file is no catalog entry; with file and reason.
+    """
+    entries = {}
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    for path in sorted((conf_dir() / "model").glob("*.yaml")):
+        if path.stem == _USERS_OWN:
+            continue
+        try:
+            document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f":{mark.line + 1}" if mark else ""
+            raise ConfigError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', error)}") from error
+        entry = _entry(document, where=str(path))
+        entries[entry.name] = entry
+    return entries
+
+
+def find(pattern: str) -> list[CatalogEntry]:
+    """Entries whose name, family, variant or alias holds the pattern, or matches it as a glob; all for ""."""
+    wanted = pattern.lower()
+    glob = wanted if any(character in wanted for character in "*?[") else f"*{wanted}*"
+    return [
+        entry
+        for entry in load_catalog().values()
+        if any(
+            fnmatch.fnmatchcase(word.lower(), glob)
+            for word in (entry.name, entry.family, entry.variant, *entry.aliases)
+        )
+    ]
+
+
+def unknown_model(given: str) -> ConfigError:
+    """Error for a model that is not in the catalog, with the nearest one, aliases considered."""
+    catalog = load_catalog()
+    names = {name: name for name in catalog}
+    names.update({alias: entry.name for entry in catalog.values() for alias in entry.aliases})
+    near = difflib.get_close_matches(given.lower(), list(names), n=1, cutoff=0.5)
+    hint = f" Did you mean '{names[near[0]]}'?" if near else ""
+    return ConfigError(f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(catalog)}.")
+
+
+def model_spec(document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str) -> ModelSpec:
+    """The model that a trial asks for.
+
+    Args:
+        document: the composed `model` group: one catalog entry as plain data, perhaps a user's own.
+        source: where to take it from; None for the first source of the entry.
+        resolution: px; None for the native one.
+        weights: `random`, `imagenet`, the name of a preset, or a path.
+
+    Raises:
+        ConfigError: the model has no such source, cannot take that resolution, or the entry is malformed.
+    """
+    entry = _entry(document, where="model")
+    if source is not None and source not in entry.sources:
+        raise ConfigError(
+            f"source={source}: {entry.name} is not available from it. Sources that have it: {', '.join(entry.sources)}."
+        )
+    name = source or next(iter(entry.sources))
+    chosen = entry.sources[name]
+    size = _resolution(entry, chosen, name, resolution)
+    _check_weights(entry, chosen, name, weights)
+    published = entry.published_in(name)
+    shape = (size, size, CHANNELS) if entry.frames is None else (entry.frames, size, size, CHANNELS)
+    return ModelSpec(
+        name=entry.name, family=entry.family, variant=entry.variant, task=entry.task, source=name,
+        library=chosen.library, recipe=dict(chosen.recipe), resolution_px=size,
+        native_resolution_px=entry.resolution, inputs=(InputSpec(shape=shape),), weights=weights,
+        published_params=published.params_million * 1e6 if published else None,
+        published_gmacs=published.gmacs if published else None,
+    )  # fmt: skip
+
+
+def _resolution(entry: CatalogEntry, chosen: SourceEntry, source: str, resolution: int | None) -> int:
+    size = entry.resolution if resolution is None else resolution
+    if chosen.fixed_resolution and size != entry.resolution:
+        others = [name for name, other in entry.sources.items() if not other.fixed_resolution]
+        mend = f"; source={others[0]} takes others" if others else ""
+        raise ConfigError(
+            f"resolution={size}: {entry.name} from source={source} runs at {entry.resolution} px only{mend}"
+        )
+    least = max(entry.min_resolution, chosen.min_resolution)
+    if size < least:
+        where = f" from source={source}" if least > entry.min_resolution else ""
+        raise ConfigError(
+            f"resolution={size}: too small for {entry.name}{where}, which needs at least {least} px "
+            f"(native: {entry.resolution})"
+        )
+    if size % entry.divisor:
+        below = size - size % entry.divisor
+        near = [item for item in (below, below + entry.divisor) if item >= entry.min_resolution]
+        raise ConfigError(
+            f"resolution={size}: {entry.name} needs a multiple of {entry.divisor} px; nearest: "
+            f"{' and '.join(str(item) for item in near)} (native: {entry.resolution})"
+        )
+    return size
+
+
+def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weights: str) -> None:
+    presets = SOURCES[source].presets
+    if weights == "imagenet" and presets and not chosen.recipe.get("preset"):
+        raise ConfigError(
+            f"weights=imagenet: no pretrained preset of {entry.name} is known for source={source}; "
+            "name one, as in weights=PRESET, or use weights=random (speed does not depend on the values)"
+        )
+    is_preset_name = presets and bool(_PRESET_NAME.fullmatch(weights))
+    is_handle = source == "hub" and (weights.startswith("https://") or Path(weights).is_dir())
+    if weights in ("random", "imagenet") or is_preset_name or is_handle or Path(weights).is_file():
+        return
+    allowed = {
+        "hub": "the path of a SavedModel, or the https:// address of one",
+        "keras_cv": "a preset's name, or the path of a weights file",
+        "keras_hub": "a preset's name, or the path of a weights file",
+    }.get(source, "the path of a weights file")
+    raise ConfigError(f"weights={weights}: no such file; allowed: random, imagenet, or {allowed}")
+
+
+def _entry(document: Any, *, where: str) -> CatalogEntry:
+    """Check one entry; every reason is one line with its place."""
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{where}: not a model entry; name a model, as in model=resnet50")
+    sources = _field(document, "sources", Mapping, where)
+    if not sources:
+        raise ConfigError(f"{where}: sources is empty")
+    published = document.get("published")
+    frames = document.get("frames")
+    return CatalogEntry(
+        name=_field(document, "name", str, where),
+        family=_field(document, "family", str, where),
+        variant=_field(document, "variant", str, where),
+        task=_field(document, "task", str, where),
+        resolution=_field(document, "resolution", int, where),
+        min_resolution=_field({"min_resolution": 1, **document}, "min_resolution", int, where),
+        divisor=_field({"divisor": 1, **document}, "divisor", int, where),
+        frames=None if frames is None else _field(document, "frames", int, where),
+        sources={
+            str(name): _source(str(name), entry, where=f"{where}.sources.{name}") for name, entry in sources.items()
+        },
+        published=_published(published, where=f"{where}.published") if published else None,
+        aliases=tuple(str(alias) for alias in document.get("aliases") or ()),
+    )
+
+
+def _source(name: str, document: Any, *, where: str) -> SourceEntry:
+    if name not in SOURCES:
+        raise unknown_name(f"source in {where.rpartition('.')[0]}", name, SOURCES)
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{where}: give {'a handle' if name == 'hub' else 'constructor and arguments'}")
+    fields = dict(document)
+    library = str(fields.pop("library", SOURCES[name].libraries[0]))
+    if library not in SOURCES[name].libraries:
+        raise ConfigError(f"{where}.library={library}: allowed are {', '.join(SOURCES[name].libraries)}")
+    published, fixed = fields.pop("published", None), bool(fields.pop("fixed_resolution", False))
+    least = _field({"min_resolution": 1, **fields}, "min_resolution", int, where)
+    fields.pop("min_resolution", None)
+    if name == "hub":
+        _field(fields, "handle", str, where)
+    else:
+        _check_recipe(fields, where=where)
+    return SourceEntry(
+        library=library, recipe=fields, fixed_resolution=fixed, min_resolution=least,
+        published=_published(published, where=f"{where}.published") if published else None,
+    )  # fmt: skip
+
+
+def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
+    """A constructor's public name and its keyword arguments, and so on down."""
+    constructor = _field(document, "constructor", str, where)
+    if not constructor.isidentifier() or constructor.startswith("_"):
+        raise ConfigError(f"{where}.constructor={constructor}: the name of a public constructor is needed")
+    arguments = document.get("arguments") or {}
+    if not isinstance(arguments, Mapping):
+        raise ConfigError(f"{where}.arguments={arguments}: keyword arguments are needed")
+    for name, value in arguments.items():
+        if isinstance(value, Mapping) and "constructor" in value:
+            _check_recipe(value, where=f"{where}.arguments.{name}")
+
+
+def _published(document: Any, *, where: str) -> Published:
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{where}: give params_million and its source")
+    gmacs = document.get("gmacs")
+    return Published(
+        params_million=float(_field(document, "params_million", int | float, where)),
+        params_of=str(document.get("params_of", "all")),
+        params_source=_field(document, "params_source", str, where),
+        gmacs=None if gmacs is None else float(gmacs),
+        gmacs_source=document.get("gmacs_source"),
+        params_note=str(document.get("params_note") or ""),
+        gmacs_note=str(document.get("gmacs_note") or ""),
+    )
+
+
+def _field(document: Mapping[str, Any], key: str, kind: Any, where: str) -> Any:
+    value = document.get(key)
+    if isinstance(value, bool) or not isinstance(value, kind):
+        name = {str: "text", int: "whole number", Mapping: "mapping"}.get(kind, "number")
+        raise ConfigError(f"{where}.{key}={value}: a {name} is needed")
+    if isinstance(value, int) and value < 1:
+        raise ConfigError(f"{where}.{key}={value}: it must be at least 1")
+    return value

@@ -1,0 +1,1 @@
+"""One trial: runner, measuring process seen from outside, monitor, timing loop, agreement."""

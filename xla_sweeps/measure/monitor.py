@@ -1,0 +1,290 @@
+"""Watches the machine from outside the measuring process, ten times a second, with blocking sleeps.
+
+What the measuring process and its helpers use is known from their own counters; everything else that runs, steals or
+throttles meanwhile disturbs the measurement, and the rounds it falls into are measured again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.system.devices import Device, usable_cores
+
+PERIOD_S = 0.1
+
+GPU_PERIOD_S = 0.5
+
+WINDOW_S = 0.5
+"""The shortest stretch that is judged: the kernel counts time in ticks of 10 ms, too coarse for a single block."""
+
+FOREIGN_CORES = 0.25
+
+FOREIGN_SHARE = 0.05
+"""Others may use a quarter of a core, or 5 % of the machine if that is more, before a round counts as disturbed."""
+
+STEAL_SHARE = 0.05
+
+THERMAL_REASONS = 0x8 | 0x20 | 0x40 | 0x80
+"""NVML's clock event reasons: hardware slowdown, software thermal, hardware thermal, hardware power brake."""
+
+_KEEP = 36_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Counters at one moment; seconds since start except where said.
+
+    Attributes:
+        at_ns: CLOCK_MONOTONIC, the clock of `perf_counter_ns`.
+        busy_s: the machine's cores, all together.
+        own_s: of these, the measuring process, this process and its helpers.
+        rss_bytes: resident memory of the measuring process.
+        gpu: temperature (°C), SM clock (MHz), clock event reasons, power (W), foreign processes; empty without a GPU.
+    """
+
+    at_ns: int
+    busy_s: float
+    own_s: float
+    steal_s: float
+    pressure_s: float
+    throttled_s: float
+    involuntary_switches: int
+    rss_bytes: int
+    gpu: Mapping[str, float]
+
+
+class Sampler:
+    """Samples in a thread of its own until it is closed.
+
+    Args:
+        pid: of the measuring process, the leader of its group.
+        device: that it measures on; a GPU is watched through NVML.
+        memory_limit_bytes: resident memory past which `exceeded` is called, once.
+        root: where `proc` and `sys` are; another for tests.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        device: Device,
+        memory_limit_bytes: int,
+        exceeded: Callable[[], None],
+        root: Path = Path("/"),
+    ) -> None:
+        self._root, self._pid = root, pid
+        self._device, self._limit, self._exceeded = device, memory_limit_bytes, exceeded
+        self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
+        self._samples: list[Sample] = []
+        self._stopped = threading.Event()
+        self._gpu: dict[str, float] = {}
+        self._gpu_at = 0.0
+        self._samples.append(self.read())
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    @contextmanager
+    def watching(
+        cls, pid: int, *, device: Device, memory_limit_bytes: int, exceeded: Callable[[], None]
+    ) -> Iterator[Sampler]:
+        """A sampler for the length of a `with` block."""
+        sampler = cls(pid, device=device, memory_limit_bytes=memory_limit_bytes, exceeded=exceeded)
+        try:
+            yield sampler
+        finally:
+            sampler.close()
+
+    def close(self) -> None:
+        """Stop sampling."""
+        self._stopped.set()
+        self._thread.join()
+
+    def review(self, rounds: Sequence[Round]) -> dict[int, str]:
+        """Which rounds were disturbed, by number, and by what."""
+        self._samples.append(self.read())
+        samples = list(self._samples)
+        found = {}
+        for item in rounds:
+            reason = disturbance(around(samples, item.started_ns, item.finished_ns), cores=self._cores)
+            if reason:
+                found[item.round] = reason
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """The whole stretch for the record: shares of the machine's time, peaks, the GPU's extremes."""
+        samples = list(self._samples)
+        first, last = samples[0], samples[-1]
+        span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
+        facts: dict[str, Any] = {
+            "samples": len(samples),
+            "foreign_cores": round(max(0.0, _foreign_s(first, last)) / span_s, 3),
+            "steal_share": round((last.steal_s - first.steal_s) / span_s / self._cores, 4),
+            "pressure_share": round((last.pressure_s - first.pressure_s) / span_s, 4),
+            "throttled_s": round(last.throttled_s - first.throttled_s, 4),
+            "involuntary_switches": max(0, last.involuntary_switches - first.involuntary_switches),
+            "peak_rss_bytes": max(sample.rss_bytes for sample in samples),
+        }
+        gpu = [sample.gpu for sample in samples if sample.gpu]
+        for name in gpu[0] if gpu else ():
+            values = [item[name] for item in gpu if name in item]
+            facts[f"gpu_{name}"] = [min(values), max(values)]
+        return facts
+
+    def read(self) -> Sample:
+        """One sample, now."""
+        busy_s, steal_s = machine_times(_read(self._root / "proc/stat"), self._mine)
+        own_s = sum(_process_s(self._root, pid) for pid in (*self._group(), os.getpid(), *self._helpers()))
+        status = _read(self._root / f"proc/{self._pid}/status")
+        return Sample(
+            at_ns=time.monotonic_ns(),
+            busy_s=busy_s,
+            own_s=own_s,
+            steal_s=steal_s,
+            pressure_s=_pressure_s(_read(self._root / "proc/pressure/cpu")),
+            throttled_s=_field(_read(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec") / 1e6,
+            involuntary_switches=round(_field(status, "nonvoluntary_ctxt_switches:")),
+            rss_bytes=round(_field(status, "VmRSS:")) * 1024,
+            gpu=self._read_gpu(),
+        )
+
+    def _group(self) -> tuple[int, ...]:
+        return (self._pid,)
+
+    def _helpers(self) -> list[int]:
+        """Processes that this one started, and theirs: the tracker's."""
+        found, todo = [], [os.getpid()]
+        while todo:
+            parent = todo.pop()
+            children = _read(self._root / f"proc/{parent}/task/{parent}/children").split()
+            new = [int(child) for child in children if int(child) != self._pid]
+            found += new
+            todo += new
+        return found
+
+    def _read_gpu(self) -> dict[str, float]:
+        now = time.monotonic()
+        if self._device.kind != "gpu" or now - self._gpu_at < GPU_PERIOD_S:
+            return self._gpu
+        self._gpu_at = now
+        with contextlib.suppress(Exception):  # a driver that stops answering must not stop the measurement
+            import pynvml
+
+            handle = pynvml.nvmlDeviceGetHandleByUUID(self._device.uuid)
+            processes = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+            self._gpu = {
+                "celsius": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+                "sm_mhz": float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+                "reasons": float(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
+                "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+                # In a container the driver shows other process ids than ours, so one of them is taken for ours.
+                "foreign": float(max(0, len(processes) - 1)),
+            }
+        return self._gpu
+
+    def _run(self) -> None:
+        alarmed = False
+        while not self._stopped.wait(PERIOD_S):
+            sample = self.read()
+            self._samples.append(sample)
+            if len(self._samples) > _KEEP:
+                del self._samples[1 : -(_KEEP // 2)]
+            if sample.rss_bytes > self._limit and not alarmed:
+                alarmed = True
+                self._exceeded()
+
+
+def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list[Sample]:
+    """The samples that span a stretch, widened on both sides until it is long enough to judge."""
+    missing_ns = max(0, round(WINDOW_S * 1e9) - (finished_ns - started_ns)) // 2
+    low, high = started_ns - missing_ns, finished_ns + missing_ns
+    before = [index for index, sample in enumerate(samples) if sample.at_ns <= low]
+    after = [index for index, sample in enumerate(samples) if sample.at_ns >= high]
+    return list(samples[before[-1] if before else 0 : (after[0] if after else len(samples) - 1) + 1])
+
+
+def disturbance(samples: Sequence[Sample], *, cores: int) -> str:
+    """What disturbed a stretch, in words, or ""."""
+    if len(samples) < 2:
+        return ""
+    first, last = samples[0], samples[-1]
+    span_s = (last.at_ns - first.at_ns) / 1e9
+    if span_s <= 0:
+        return ""
+    foreign = _foreign_s(first, last) / span_s
+    if foreign > max(FOREIGN_CORES, FOREIGN_SHARE * cores):
+        return f"other processes used {foreign:.1f} cores"
+    steal = (last.steal_s - first.steal_s) / span_s / cores
+    if steal > STEAL_SHARE:
+        return f"the hypervisor took {steal:.0%} of the CPU"
+    if last.throttled_s > first.throttled_s:
+        return "the CPU quota throttled this control group"
+    reasons = [int(sample.gpu.get("reasons", 0)) & THERMAL_REASONS for sample in samples]
+    if any(reasons):
+        return f"the GPU slowed its clock (event reasons {max(reasons):#x})"
+    if any(sample.gpu.get("foreign", 0) > 0 for sample in samples):
+        return "another process computes on the GPU"
+    return ""
+
+
+def _foreign_s(first: Sample, last: Sample) -> float:
+    return (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
+
+
+def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
+    """Seconds that cores were busy, and that the hypervisor took: of all, or of ours where we may use some only.
+
+    Args:
+        stat: /proc/stat.
+        mine: numbers of the cores that this process and its children may run on.
+    """
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    lines = {
+        line.split()[0]: [int(word) for word in line.split()[1:9]] for line in stat.splitlines() if line[:3] == "cpu"
+    }
+    each = [name for name in lines if name != "cpu"]
+    own = [f"cpu{number}" for number in mine if f"cpu{number}" in lines]
+    chosen = own if own and len(own) < len(each) else ["cpu"]
+    busy = steal = 0
+    for name in chosen:
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = lines.get(name, [0] * 8)
+        busy += user + nice + system + irq + softirq
+        steal += stolen
+    return busy * tick_s, steal * tick_s
+
+
+def _process_s(root: Path, pid: int) -> float:
+    """CPU seconds of a process, all its threads and its reaped children."""
+    fields = _read(root / f"proc/{pid}/stat").rpartition(")")[2].split()
+    return sum(int(word) for word in fields[11:15]) / os.sysconf("SC_CLK_TCK") if len(fields) > 14 else 0.0
+
+
+def _pressure_s(text: str) -> float:
+    for line in text.splitlines():
+        if line.startswith("some"):
+            return int(line.rpartition("total=")[2]) / 1e6
+    return 0.0
+
+
+def _field(text: str, name: str) -> float:
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0] == name:
+            return float(words[1])
+    return 0.0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

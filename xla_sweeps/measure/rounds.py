@@ -1,0 +1,248 @@
+"""Rounds of one replicate: one block of every mode in balanced order, until the headline interval is narrow enough.
+
+Pure in the same sense as `timing`: executables, clock, order's seed and the judge of disturbed rounds are arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.measure.timing import Clock, Executable, garbage_collection_off, measure_block
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.trial import Effort, baseline_of, headline_candidates
+
+MAX_REPEATED_SHARE = 0.2
+
+REPEAT_PASSES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where the rounds stand after a whole square; `half_width` is that of the widest headline log-ratio."""
+
+    rounds: int
+    rounds_max: int
+    half_width: float | None
+    target: float
+    remaining_s: tuple[float, float]
+    active: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsResult:
+    """All rounds of a replicate, dirty ones included, and how measuring ended."""
+
+    rounds: tuple[Round, ...]
+    converged: bool
+    repeated: int
+    retired: tuple[str, ...] = ()
+
+    @property
+    def contaminated(self) -> bool:
+        """Whether more than a fifth of the rounds had to be repeated."""
+        clean = sum(1 for item in self.rounds if not item.dirty)
+        return self.repeated > MAX_REPEATED_SHARE * max(1, clean)
+
+
+Review = Callable[[Sequence[Round]], Mapping[int, str]]
+"""Asked between squares, outside timed code: which of these rounds were disturbed, and by what."""
+
+
+def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
+    """Orders of one whole square: each mode stands in each place, and follows each other mode, equally often.
+
+    Two modes: ABBA BAAB, that is the rounds AB, BA, BA, AB, at a random phase. More: the rows of a Williams design
+    (n rows for an even number of modes, 2n for an odd one), modes and rows shuffled.
+
+    References:
+        Williams (1949), Experimental designs balanced for the estimation of residual effects of treatments.
+    """
+    count = len(labels)
+    if count < 2:
+        return [tuple(labels)]
+    shuffled = rng.sample(list(labels), count)
+    if count == 2:
+        rows = [tuple(shuffled), tuple(shuffled[::-1]), tuple(shuffled[::-1]), tuple(shuffled)]
+        phase = rng.randrange(4)
+        return rows[phase:] + rows[:phase]
+    zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) % count for place in range(count)]
+    square = [[(shift + step) % count for step in zigzag] for shift in range(count)]
+    if count % 2:
+        square += [list(reversed(row)) for row in square]
+    rng.shuffle(square)
+    return [tuple(shuffled[index] for index in row) for row in square]
+
+
+@dataclass
+class _Interleaving:
+    """State of the rounds of one replicate while they are measured."""
+
+    executables: Mapping[str, Executable]
+    calls: Mapping[str, int]
+    effort: Effort
+    rng: random.Random
+    clock: Clock
+    active: list[str]
+    settle: dict[str, bool]
+    rounds: list[Round] = field(default_factory=list)
+    spent_s: dict[str, float] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
+    repeated: int = 0
+    next_look: int = 0
+
+    def run_round(self, order: tuple[str, ...]) -> Round:
+        """One block of each mode, in this order, each after an untimed call that settles caches after the switch."""
+        blocks = []
+        started = self.clock()
+        for label in order:
+            executable, begun = self.executables[label], self.clock()
+            executable.prepare()
+            if self.settle[label]:
+                executable.step()
+                executable.synchronize()
+            with garbage_collection_off():
+                blocks.append(measure_block(executable, label, self.calls[label], clock=self.clock))
+            self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
+        result = Round(
+            round=len(self.rounds), order=order, blocks=tuple(blocks), started_ns=started, finished_ns=self.clock()
+        )
+        self.rounds.append(result)
+        return result
+
+    def run_square(self, review: Review) -> None:
+        """A whole square; rounds that were disturbed are repeated whole, so all modes are treated alike."""
+        pending = [self.run_round(order) for order in balanced_square(self.active, self.rng)]
+        for _ in range(REPEAT_PASSES):
+            dirty = review(pending)
+            for number, reason in dirty.items():
+                self.rounds[number] = replace(self.rounds[number], dirty=reason)
+            orders = [item.order for item in pending if item.round in dirty]
+            if not orders or self.repeated > MAX_REPEATED_SHARE * len(self.rounds):
+                return
+            self.repeated += len(orders)
+            pending = [self.run_round(order) for order in orders]
+        for number, reason in review(pending).items():
+            self.rounds[number] = replace(self.rounds[number], dirty=reason)
+
+    def over_cap(self) -> list[str]:
+        """The modes whose next square would not fit under the time cap."""
+        rows = len(balanced_square(self.active, random.Random(0)))
+        counted = {label: sum(1 for item in self.rounds if label in item.order) for label in self.active}
+        return [
+            label
+            for label in self.active
+            if self.spent_s[label] * (1 + rows / max(1, counted[label])) > self.effort.mode_cap_s
+        ]
+
+
+def measure_rounds(
+    executables: Mapping[str, Executable],
+    calls: Mapping[str, int],
+    call_s: Mapping[str, float],
+    *,
+    effort: Effort,
+    seed: int,
+    clock: Clock,
+    review: Review,
+    on_square: Callable[[Progress], None],
+) -> RoundsResult:
+    """Measure rounds of all modes until every headline log-ratio's interval is narrow enough, never on significance.
+
+    Whole squares only, and after each switch an untimed call (`effort.settle_s`). A mode that is no part
+    of the headline leaves when its time cap is spent; when a headline mode's is, measuring ends, not converged.
+
+    Args:
+        executables: by label, warm.
+        calls: of one block, by label.
+        call_s: expected seconds of one call, by label.
+        effort: how many rounds, how narrow.
+        seed: of the order of the modes.
+        clock: nanoseconds.
+        review: says between squares which rounds were disturbed.
+        on_square: told of progress between squares.
+    """
+    labels = list(executables)
+    rows = len(balanced_square(labels, random.Random(0)))
+    settle = {
+        label: call_s[label] <= effort.settle_s and call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s
+        for label in labels
+    }
+    state = _Interleaving(
+        executables=executables, calls=calls, effort=effort, rng=random.Random(seed), clock=clock, active=labels,
+        settle=settle, next_look=effort.rounds_min,
+    )  # fmt: skip
+    headline = (
+        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)] if len(labels) > 1 else []
+    )
+    while True:
+        state.run_square(review)
+        width = headline_half_width(state.rounds, headline)
+        converged = width is not None and width <= effort.target_half_width
+        over = state.over_cap()
+        measured = sum(1 for item in state.rounds if set(item.order) >= set(state.active) and not item.dirty)
+        exhausted = max(measured, len(state.rounds) // 2) >= effort.rounds_max
+        ended = exhausted or any(label in pair for pair in headline for label in over)
+        if measured >= state.next_look:
+            ended = ended or converged or (effort.hopeless_ends and _hopeless(width, measured, effort))
+            while state.next_look <= measured:
+                state.next_look += effort.rounds_look
+        ended = ended or (not headline and (measured >= effort.rounds_min or bool(over)))
+        on_square(_progress(state, measured, width, ended=ended))
+        if ended:
+            return RoundsResult(
+                rounds=tuple(state.rounds), converged=converged or not headline, repeated=state.repeated,
+                retired=tuple(state.retired),
+            )  # fmt: skip
+        state.retired += over
+        state.active = [label for label in state.active if label not in over]
+
+
+def _hopeless(width: float | None, measured: int, effort: Effort) -> bool:
+    """Whether the last allowed round would still leave the interval too wide: widths shrink with the root of rounds."""
+    return (
+        width is not None and width * math.sqrt(measured / max(measured, effort.rounds_max)) > effort.target_half_width
+    )
+
+
+def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Half-width of the widest 95 % interval of the pairs' log-ratios over clean rounds; None while there is none."""
+    widths = []
+    for baseline, candidate in pairs:
+        ratios = log_ratios(rounds, baseline, candidate)
+        if len(ratios) < stats.MIN_PAIRS:
+            return None
+        interval = stats.signed_rank_interval(ratios)
+        widths.append((interval.high - interval.low) / 2)
+    return max(widths, default=None)
+
+
+def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
+    """log(baseline call time / candidate call time) of each round that holds both modes.
+
+    Clean rounds only, unless too few of them are left for an interval: then all.
+    """
+    clean, every = [], []
+    for item in rounds:
+        times = {block.mode: block.call_s for block in item.blocks}
+        if baseline in times and candidate in times:
+            every.append(math.log(times[baseline] / times[candidate]))
+            if not item.dirty:
+                clean.append(every[-1])
+    return clean if len(clean) >= stats.MIN_PAIRS else every
+
+
+def _progress(state: _Interleaving, measured: int, width: float | None, *, ended: bool) -> Progress:
+    effort = state.effort
+    per_round = sum(state.spent_s[label] for label in state.active) / max(1, measured)
+    soonest = max(0, min(state.next_look, effort.rounds_max) - measured)
+    latest = max(0, effort.rounds_max - measured)
+    remaining = (0.0, 0.0) if ended else (soonest * per_round, latest * per_round)
+    rows = len(balanced_square(state.active, random.Random(0)))
+    return Progress(
+        rounds=measured, rounds_max=rows * math.ceil(effort.rounds_max / rows), half_width=width,
+        target=effort.target_half_width, remaining_s=remaining, active=tuple(state.active),
+    )  # fmt: skip

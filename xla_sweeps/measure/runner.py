@@ -1,0 +1,378 @@
+"""The story of a trial: claim it, open its run, measure each replicate in a process of its own, save, analyse.
+
+Nothing measured is ever lost: a record is saved after every replicate, however it ended.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from xla_sweeps.analysis import noise
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.config.identity import identify
+from xla_sweeps.config.settings import Settings
+from xla_sweeps.errors import HeldError
+from xla_sweeps.measure import process, protocol
+from xla_sweeps.measure.failures import diagnose_exception
+from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
+from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import (
+    ExecutionMode,
+    ReplicateJob,
+    Trial,
+    headline_candidates,
+    mode_of,
+    request_id,
+)
+from xla_sweeps.system import environment
+from xla_sweeps.system.faults import fault_point
+
+CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
+
+_SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+class Screen(Protocol):
+    """What a person follows a trial on; `terminal` has one."""
+
+    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
+        """A trial begins; its libraries' output goes to the log."""
+
+    def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
+        """A stage begins."""
+
+    def round_done(
+        self,
+        *,
+        replicate: int,
+        round: int,
+        rounds_max: int,
+        half_width: float | None,
+        target: float,
+        remaining_s: tuple[float, float] | None,
+    ) -> None:
+        """A whole square of rounds is measured."""
+
+    def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
+        """A replicate ended."""
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """How a trial ended.
+
+    Attributes:
+        exit_code: 0; 1 where a candidate could not be measured; 130 or 143 where it was stopped.
+        paths: the records written, in order.
+        summary: over all records of the trial, earlier ones included; None where nothing was recorded.
+    """
+
+    trial_id: str
+    exit_code: int
+    summary: TrialSummary | None
+    records: tuple[Record, ...] = ()
+    paths: tuple[Path, ...] = ()
+    logs: tuple[Path, ...] = ()
+    tracking: TrackerReport | None = None
+
+
+@dataclass
+class _Session:
+    """What all replicates of one command share."""
+
+    settings: Settings
+    store: Store
+    screen: Screen
+    tracker: Tracker
+    trial_id: str
+    environment: dict[str, Any]
+    title: str
+    stop: process.Stop
+    records: list[Record] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+
+
+def check(settings: Settings) -> None:
+    """Find out before anything starts whether the results folder can be written and the trial is free.
+
+    Raises:
+        StoreError: the results folder cannot be used, or the same trial is being measured into it.
+    """
+    store = Store(settings.results_dir)
+    store.check_writable()
+    identifier = identify(settings, environment.environment())
+    with store.claim(identifier):
+        _require_unmeasured(settings, store, identifier)
+
+
+def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialResult:
+    """Measure one trial: all its replicates, tracked and saved.
+
+    Raises:
+        StoreError: the results folder cannot be used, or the same trial is being measured into it.
+        HeldError: there are more records than the sweep knew of.
+    """
+    store = Store(settings.results_dir)
+    store.check_writable()
+    facts = environment.environment()
+    identifier = identify(settings, facts)
+    with store.claim(identifier), _stoppable() as stop:
+        _require_unmeasured(settings, store, identifier)
+        header = run_header(
+            settings.document, trial_id=identifier, device_kind=settings.device.kind, device_name=settings.device.name,
+            results_dir=settings.results_dir,
+        )  # fmt: skip
+        session = _Session(
+            settings=settings, store=store, screen=screen, tracker=tracker, trial_id=identifier, environment=facts,
+            title=header.name, stop=stop,
+        )  # fmt: skip
+        tracker.open(header)
+        for _ in range(settings.trial.effort.replicates if settings.known_records is None else 1):
+            _run_replicate(session)
+            if stop.reason or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
+                break
+        return _conclude(session)
+
+
+def _require_unmeasured(settings: Settings, store: Store, identifier: str) -> None:
+    """Leave a sweep's trial that another sweep has measured since it was planned; asked under the claim."""
+    if settings.known_records is not None and (now := store.count(identifier)) > settings.known_records:
+        raise HeldError(
+            f"this trial ({identifier}) has {now} records, known_records={settings.known_records}: it was measured "
+            "meanwhile, nothing to do"
+        )
+
+
+def _run_replicate(session: _Session) -> None:
+    """One replicate: again without the mode that killed it, until it finishes or nothing is left to measure."""
+    settings, trial = session.settings, session.settings.trial
+    number = session.store.next_replicate(session.trial_id)
+    log = _log_path(session, number)
+    session.logs.append(log)
+    if not session.records:
+        session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
+    started_at = _now()
+    merged = _attempts(session, number, log)
+    record = make_record(session.settings, session.trial_id, number, merged, session.environment)
+    record = replace(record, started_at=started_at, finished_at=_now(), log=str(log.relative_to(settings.results_dir)))
+    fault_point("supervisor.result")
+    stored, path = session.store.save(record)
+    session.records.append(stored)
+    session.paths.append(path)
+    session.screen.replicate_done(
+        stored.replicate, str(stored.status), stored.failure.message if stored.failure else ""
+    )
+
+
+def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
+    """Start the measuring process until no mode's death stands in the way; returns all attempts as one."""
+    trial = session.settings.trial
+    remaining, dead = trial.modes, dict[str, ModeOutcome]()
+    while True:
+        job = ReplicateJob(trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number)
+        attempt = process.run_attempt(
+            job,
+            environment=child_environment(trial, session.settings),
+            log=log,
+            watch=lambda pid, exceeded: Sampler.watching(
+                pid, device=session.settings.device, memory_limit_bytes=trial.memory_limit_bytes, exceeded=exceeded
+            ),
+            stop=session.stop,
+            on_event=lambda event: _follow(session, number, event),
+        )
+        attempt.modes.update(dead)
+        if attempt.finished or not attempt.dead_mode or attempt.rounds or session.stop.reason:
+            return attempt
+        dead[attempt.dead_mode] = attempt.modes[attempt.dead_mode]
+        remaining = tuple(label for label in remaining if label not in dead)
+        message = dead[attempt.dead_mode].failure
+        session.screen.warn(
+            f"{attempt.dead_mode}: {message.message if message else 'died'}; "
+            + (f"going on with {', '.join(remaining)}" if remaining else "no mode is left")
+        )
+        if not remaining:
+            return attempt
+
+
+def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
+    """The whole environment of the measuring process; flags that TensorFlow reads when it loads are set here."""
+    extra = {}
+    if any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes) and settings.device.kind == "cpu":
+        extra["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {CPU_CLUSTERING_FLAG}".strip()
+    return environment.child_environment(os.environ, device=settings.device, extra=extra)
+
+
+def make_record(
+    settings: Settings, identifier: str, number: int, attempt: process.Attempt, facts: Mapping[str, Any]
+) -> Record:
+    """An attempt as the record of a replicate; modes that were never reached are `skipped`."""
+    trial = settings.trial
+    modes = {label: attempt.modes.get(label) or _unreached(attempt) for label in trial.modes}
+    status, failure = _overall(attempt, modes)
+    flags = list(attempt.flags)
+    if attempt.rounds and not attempt.finished:
+        flags.append(str(Flag.CUT_SHORT))
+    spec, device = trial.model, settings.device
+    model = attempt.model or ModelFacts(
+        name=spec.name, family=spec.family, variant=spec.variant, source=spec.source, task=spec.task,
+        resolution_px=spec.resolution_px or 0,
+    )  # fmt: skip
+    return Record(
+        trial_id=identifier,
+        replicate=number,
+        status=status,
+        config=settings.document,
+        model=model,
+        environment={**facts, "loaded": attempt.environment},
+        device={"kind": device.kind, "name": device.name, "uuid": device.uuid, "memory_bytes": device.memory_bytes},
+        modes=modes,
+        rounds=tuple(attempt.rounds),
+        flags=tuple(flags),
+        failure=failure,
+        contamination=attempt.contamination,
+        sync=attempt.sync,
+        seconds=attempt.seconds,
+        request_id=request_id(trial),
+    )
+
+
+def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
+    """Record that the trial's own process died without leaving a record; returns it as stored.
+
+    Raises:
+        StoreError: it could not be stored.
+    """
+    failure = Failure(
+        phase=Phase.RECORD, kind="died", message=f"the trial's own process died: {detail}",
+        hint="its log is in logs/sweeps; the kernel's log may say who killed it",
+    )  # fmt: skip
+    attempt = process.Attempt(status=Status.CRASHED, failure=failure)
+    record = make_record(settings, identifier, 0, attempt, environment.environment())
+    return store.save(replace(record, started_at=_now(), finished_at=_now()))[0]
+
+
+def _unreached(attempt: process.Attempt) -> ModeOutcome:
+    """The outcome of a mode that the process did not live to measure."""
+    cause = attempt.failure
+    message = f"not reached: {cause.message}" if cause else "not reached"
+    hint = cause.hint if cause else ""
+    status = attempt.status if attempt.status is Status.INTERRUPTED else Status.SKIPPED
+    return ModeOutcome(
+        status=status, failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint)
+    )
+
+
+def _overall(attempt: process.Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:
+    """The replicate's own status: a mode's failure is the mode's, unless no mode is left."""
+    if attempt.finished:
+        usable = [outcome for outcome in modes.values() if outcome.latencies_s]
+        if usable:
+            return (Status.CONTAMINATED if attempt.contaminated else Status.OK), None
+        first = next(iter(modes.values()))
+        return first.status, first.failure
+    return attempt.status, attempt.failure
+
+
+def _follow(session: _Session, number: int, event: protocol.Event) -> None:
+    """Show and track an event; the measuring process stands still or is outside timed code meanwhile."""
+    match event:
+        case protocol.Stage(phase=phase, mode=mode, detail=detail):
+            session.screen.stage(number, str(phase), mode or None, detail)
+        case protocol.Square(rounds=rounds):
+            session.tracker.log_rounds(number, rounds, batch_size=session.settings.trial.batch_size)
+        case protocol.Progressed():
+            session.screen.round_done(
+                replicate=number, round=event.rounds, rounds_max=event.rounds_max, half_width=event.half_width,
+                target=event.target, remaining_s=event.remaining_s,
+            )  # fmt: skip
+        case protocol.Failed(mode=mode, kind=kind, text=text) if mode:
+            _, failure = diagnose_exception(event.phase, kind, text)
+            session.screen.warn(f"{mode}: {failure.message}")
+
+
+def _conclude(session: _Session) -> TrialResult:
+    """Analyse all records of the trial, close the run, and decide the exit code."""
+    stop = session.stop
+    loaded = session.store.load()
+    for problem in loaded.problems:
+        session.screen.warn(problem)
+    records = loaded.records.get(session.trial_id, [])
+    floor = noise.floor_for([item for group in loaded.records.values() for item in group], session.settings.device.name)
+    summary = summarize(records, floor=floor) if records else None
+    exit_code = 0
+    if stop.reason:
+        exit_code = _SIGNALS.get(signal.Signals(stop.signal_number), 143) if stop.signal_number else 143
+        if stop.signal_number == signal.SIGTERM:
+            session.tracker.preempt()
+    elif _candidate_failed(session):
+        exit_code = 1
+    tracking = session.tracker.finish(session.records, summary, exit_code=exit_code)
+    return TrialResult(
+        trial_id=session.trial_id, exit_code=exit_code, summary=summary, records=tuple(session.records),
+        paths=tuple(session.paths), logs=tuple(session.logs), tracking=tracking,
+    )  # fmt: skip
+
+
+def _candidate_failed(session: _Session) -> bool:
+    """Whether a headline candidate, or the only mode, has no valid number in any replicate of this command."""
+    trial = session.settings.trial
+    wanted = headline_candidates(trial.modes) if len(trial.modes) > 1 else trial.modes
+    return any(
+        all(
+            record.modes[label].status is not Status.OK or not record.modes[label].latencies_s
+            for record in session.records
+        )
+        for label in (*wanted, trial.baseline)
+    )
+
+
+def _log_path(session: _Session, number: int) -> Path:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    folder = session.settings.results_dir / "logs" / session.trial_id
+    return folder / f"{number}-{stamp}-{os.getpid()}.log"
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@contextmanager
+def _stoppable() -> Iterator[process.Stop]:
+    """Turn Ctrl-C and SIGTERM into a request to stop; a second Ctrl-C ends everything at once.
+
+    A second SIGTERM does not: schedulers send it to every process of a job, and those pass it on to each other.
+    """
+    stop = process.Stop()
+
+    def handle(number: int, frame: types.FrameType | None) -> None:
+        if stop.reason and number == signal.SIGINT:
+            if os.isatty(2):
+                os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
+            os._exit(_SIGNALS[signal.Signals(number)])  # the child dies with its parent
+        stop.request("interrupt", number)
+
+    previous: dict[signal.Signals, Callable[..., Any] | int | None] = {}
+    for number in _SIGNALS:
+        previous[number] = signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        stop.close()

@@ -1,0 +1,199 @@
+"""The timing loop of one replicate: warm-up, calibration, balanced rounds, the latency pass, the sync self-test.
+
+Knows a clock and an `Executable`, never TensorFlow: with a fake device and a fake clock every figure is exact. Nothing
+but the calls themselves happens inside a block; garbage collection is off meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.schema.measurement import Block, Round
+from xla_sweeps.schema.trial import Effort
+
+WARMUP_WINDOW = 10
+
+STATIONARY_TOLERANCE = 0.01
+
+SYNC_CALLS = 50
+
+BLOCK_OVER_SYNC = 200
+
+MIN_LATENCY_CALLS = 10
+
+Clock = Callable[[], int]
+"""Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
+
+
+class Executable(Protocol):
+    """One model in one execution mode, its inputs already on the device."""
+
+    def prepare(self) -> None:
+        """Put the mode in force; called before a block or a run of calls, never timed."""
+
+    def step(self) -> None:
+        """Start one call on the next input; it may return before the device has finished."""
+
+    def synchronize(self) -> None:
+        """Return once every call started so far has finished on the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """How a mode was brought to its steady state.
+
+    Attributes:
+        call_s: median seconds of one call over the last window.
+        stationary: whether the last two windows agree; False where the cap ended it.
+    """
+
+    calls: int
+    seconds: float
+    call_s: float
+    stationary: bool
+
+
+def measure_block(executable: Executable, mode: str, calls: int, *, clock: Clock) -> Block:
+    """Time `calls` back-to-back calls and one synchronization as one block."""
+    started = clock()
+    for _ in range(calls):
+        executable.step()
+    enqueued = clock()
+    executable.synchronize()
+    finished = clock()
+    return Block(mode=mode, calls=calls, elapsed_ns=max(1, finished - started), enqueue_ns=enqueued - started)
+
+
+def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
+    """Median seconds of a synchronization with nothing to wait for."""
+    executable.synchronize()
+    spans = []
+    for _ in range(SYNC_CALLS):
+        started = clock()
+        executable.synchronize()
+        spans.append(clock() - started)
+    return statistics.median(spans) / 1e9
+
+
+def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
+    """Call until speed is stationary: enough calls, enough time, two windows of blocks that agree; or the cap.
+
+    A window is ten blocks; windows agree when neither median nor trend moves by more than 1 %.
+    """
+    executable.prepare()
+    started = clock()
+    blocks: list[float] = []
+    calls, per_block = 0, 1
+    while True:
+        block = measure_block(executable, "", per_block, clock=clock)
+        calls += per_block
+        blocks.append(block.call_s)
+        seconds = (clock() - started) / 1e9
+        if per_block == 1 and block.call_s < effort.block_s / 2:
+            per_block, blocks = max(2, math.ceil(effort.block_s / block.call_s)), []
+        enough = calls >= effort.warmup_calls and seconds >= effort.warmup_s
+        stationary = len(blocks) >= 2 * WARMUP_WINDOW and stats.stationary(
+            blocks[-2 * WARMUP_WINDOW : -WARMUP_WINDOW], blocks[-WARMUP_WINDOW:], tolerance=STATIONARY_TOLERANCE
+        )
+        if (enough and stationary) or (seconds >= effort.warmup_cap_s and calls >= 2):
+            call_s = statistics.median(blocks[-WARMUP_WINDOW:] or [block.call_s])
+            return WarmUp(calls=calls, seconds=seconds, call_s=call_s, stationary=stationary)
+
+
+def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
+    """The smallest number of calls whose block lasts `block_s` and 200 empty synchronizations.
+
+    Durations are matched between modes, not calls: a fast mode gets more of them.
+    """
+    target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
+    return max(1, math.ceil(target_s / call_s))
+
+
+def measure_latencies(
+    executables: Mapping[str, Executable], rounds: Sequence[Round], calls: Mapping[str, int], *, effort: Effort,
+    clock: Clock,
+) -> dict[str, tuple[float, ...]]:  # fmt: skip
+    """Seconds of single calls with a synchronization after each, by label.
+
+    A mode whose blocks were single calls has been timed so already, and those blocks are returned. The others get two
+    passes in opposite order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
+    """
+    single = {label for label in executables if calls[label] == 1}
+    latencies: dict[str, list[float]] = {label: [] for label in executables}
+    for item in [item for item in rounds if not item.dirty] or rounds:
+        for block in item.blocks:
+            if block.mode in single:
+                latencies[block.mode].append(block.call_s)
+    todo = [label for label in executables if label not in single]
+    for order in (todo, todo[::-1]):
+        for label in order:
+            executable, begun = executables[label], clock()
+            executable.prepare()
+            executable.step()
+            executable.synchronize()
+            with garbage_collection_off():
+                for done in range(max(1, effort.latency_calls // 2)):
+                    if done >= MIN_LATENCY_CALLS // 2 and (clock() - begun) / 1e9 > effort.latency_cap_s / 2:
+                        break
+                    latencies[label].append(measure_block(executable, label, 1, clock=clock).call_s)
+    return {label: tuple(values) for label, values in latencies.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncTest:
+    """Whether a synchronization really waits: a long chain returns early without it and takes its full time with it.
+
+    Attributes:
+        works: False where calls do queue but the synchronization returns before the work is done.
+        queued: whether calls return before their work is done at all; on a CPU they need not.
+    """
+
+    works: bool
+    queued: bool
+    enqueue_s: float
+    synced_s: float
+    after_s: float
+
+
+def sync_self_test(executable: Executable, *, calls: int, clock: Clock) -> SyncTest:
+    """Enqueue a chain of calls, synchronize, and synchronize again: the second wait must find nothing left to do.
+
+    A synchronization that does not wait leaves the device busy: reading a result afterwards (`executable.drain`) then
+    takes the time that the synchronization should have taken.
+    """
+    executable.prepare()
+    executable.step()
+    executable.synchronize()
+    started = clock()
+    for _ in range(calls):
+        executable.step()
+    enqueued = clock()
+    executable.synchronize()
+    synced = clock()
+    drain = getattr(executable, "drain", executable.synchronize)
+    drain()
+    drained = clock()
+    enqueue_s, synced_s, after_s = (enqueued - started) / 1e9, (synced - started) / 1e9, (drained - synced) / 1e9
+    return SyncTest(
+        works=after_s <= 0.1 * max(synced_s, 1e-9) + 0.002, queued=enqueue_s < 0.5 * (synced_s + after_s),
+        enqueue_s=enqueue_s, synced_s=synced_s, after_s=after_s,
+    )  # fmt: skip
+
+
+@contextmanager
+def garbage_collection_off() -> Iterator[None]:
+    """Keep the garbage collector out of timed code."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

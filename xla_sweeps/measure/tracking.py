@@ -1,0 +1,143 @@
+"""Trackers mirror a trial somewhere else; the records on disk stay the truth.
+
+A tracker never raises into a trial and never makes a measurement wait: what goes wrong is a warning in its report.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from xla_sweeps.errors import unknown_name
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import ExecutionMode, headline_candidates, mode_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeader:
+    """What is known of a run before it is measured.
+
+    Attributes:
+        name: for people: "efficientnetv2s 384 xla cpu".
+        config: the resolved configuration; stored under the single root `cfg`.
+        scalars: flat values for panels (`family, variant, source_name, resolution, xla, accelerator, ...`).
+        results_dir: the tracker's own files go below it.
+    """
+
+    trial_id: str
+    name: str
+    config: Mapping[str, Any]
+    scalars: Mapping[str, Any]
+    tags: Sequence[str]
+    results_dir: Path
+    project: str
+    entity: str | None = None
+    group: str | None = None
+    connect_timeout_s: float = 20.0
+    finish_timeout_s: float = 60.0
+
+
+def run_header(
+    config: Mapping[str, Any], *, trial_id: str, device_kind: str, device_name: str, results_dir: Path
+) -> RunHeader:
+    """The header of a trial's run, from the resolved configuration that its records hold as well.
+
+    Args:
+        config: `Settings.document`, or a record's `config`.
+        trial_id: the run's id.
+        device_kind: `cpu` or `gpu`; a tag.
+        device_name: W&B's `accelerator`.
+        results_dir: the results folder.
+    """
+    model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
+    candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
+    resolution = f" {config['resolution']} px" if config["resolution"] else ""
+    return RunHeader(
+        trial_id=trial_id,
+        name=f"{model['name']}{resolution} b{config['batch_size']} {candidate} {device_name}",
+        config=config,
+        scalars={
+            "family": model["family"],
+            "variant": model["variant"],
+            "source_name": config["source"],
+            "resolution": config["resolution"],
+            "xla": candidate is ExecutionMode.XLA,
+            "accelerator": device_name,
+            "batch": config["batch_size"],
+            "precision_name": config["precision"],
+            "effort_name": config["effort"]["name"],
+        },
+        tags=(model["family"], config["source"], device_kind, *tracker["tags"]),
+        results_dir=results_dir,
+        project=tracker["project"],
+        entity=tracker["entity"],
+        group=tracker["group"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackerReport:
+    """How tracking ended: where to look, and what a person should know.
+
+    Attributes:
+        place: a URL or a folder; "" for no tracking.
+        complete: whether everything arrived where it was meant to.
+        warnings: one line each, loud.
+    """
+
+    place: str
+    complete: bool
+    warnings: tuple[str, ...] = ()
+
+
+class Tracker(Protocol):
+    """One run of one trial. Every call returns quickly, whatever the server does."""
+
+    def open(self, header: RunHeader) -> None:
+        """Start opening the run; returns at once, before any connection stands."""
+
+    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+        """Mirror finished rounds; called between timed rounds only."""
+
+    def preempt(self) -> None:
+        """Say that the run is being stopped from outside and will be resumed."""
+
+    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+        """Write the summary and close the run, within `finish_timeout_s`."""
+
+
+TRACKERS = {
+    "none": "xla_sweeps.measure.tracking:NoTracker",
+    "wandb_offline": "xla_sweeps.report.wandb.tracker:offline_tracker",
+    "wandb": "xla_sweeps.report.wandb.tracker:online_tracker",
+}
+
+
+def tracker_named(name: str) -> Tracker:
+    """The tracker of that name; its module is imported only now."""
+    if name not in TRACKERS:
+        raise unknown_name("tracker", name, TRACKERS)
+    tracker: Tracker = pkgutil.resolve_name(TRACKERS[name])()
+    return tracker
+
+
+class NoTracker:
+    """A tracker that does nothing."""
+
+    def open(self, header: RunHeader) -> None:
+        """Open nothing."""
+
+    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+        """Log nothing."""
+
+    def preempt(self) -> None:
+        """Nothing to tell."""
+
+    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+        """Nothing to finish."""
+        return TrackerReport(place="", complete=True)

@@ -1,0 +1,1 @@
+"""What people see: terminal, page, W&B, reports, files."""

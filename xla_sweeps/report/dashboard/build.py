@@ -1,0 +1,228 @@
+"""`xla-sweeps dashboard`: the rows of results folders, and what goes with them, as the local page."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xla_sweeps import __version__
+from xla_sweeps.analysis import overview
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import advice
+from xla_sweeps.report.dashboard.pack import Coded, Column, pack
+from xla_sweeps.report.dashboard.page import render
+from xla_sweeps.results import imported, index
+from xla_sweeps.results.rows import load
+from xla_sweeps.results.table import joined, table_of
+from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair
+from xla_sweeps.system import files
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+MAX_ROWS = 200_000
+
+DEFAULT_NAME = "dashboard.html"
+
+CATEGORIES = (
+    "trial_id", "family", "variant", "model", "source", "task", "precision", "scenario", "effort", "device",
+    "candidate", "baseline", "verdict", "status", "origin", "results", "flags", "failure_message", "failure_hint",
+    "failed_mode", "note", "software", "driver", "environment_flags", "host", "log", "measured_at", "command",
+)  # fmt: skip
+
+NUMBERS = (
+    "headline", "preliminary", "host_bound", "eager_is_graph", "resolution_px", "batch_size",
+    "throughput_samples_per_s", "throughput_low", "throughput_high", "baseline_throughput_samples_per_s",
+    "baseline_throughput_low", "baseline_throughput_high", "speedup", "speedup_low", "speedup_high", "p_value",
+    "floor", "replicates", "rounds", "compile_s_extra", "break_even_calls", "peak_memory_ratio", "params", "macs",
+    "cv_percent", "within_percent", "between_percent", "foreign_cores", "sm_clock_mhz_low", "sm_clock_mhz_high",
+    "temperature_high",
+)  # fmt: skip
+"""What the page is given of each row; the rest follows from it by arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A page that was written.
+
+    Attributes:
+        size: bytes.
+        overview: of XLA against graph.
+    """
+
+    path: Path
+    size: int
+    rows: int
+    trials: int
+    problems: tuple[str, ...]
+    overview: overview.Overview
+
+
+def write_page(
+    results_dirs: Sequence[Path],
+    output: Path,
+    *,
+    where: Callable[[Mapping[str, Any]], bool] | None = None,
+    comparison: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Written:
+    """Write the page of these results folders.
+
+    Args:
+        results_dirs: at least one.
+        output: the file, replaced whole.
+        where: which rows to keep, given each as plain data.
+        comparison: `difference`'s section for the page.
+        title: default: the folders' names.
+        advance: told (trials read, trials to read) now and then.
+
+    Raises:
+        StoreError: nothing to show, or the file cannot be written.
+        ConfigError: more rows than a page can hold.
+    """
+    found = [(_label(folder, results_dirs), load(folder, advance=advance)) for folder in results_dirs]
+    published = [imported.load(folder) for folder in results_dirs]
+    table = joined(
+        _labelled(joined([rows.table, table_of(figures)]), label)
+        for (label, rows), (figures, _) in zip(found, published, strict=True)
+    )
+    table, unfinished = _finished(table)
+    if where is not None:
+        table = table.filter([where(document) for document in table.to_pylist()])
+    if not table.num_rows:
+        raise StoreError(_nothing(results_dirs, where))
+    if table.num_rows > MAX_ROWS:
+        raise ConfigError(
+            f"dashboard: {table.num_rows:,} rows are more than a page holds ({MAX_ROWS:,}); keep some with --where, "
+            "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
+        )
+    problems = tuple(problem for _, rows in found for problem in rows.problems)
+    problems += tuple(problem for _, unread in published for problem in unread)
+    if unfinished:
+        problems += (f"comparisons left out because they were not measured to their end: {unfinished}",)
+    name = title or " · ".join(dict.fromkeys(label for label, _ in found))
+    sums = _sums(table)
+    trials = sum(rows.trials for _, rows in found)
+    missing = [index.missing(folder) for folder in results_dirs]
+    meta = {
+        **_meta(table),
+        "overview": {baseline: asdict(found) for baseline, found in sums.items()},
+        "title": name,
+        "records": sum(rows.records for _, rows in found),
+        "trials": trials,
+        "planned": None if all(count is None for count in missing) else trials + sum(filter(None, missing)),
+        "problems": list(problems),
+        "comparison": comparison,
+    }
+    page = render(pack(page_columns(table), meta), title=f"{name} — XLA for Keras vision models")
+    _write(output, page)
+    return Written(output, output.stat().st_size, table.num_rows, meta["trials"], problems, sums["graph"])
+
+
+def page_columns(table: pyarrow.Table) -> dict[str, Column]:
+    """The page's columns of a table of rows that has a column `results`."""
+    columns: dict[str, Column] = {}
+    for name in CATEGORIES:
+        coded = table[name].combine_chunks().dictionary_encode()
+        columns[name] = Coded(np.asarray(coded.indices), coded.dictionary.to_pylist())
+    for name in NUMBERS:
+        columns[name] = _floats(table[name])
+    return columns
+
+
+def _floats(column: pyarrow.ChunkedArray) -> np.typing.NDArray[np.float64]:
+    import pyarrow
+
+    numbers: np.typing.NDArray[np.float64] = column.cast(pyarrow.float64()).to_numpy()
+    return numbers
+
+
+def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
+    """The overview of XLA against each baseline."""
+    names = ("baseline", "candidate", "origin", "family", "verdict")
+    words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
+    numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+    columns = words | {name: _floats(table[name]) for name in numbers}
+    return {baseline: overview.overview_of(columns, baseline=baseline) for baseline in ("graph", "eager")}
+
+
+def _meta(table: pyarrow.Table) -> dict[str, Any]:
+    """What the page says beside the rows."""
+    import pyarrow.compute
+
+    measured = table.filter(pyarrow.compute.equal(table["origin"], "measured"))
+    times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
+    known = {"software": "software", "drivers": "driver", "environment_flags": "environment_flags", "hosts": "host"}
+    return {
+        "version": __version__,
+        "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "devices": _devices(table, measured),
+        **{name: _known(measured, column) for name, column in known.items()},
+        "first": times[0] if times else None,
+        "last": times[-1] if times else None,
+        "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
+        "modes": {str(mode): advice.NAMES[mode] for mode in ExecutionMode},
+        "synthetic": False,
+    }
+
+
+def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, Any]]:
+    """Each device with its trials, its floor, and the A/A pairs that the floor rests on."""
+    trials = table.group_by("device").aggregate([("trial_id", "count_distinct")]).to_pylist()
+    kinds = measured.group_by(["device", "baseline", "candidate"]).aggregate([("floor", "max"), ("trial_id", "count")])
+    floors: dict[str, float] = {}
+    pairs: Counter[str] = Counter()
+    for kind in kinds.to_pylist():
+        name = kind["device"]
+        floors[name] = max(kind["floor_max"], floors.get(name, 0.0))
+        pairs[name] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
+    counts = sorted((found["device"], found["trial_id_count_distinct"]) for found in trials)
+    return [
+        {"name": name, "trials": count, "floor": floors.get(name), "aa_pairs": pairs[name]} for name, count in counts
+    ]
+
+
+def _known(table: pyarrow.Table, column: str) -> list[str]:
+    return sorted(filter(None, table[column].unique().to_pylist()))
+
+
+def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:
+    """The rows that were measured to their end, and how many were not."""
+    keep = [status not in UNFINISHED for status in table["status"].to_pylist()]
+    return (table, 0) if all(keep) else (table.filter(keep), keep.count(False))
+
+
+def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:
+    import pyarrow
+
+    return table.append_column("results", pyarrow.array([label] * table.num_rows, pyarrow.string()))
+
+
+def _label(folder: Path, folders: Sequence[Path]) -> str:
+    """The folder's name; its whole path where two share a name."""
+    name = folder.resolve().name
+    return str(folder) if [item.resolve().name for item in folders].count(name) > 1 else name
+
+
+def _nothing(folders: Sequence[Path], where: object) -> str:
+    names = ", ".join(str(folder) for folder in folders)
+    if where is not None:
+        return f"dashboard: no row of {names} fits --where; `xla-sweeps results {folders[0]}` shows what there is"
+    return f"{names} holds no comparison to show; measure first: python -m xla_sweeps model=NAME"
+
+
+def _write(output: Path, page: str) -> None:
+    """Replace the file whole."""
+    try:
+        files.replace_whole(output, page.encode())
+    except OSError as error:
+        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error

@@ -1,0 +1,74 @@
+"""Put the page together: markup, style, scripts and data in one file that needs nothing else.
+
+The scripts and the style are named in the page's Content-Security-Policy by their hashes, and nothing may be loaded
+from anywhere. Untrusted text reaches the file only inside the packed data, which is base64. The library and the page's
+own scripts are gzipped too, which halves the file; `loader.js` unpacks and runs them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+from importlib import resources
+
+SCRIPTS = (
+    *("data.js", "numbers.js", "dom.js", "state.js", "view.js", "scales.js", "panels.js", "marks.js", "filters.js"),
+    *("answer.js", "pairs.js", "where.js", "fastest.js", "spreads.js", "flops.js", "cost.js", "compare.js"),
+    *("broke.js", "trust.js", "parallel.js", "grid.js", "difference.js", "main.js"),
+)
+"""The page's own scripts, in the order in which they run, in one scope."""
+
+_ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
+
+
+def render(packed: bytes, *, title: str) -> str:
+    """The whole page.
+
+    Args:
+        packed: `pack.pack`'s bytes.
+        title: plain text; escaped here.
+    """
+    style, loader = _asset("page.css"), _asset("loader.js")
+    library, program = _asset("echarts.min.js"), "\n".join(_asset(f"page/{name}") for name in SCRIPTS)
+    program = f'"use strict";\n(() => {{\n{program}\n}})();\n'
+    hashes = " ".join(map(_hash, (loader, library, program)))
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "title": html.escape(title),
+        "policy": html.escape(policy, quote=True),
+        "style": style,
+        "body": _asset("body.html"),
+        "data": base64.b64encode(packed).decode(),
+        "notices": library[: library.index("*/")].removeprefix("/*!").strip(),
+        "library": _packed(library),
+        "program": _packed(program),
+        "loader": loader,
+    }
+    page = _asset("page.html")
+    for name, text in parts.items():
+        before, mark, after = page.partition(f"<!--{name}-->")
+        if not mark:
+            raise ValueError(f"page.html has no place for {name}")
+        page = before + text + after
+    return page
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _asset(name: str) -> str:
+    """A file of the page's; what is inlined as a script or a style must not end its element early."""
+    text = (_ASSETS / name).read_text(encoding="utf-8")
+    if name.endswith((".js", ".css")) and ("</script" in text.lower() or "</style" in text.lower()):
+        raise ValueError(f"{name} holds a closing tag and cannot be inlined")
+    return text

@@ -1,0 +1,108 @@
+"""Two sets of results against each other, on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
+from xla_sweeps.report.terminal.console import COLOURS, SYMBOLS, WORDS, displayable, progress_console, results_console
+from xla_sweeps.schema.row import Verdict
+
+MOST_ROWS = 60
+"""Above this many, only what changed is listed."""
+
+MOST_LINES = 10
+
+
+def show_difference(found: Difference) -> None:
+    """What broke, what changed, what is on one side only, and how the machines and versions differ."""
+    console = results_console()
+    a, b = displayable(found.title_a), displayable(found.title_b)
+    console.print(Text(f"{b} against {a}", style="bold").append(": above 1× the second is faster", style="default"))
+    console.print()
+    for item in found.breaks:
+        symbol, colour = ("✕", "magenta") if item.what == BROKE else ("✓", "green")
+        console.print(Text(f"{symbol} {displayable(item)}", style=colour), soft_wrap=True)
+    changed = [change for change in found.changes if change.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    listed = found.changes if len(found.changes) <= MOST_ROWS else changed
+    if listed:
+        console.print(_table(listed[:MOST_ROWS]))
+    if any(change.preliminary for change in listed[:MOST_ROWS]):
+        text = "* fewer than 3 processes on a side: preliminary; how processes differ is not in the interval"
+        console.print(Text(text, style="dim"))
+    if len(found.changes) > len(listed[:MOST_ROWS]):
+        more = len(found.changes) - len(listed[:MOST_ROWS])
+        console.print(Text(f"{more} more are not listed: --format csv has all", style="dim"))
+    _only(console, f"only in {a}", found.only_a)
+    _only(console, f"only in {b}", found.only_b)
+    _environment(console, found)
+    for note in found.notes:
+        console.print(Text(f"! {displayable(note)}", style="yellow"), soft_wrap=True)
+    console.print(_summary(found))
+
+
+def show_failures(met: Sequence[str]) -> None:
+    """The conditions that are met, on standard error."""
+    console = progress_console()
+    for line in met:
+        console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
+
+
+def _table(changes: Sequence[Change]) -> Table:
+    devices = {change.device for change in changes}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("trial", overflow="fold")
+    if len(devices) > 1:
+        table.add_column("device")
+    table.add_column("quantity", no_wrap=True)
+    for name in ("ratio", "95 %", "q"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("verdict", "K"):
+        table.add_column(name, no_wrap=True)
+    for change in changes:
+        verdict = str(change.verdict)
+        device = [displayable(change.device)] if len(devices) > 1 else []
+        table.add_row(
+            displayable(change.name), *device, displayable(change.quantity), f"{change.ratio:.3f}×",
+            f"{change.low:.3f}–{change.high:.3f}", "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
+            Text(f"{SYMBOLS[verdict]} {WORDS[verdict]}", style=COLOURS[verdict]),
+            f"{change.replicates_a}:{change.replicates_b}{'*' if change.preliminary else ''}",
+        )  # fmt: skip
+    return table
+
+
+def _only(console: Console, title: str, names: Sequence[str]) -> None:
+    if not names:
+        return
+    console.print(f"\n{title} ({len(names)})")
+    for name in names[:MOST_LINES]:
+        console.print(Text(f"  {displayable(name)}"), soft_wrap=True)
+    if len(names) > MOST_LINES:
+        console.print(Text(f"  and {len(names) - MOST_LINES} more", style="dim"))
+
+
+def _environment(console: Console, found: Difference) -> None:
+    apart = [(what, a, b) for what, a, b in found.environment if a != b]
+    if not apart:
+        console.print(Text("\nboth were measured by the same machine, software and flags", style="dim"))
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("differs", found.title_a, found.title_b):
+        table.add_column(displayable(name))
+    for what, a, b in apart:
+        table.add_row(what, displayable(a) or "—", displayable(b) or "—")
+    console.print(table)
+
+
+def _summary(found: Difference) -> Text:
+    number = counts(found)
+    words = [f"{number['matched']} trials on both sides", f"{number['compared']} comparisons"]
+    words += [f"{number[verdict]} {WORDS[verdict]}" for verdict in ("slower", "faster", "ambiguous", "equivalent")]
+    words += [f"{number[what]} {what}" for what in ("broke", "mended") if number[what]]
+    words += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
+    return Text(f"{words[0]}, {words[1]}: {', '.join(words[2:])}", style="bold")

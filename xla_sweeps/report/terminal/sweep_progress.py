@@ -1,0 +1,141 @@
+"""A sweep on standard error: a live table of devices on a terminal, one plain line an event elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from xla_sweeps.report.terminal.console import displayable, duration, progress_console, ui_mode
+from xla_sweeps.system.files import tail
+
+LAST = 5
+
+TAIL_BYTES = 2048
+
+GOOD, WEAK_WORDS = ("ok",), ("held", "contaminated", "infra", "interrupted", "stopped", "lost")
+
+
+class Board:
+    """Follows one sweep; a context manager.
+
+    Args:
+        title: of the sweep.
+        lanes: devices that are known at the start.
+        ui: `auto`, `live`, `plain` or `quiet` (warnings only).
+    """
+
+    def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
+        self._mode = ui_mode(ui, os.environ)
+        self._console = progress_console()
+        self._title = displayable(title)
+        self._started = time.monotonic()
+        self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(lanes)
+        self._last: deque[Text] = deque(maxlen=LAST)
+        self._done, self._total = 0, 0
+        self._counts: Mapping[str, int] = {}
+        self._left: tuple[float, float] | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Board:
+        if self._mode == "live":
+            self._live = Live(self._block(), console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def running(self, lane: str, what: str, log: Path) -> None:
+        """A job runs on a device."""
+        self._jobs[lane] = (displayable(what), log, time.monotonic())
+        self._line("start", f"{lane}  {displayable(what)}  log={log}")
+        self.tick()
+
+    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
+        """A job ended, and how."""
+        job = self._jobs.get(lane)
+        took = duration(time.monotonic() - job[2]) if job else ""
+        self._jobs[lane] = None
+        line = Text(f"{outcome:<14}", style=_style(outcome))
+        line.append(f"{displayable(what)}  {took}  {displayable(detail)}".rstrip(), style="default")
+        self._last.append(line)
+        self._line("end", f"{lane}  {outcome}  {displayable(what)}  {took}  {displayable(detail)}".rstrip())
+
+    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+        """How far the sweep is."""
+        self._done, self._total, self._left = done, total, left_s
+        self._counts = {word: count for word, count in counts.items() if word != "missing"}
+        self._line("sweep", f"{done}/{total} trials  {_counted(self._counts)}{self._eta()}")
+        self.tick()
+
+    def tick(self) -> None:
+        """Redraw, on a terminal."""
+        if self._live is not None:
+            self._live.update(self._block(), refresh=True)
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now; shown in every mode."""
+        self._console.print(Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True)
+
+    def _eta(self) -> str:
+        if self._left is None or self._done >= self._total:
+            return ""
+        low, high = (duration(seconds) for seconds in self._left)
+        return f"  eta {low}" + (f" to {high}" if high != low else "")
+
+    def _line(self, event: str, text: str) -> None:
+        if self._mode == "plain":
+            self._console.print(Text(f"{time.strftime('%H:%M:%S')} {event:<8} {text}".rstrip()), soft_wrap=True)
+
+    def _block(self) -> Group:
+        head = Table.grid(expand=True)
+        head.add_column(ratio=1)
+        head.add_column(justify="right")
+        head.add_row(Text(self._title, style="bold"), Text(duration(time.monotonic() - self._started), style="dim"))
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=max(1, self._total), completed=self._done, width=24),
+            Text(f"{self._done}/{self._total} trials{self._eta()}"),
+        )
+        rows: list[RenderableType] = [head, bar, Text(_counted(self._counts), style="dim")]
+        table = Table.grid(padding=(0, 2))
+        for column in range(3):
+            table.add_column(no_wrap=True, overflow="ellipsis", style="cyan" if column == 0 else "")
+        for lane, job in list(self._jobs.items())[:16]:
+            if job is None:
+                table.add_row(lane or "queue", Text("idle", style="dim"), "")
+            else:
+                since = duration(time.monotonic() - job[2])
+                table.add_row(lane, Text(job[0]), Text(f"{since}  {displayable(_stage(job[1]))}", style="dim"))
+        rows.append(table)
+        rows += self._last
+        return Group(*rows)
+
+
+def _style(outcome: str) -> str:
+    return "green" if outcome in GOOD else "yellow" if outcome in WEAK_WORDS else "red"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return "  ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _stage(log: Path) -> str:
+    """What a job is at: the last line of its plain progress, without its time."""
+    lines = tail(log, limit=TAIL_BYTES).splitlines()
+    line = next((line for line in reversed(lines) if line[2:3] == ":"), "")
+    return line.partition(" ")[2][:60]

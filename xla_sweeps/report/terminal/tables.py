@@ -1,0 +1,290 @@
+"""Results as tables on standard output."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xla_sweeps.analysis.summary import decomposition
+from xla_sweeps.config.catalog import SOURCES, CatalogEntry
+from xla_sweeps.report import advice
+from xla_sweeps.report.terminal.console import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
+
+WIDE = 104
+"""Columns from which the long table fits."""
+
+
+def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
+    """The end of a trial: its modes, the steps between them, the answer, what to know, and where things are."""
+    console = results_console()
+    console.print()
+    console.print(_title(summary))
+    never = _never_started(summary)
+    if never:
+        _paragraph(console, f"✕ {displayable(never)}", style="magenta")
+        _print_places(console, places)
+        return
+    console.print(_modes_table(summary, wide=console.width >= WIDE))
+    steps = decomposition(summary)
+    if len(steps) > 1:
+        _paragraph(console, _decomposition(steps), indent=8)
+    console.print()
+    for row in summary.comparisons:
+        if row.headline:
+            symbol = SYMBOLS[str(row.verdict)]
+            _paragraph(console, f"{symbol} {advice.answer(row)}", style=f"bold {COLOURS[str(row.verdict)]}")
+    for mode in summary.modes:
+        if mode.failure and mode.status is not Status.OK:
+            hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
+            _paragraph(console, f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", style="magenta")
+    for word, rest in _grouped(summary.flags).items():
+        explained = advice.explain_flag(f"{word}:{rest}" if rest else word)
+        _paragraph(console, f"! {word}: {explained}", style="yellow")
+    _print_places(console, places)
+
+
+def show_rows(rows: Sequence[ComparisonRow]) -> None:
+    """Comparison rows, one line each; the device stands below where all share one."""
+    console = results_console()
+    devices = sorted({row.device for row in rows})
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for name in ("px", "batch"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if len(devices) > 1:
+        table.add_column("device")
+    table.add_column("candidate / baseline", no_wrap=True)
+    for name in ("img/s", "speedup"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("95 %", "verdict", "K"):
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        device = [displayable(row.device)] if len(devices) > 1 else []
+        table.add_row(
+            displayable(row.model), str(row.resolution_px), str(row.batch_size), *device,
+            f"{row.candidate} / {row.baseline}", _number(row.throughput_samples_per_s),
+            f"{row.speedup:.2f}×" if row.speedup else "—", _speedup_interval(row), _verdict(row),
+            f"{row.replicates}{'*' if row.preliminary and row.origin != IMPORTED else ''}",
+        )  # fmt: skip
+    console.print(table)
+    if len(devices) == 1:
+        console.print(Text(f"on {displayable(devices[0])}", style="dim"))
+    if any(row.preliminary and row.origin != IMPORTED for row in rows):
+        console.print(Text("* fewer than 3 processes: preliminary", style="dim"))
+    if any(row.origin == IMPORTED for row in rows):
+        console.print(Text("○ imported: published by others, one measurement of each mode, no interval", style="dim"))
+
+
+def show_models(entries: Sequence[CatalogEntry]) -> None:
+    """The catalog, a line a model."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("model", "family", "variant", "sources"):
+        table.add_column(name, no_wrap=True)
+    for name in ("px", "params M", "GMACs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in entries:
+        published = entry.published
+        table.add_row(
+            entry.name, entry.family, entry.variant, ", ".join(entry.sources), str(entry.resolution),
+            _million(published.params_million) if published else "—",
+            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
+        )  # fmt: skip
+    console = results_console()
+    console.print(table)
+    console.print(Text(f"{len(entries)} models; params and multiply-accumulates as published, at px", style="dim"))
+
+
+def show_model(entry: CatalogEntry) -> None:
+    """One model, a line a source: what builds it, and what was published of it."""
+    console = results_console()
+    facts = [entry.variant, entry.family, entry.task, f"{entry.resolution} px"]
+    if entry.frames:
+        facts.append(f"{entry.frames} frames")
+    console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("source", "built by"):
+        table.add_column(name, no_wrap=True)
+    for name in ("params M", "GMACs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("needs", no_wrap=True)
+    for name, source in entry.sources.items():
+        published, extra = entry.published_in(name), SOURCES[name].extra
+        builder = source.recipe.get("constructor") or source.recipe.get("handle")
+        table.add_row(
+            name, f"{source.library}: {builder}", _million(published.params_million) if published else "—",
+            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
+            f"xla-sweeps[{extra}]" if extra else "nothing more",
+        )  # fmt: skip
+    console.print(table)
+    for name in entry.sources:
+        published = entry.published_in(name)
+        if published is None:
+            continue
+        _paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
+        for note in filter(None, (published.params_note, published.gmacs_note)):
+            _paragraph(console, f"! {name}: {note}", style="yellow", indent=2)
+    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
+    console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
+
+
+def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
+    """Replicas of Hub models: name, folder, and size in bytes, None where it is not made yet."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("model", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    for name, _, number in rows:
+        table.add_row(name, size(number) if number is not None else "not made yet")
+    console = results_console()
+    console.print(table)
+    made = [number for _, _, number in rows if number is not None]
+    console.print(Text(f"{len(made)} of {len(rows)} made, {size(sum(made))}, in {rows[0][1].parent}", style="dim"))
+
+
+def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
+    """`doctor`'s findings: (level, subject, what was found, what to do)."""
+    console = results_console()
+    marks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✕", "red")}
+    for level, subject, found, mend in findings:
+        mark, colour = marks[level]
+        _paragraph(console, f"{mark} {subject:<13}{found}", style=colour, indent=15)
+        if mend:
+            _paragraph(console, " " * 15 + f"-> {mend}", indent=18)
+
+
+def _title(summary: TrialSummary) -> Text:
+    model = summary.model
+    facts = [f"{model.resolution_px} px"] if model.resolution_px else []
+    facts.append(f"batch {summary.batch_size}")
+    if model.params:
+        facts.append(f"{_scaled(model.params)} params")
+    if model.macs:
+        facts.append(f"{model.macs / 1e9:.2f} GMACs" if model.macs >= 1e7 else f"{_scaled(model.macs)} MACs")
+    if model.source not in ("", "applications", "local"):
+        facts.append(f"{model.source}{' replica' if model.replica_of else ''}")
+    text = Text(displayable(f"{model.variant} "), style="bold")
+    text.append(" · ".join([*facts, displayable(summary.device)]), style="default")
+    return text
+
+
+def _never_started(summary: TrialSummary) -> str:
+    """The one reason for which no mode was reached, where that is how the trial ended; else ""."""
+    failures = {mode.failure for mode in summary.modes if mode.failure}
+    if len(failures) != 1 or any(mode.status is not Status.SKIPPED for mode in summary.modes):
+        return ""
+    failure = failures.pop()
+    hint = f" ({failure.hint})" if failure.hint else ""
+    return f"not measured: {failure.message.removeprefix('not reached: ')}{hint}"
+
+
+def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:
+    console.print()
+    for name, place in places.items():
+        console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
+
+
+def _unit(summary: TrialSummary) -> str:
+    if summary.model.task == "video":
+        return "clips/s"
+    return "images/s" if summary.model.resolution_px else "samples/s"
+
+
+def _million(number: float) -> str:
+    return f"{number:.2f}" if number < 10 else f"{number:.1f}"
+
+
+def _scaled(number: int) -> str:
+    return f"{number / 1e6:.1f} M" if number >= 1e6 else f"{number / 1e3:.1f} k" if number >= 1e3 else str(number)
+
+
+def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
+    table.add_column("mode", no_wrap=True)
+    for name in (_unit(summary), "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("rounds", justify="right")
+        table.add_column("status", no_wrap=True)
+    for mode in summary.modes:
+        cells = [
+            mode.label,
+            _number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None),
+            _interval(mode.throughput_samples_per_s),
+            _number(mode.latency_p50_ms),
+            _number(mode.latency_p90_ms),
+            "—" if mode.compile_s is None or mode.label == "eager" else f"{mode.compile_s:.1f}",
+            size(mode.peak_memory_bytes),
+            _agreement(mode),
+        ]
+        if wide:
+            cells += [str(mode.rounds), str(mode.status)]
+        table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
+    return table
+
+
+def _decomposition(steps: Mapping[str, Estimate]) -> str:
+    parts = []
+    for step, estimate in steps.items():
+        interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
+        parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
+    return "steps   " + "   ".join(parts)
+
+
+def _verdict(row: ComparisonRow) -> Text:
+    if row.origin == IMPORTED:
+        return Text("○ imported", style="dim")
+    verdict = str(row.verdict)
+    said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict is not Verdict.FAILED else row.status}"
+    return Text(said, style=COLOURS[verdict])
+
+
+def _speedup_interval(row: ComparisonRow) -> str:
+    if row.speedup_low is None or row.speedup_high is None:
+        return "—"
+    return f"{row.speedup_low:.2f}–{row.speedup_high:.2f}"
+
+
+def _grouped(flags: Sequence[str]) -> dict[str, str]:
+    """Flags by their word, with the modes or reasons behind their colons together."""
+    grouped: dict[str, list[str]] = {}
+    for flag in flags:
+        word, _, rest = flag.partition(":")
+        grouped.setdefault(word, []).extend([rest.strip()] if rest else [])
+    return {word: ", ".join(rests) for word, rests in grouped.items()}
+
+
+def _agreement(mode: ModeSummary) -> str:
+    if mode.agreement_ok is None:
+        return "—"
+    mark = "yes" if mode.agreement_ok else "NO"
+    return f"{mark} {mode.rmse_rel:.0e}" if mode.rmse_rel is not None else mark
+
+
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return "—"
+    return f"{_number(estimate.low)}–{_number(estimate.high)}"
+
+
+def _number(value: float | None) -> str:
+    """Four digits that mean something."""
+    if value is None:
+        return "—"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    if value >= 100:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
+
+
+def _paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
+    lines = textwrap.wrap(displayable(text), width=max(40, console.width), subsequent_indent=" " * indent,
+                          drop_whitespace=True, replace_whitespace=True)  # fmt: skip
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Weights & Biases: runs of trials."""

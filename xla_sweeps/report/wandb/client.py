@@ -1,0 +1,159 @@
+"""The helper process that owns the W&B client, seen from the parent: orders in, answers out, every wait bounded.
+
+Nothing here imports wandb. What the helper does, or no longer does, is never an error of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+MARK = "XLA_SWEEPS_TRACKER"
+"""Environment variable that the helper and all that it starts inherit: W&B's own service leaves the process group."""
+
+MODULE = "xla_sweeps.report.wandb.client_process"
+
+CLOSE_GRACE_S = 4.0
+
+KILLED_S = 1.0
+
+KILL_TRIES = 50
+
+KILL_PAUSE_S = 0.02
+
+
+class Helper:
+    """The helper process, its orders and answers.
+
+    Orders are queued and written by a thread, because a pipe to a helper that stands still fills up; answers are read
+    by another. Both threads block, and end with the helper.
+
+    Args:
+        log: file for the client's own output.
+        module: what the helper runs.
+    """
+
+    def __init__(self, log: Path, *, module: str = MODULE) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+        environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
+        environment.setdefault("WANDB_ERROR_REPORTING", "false")
+        environment.pop("WANDB_SERVICE", None)  # the client must not join the service of a process that may outlive us
+        read_end, write_end = os.pipe()
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", module, str(os.getpid()), str(write_end)], stdin=subprocess.PIPE,
+                    stdout=output, stderr=output, pass_fds=[write_end], env=environment, start_new_session=True,
+                )  # fmt: skip
+        except OSError:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._changed = threading.Condition()
+        self._sent = 0
+        self._gone = False
+        self._threads = [
+            threading.Thread(target=self._write, name="wandb orders", daemon=True),
+            threading.Thread(target=self._read, args=(read_end,), name="wandb answers", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def order(self, name: str, **arguments: Any) -> int:
+        """Queue an order and return its number; a helper that is gone is noticed by the missing answer."""
+        self._sent += 1
+        self._orders.put(_line({"number": self._sent, "order": name, **arguments}))
+        return self._sent
+
+    def answer(self, number: int, timeout_s: float) -> dict[str, Any] | None:
+        """The answer to that order, or None when it does not come in time or the helper is gone."""
+        with self._changed:
+            self._changed.wait_for(lambda: number in self._answers or self._gone, timeout_s)
+            return self._answers.pop(number, None)
+
+    def end(self, grace_s: float = CLOSE_GRACE_S) -> None:
+        """End the helper and everything that it started, however busy they are.
+
+        Args:
+            grace_s: how long it may take to end by itself, seconds.
+        """
+        self._orders.put(None)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace_s)
+        kill_marked(self._mark)
+        for wait in (self._process.wait, *(thread.join for thread in self._threads)):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                wait(KILLED_S)
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            while (line := self._orders.get()) is not None:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as channel:
+            for line in channel:
+                with contextlib.suppress(ValueError, KeyError), self._changed:
+                    answer = json.loads(line)
+                    self._answers[answer["number"]] = answer
+                    self._changed.notify_all()
+        with self._changed:
+            self._gone = True
+            self._changed.notify_all()
+
+
+def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
+    """SIGKILL every process that carries the mark in its environment, and wait until none is left.
+
+    Args:
+        mark: value of the environment variable `MARK`.
+        spare: process ids to leave alone.
+    """
+    for _ in range(KILL_TRIES):
+        left = [pid for pid in _marked(mark) if pid not in spare]
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(KILL_PAUSE_S)
+
+
+def _marked(mark: str) -> list[int]:
+    """Live processes with the mark; a zombie's environment is empty."""
+    wanted, found = f"{MARK}={mark}".encode(), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    """One line of JSON; NaN becomes null, a lone surrogate `?`, anything else unknown its text."""
+    try:
+        return msgspec.json.encode(document, enc_hook=str) + b"\n"
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(document, enc_hook=str), ensure_ascii=False)
+        return msgspec.json.encode(json.loads(text.encode("utf-8", "replace"))) + b"\n"

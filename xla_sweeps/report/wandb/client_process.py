@@ -1,0 +1,328 @@
+"""The helper process that owns the W&B client: the only `import wandb`.
+
+Orders come as JSON lines on standard input, answers go to a descriptor of their own, and whatever the client prints
+goes to a log. It ends with its parent, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import re
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import wandb
+
+from xla_sweeps.report.wandb.client import MARK, kill_marked
+from xla_sweeps.report.wandb.payload import REPLICATES_KEY, SUMMARY_KEYS
+
+PR_SET_PDEATHSIG = 1
+
+NICENESS = 5
+
+ORPHAN_GRACE_S = 3.0
+
+ORPHAN_EXIT_CODE = 137
+
+MARGIN_S = 0.5
+"""Kept back of what the parent allows, so that the answer arrives before its patience ends."""
+
+UPLOAD_SHARE = 0.7
+"""Of what the parent allows for finishing: the client's own deadline. The rest is for asking the server."""
+
+CONFIRM_PAUSE_S = 0.3
+
+Rows = list[dict[str, Any]]
+
+Place = tuple[int, int]
+"""(replicate, round): what makes a history row unique."""
+
+
+class NotSettledError(Exception):
+    """The server has counted more history rows than it shows; adding to them now could double some."""
+
+
+class Session:
+    """One run, from its opening to its end, and what went wrong on the way."""
+
+    def __init__(self) -> None:
+        self.run: Any = None
+        self.online = False
+        self.logged: set[Place] = set()
+        self.warnings: list[str] = []
+
+    def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
+        """Open the run; offline, with a warning, where the server cannot be had in time."""
+        if online:
+            try:
+                self._init("online", header)
+                self.online = True
+                return {"run_id": self.run.id}
+            except Exception as error:  # whatever the client raises: the trial must go on
+                traceback.print_exc()
+                wandb.teardown()  # or the client says that the run id is in use
+                self.warnings.append(
+                    f"W&B is out of reach ({one_line(error)}); this run is offline, `xla-sweeps push` sends it"
+                )
+        self._init("offline", header)
+        return {"run_id": self.run.id}
+
+    def log(self, *, rows: Rows) -> dict[str, Any]:
+        """Append history rows that are not there yet."""
+        for row in rows:
+            place = (row["replicate"], row["round"])
+            if place not in self.logged:
+                self.run.log(row)
+                self.logged.add(place)
+        return {}
+
+    def preempt(self) -> dict[str, Any]:
+        """Mark the run as preempting."""
+        self.run.mark_preempting()
+        return {}
+
+    def finish(
+        self,
+        *,
+        rows: Rows,
+        summary: dict[str, Any],
+        histograms: dict[str, list[float]],
+        exit_code: int,
+        deadline: float,
+    ) -> dict[str, Any]:
+        """Write the summary, close the run, and ask the server whether it has these rows and the summary."""
+        for name, values in histograms.items():
+            self.run.summary[name] = wandb.Histogram(values)
+        for name in SUMMARY_KEYS:
+            if name not in summary and name in self.run.summary.keys():  # noqa: SIM118  (it is no mapping)
+                del self.run.summary[name]
+        self.run.summary.update(summary)
+        path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
+        place = shown(self.run.url) if self.online else str(Path(self.run.dir).parent)
+        found = {"place": place, "run_id": self.run.id}
+        try:
+            self.run.finish(exit_code=exit_code)
+        except Exception as error:
+            traceback.print_exc()
+            self.warnings.append(f"W&B: {one_line(error)}; `xla-sweeps push` sends what is missing")
+            return {**found, "complete": False}
+        if not self.online:
+            return {**found, "complete": not self.warnings}
+        wanted = {(row["replicate"], row["round"]) for row in rows}
+        if wanted <= self.logged and in_time(
+            lambda: confirmed(path, wanted, summary.get(REPLICATES_KEY), deadline), deadline
+        ):
+            return {**found, "complete": True}
+        self.warnings.append("W&B: the server did not confirm the run; `xla-sweeps push` sends what is missing")
+        return {**found, "complete": False}
+
+    def push(self, *, header: dict[str, Any], deadline: float, **content: Any) -> dict[str, Any]:
+        """Make the server's run whole: the rows that it lacks are appended, everything else is written anew.
+
+        A deleted run's id cannot be used again, and a resumed run cannot take rows before its last step. So rows are
+        told apart by what they say, their replicate and round, and never sent twice.
+        """
+        self.logged, self.online = rows_on_server(header, deadline), True
+        self._init("online", header)
+        self.log(rows=content["rows"])
+        return self.finish(deadline=deadline, **content)
+
+    def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> None:
+        """`wandb.init` without console capture, system metrics, code or machine data."""
+        under_agent = bool(os.environ.get("WANDB_SWEEP_ID")) and not header.get("run_id")
+        folder = Path(header["results_dir"])
+        folder.mkdir(parents=True, exist_ok=True)
+        place = {} if under_agent else {"project": header["project"], "entity": header["entity"]}
+        self.run = wandb.init(
+            id=None if under_agent else header.get("run_id") or header["trial_id"],
+            resume="allow",
+            group=header["group"],
+            name=header["name"],
+            job_type="trial",
+            tags=[tag[:64] for tag in dict.fromkeys(header["tags"]) if tag],
+            dir=folder,
+            settings=client_settings(mode, header),
+            **place,
+        )
+        # A swept key is locked and keeps the sweep's value; the client says so in the log.
+        self.run.config.update({**header["scalars"], "cfg": header["config"]}, allow_val_change=True)
+
+
+def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:
+    """The client's settings; those that the installed version does not have are left out."""
+    wanted = {
+        "mode": mode, "silent": True, "console": "off", "disable_git": True, "disable_code": True, "save_code": False,
+        "program": "xla_sweeps", "x_disable_stats": True, "x_disable_meta": True, "x_disable_machine_info": True,
+        "x_save_requirements": False, "init_timeout": header["connect_timeout_s"],
+        "finish_timeout": max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]), "finish_timeout_raises": True,
+    }  # fmt: skip
+    return wandb.Settings(**{name: value for name, value in wanted.items() if name in wandb.Settings.model_fields})
+
+
+def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
+    """The history rows that the server's run already has; none where there is no such run.
+
+    Raises:
+        NotSettledError: it shows fewer rows than it counted, until the deadline.
+    """
+    api = wandb.Api(timeout=max(1, int(header["connect_timeout_s"])))
+    entity = header["entity"] or api.default_entity
+    path = f"{entity}/{header['project']}/{header.get('run_id') or header['trial_id']}"
+    while True:
+        try:
+            return history_of(api.run(path))
+        except NotSettledError:
+            if time.monotonic() > deadline - MARGIN_S:
+                raise
+            time.sleep(CONFIRM_PAUSE_S)
+        except (wandb.errors.CommError, ValueError) as error:
+            if "could not find" in str(error).lower():
+                return set()
+            raise
+
+
+def history_of(run: Any) -> set[Place]:
+    """(replicate, round) of each history row of a run on the server.
+
+    Raises:
+        NotSettledError: it shows fewer rows than it counted.
+    """
+    rows = [(row.get("replicate"), row.get("round")) for row in run.scan_history()]
+    counted = getattr(run, "historyLineCount", None)
+    if counted is not None and counted > len(rows):
+        raise NotSettledError(f"the server shows {len(rows)} of {counted} history rows: try again in a minute")
+    return set(rows)
+
+
+def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
+    """Whether the server has the run with these rows and this summary; asked until it says so or time is over."""
+    api = None
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Exception):  # whatever the client raises: no confirmation yet
+            api = api or wandb.Api(timeout=5)
+            run: Any = api.run(path)
+            if run.summary.get(REPLICATES_KEY) == replicates and wanted <= history_of(run):
+                return True
+        time.sleep(CONFIRM_PAUSE_S)
+    return False
+
+
+def in_time(ask: Callable[[], bool], deadline: float) -> bool:
+    """The answer to a question that may hang; no where it does."""
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(ask()), name="confirm", daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return any(answers)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, short and fit to be shown."""
+    return shown(" ".join(str(error).split()) or type(error).__name__)[:240]
+
+
+def shown(text: str) -> str:
+    """A text of the client without the API key or credentials in a URL."""
+    key = os.environ.get("WANDB_API_KEY")
+    text = text.replace(key, "***") if key else text
+    return re.sub(r"//[^/@\s]+@", "//***@", text)
+
+
+def is_reachable(error: BaseException) -> bool:
+    """Whether the server answers and takes the key, so that another run may fare better."""
+    late = re.search(r"deadline exceeded|timed out|in time|refused|no such host", str(error))
+    return not late and not isinstance(error, TimeoutError | wandb.errors.AuthenticationError)
+
+
+class Conversation:
+    """Reads orders on a thread of its own, so that rounds are taken in while the client connects."""
+
+    def __init__(self, answers: int) -> None:
+        self._channel = answers
+        self._lock = threading.Lock()
+        self.orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self.connecting = True
+        threading.Thread(target=self._read, name="orders", daemon=True).start()
+
+    def tell(self, number: int, **answer: Any) -> None:
+        """Answer an order."""
+        line = json.dumps({"number": number, **answer}).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):
+            os.write(self._channel, line)
+
+    def _read(self) -> None:
+        with contextlib.suppress(ValueError, KeyError):
+            for line in sys.stdin.buffer:
+                order = json.loads(line)
+                if "within_s" in order:
+                    order["deadline"] = time.monotonic() + order.pop("within_s") - MARGIN_S
+                self.orders.put(order)
+                if self.connecting and order["order"] == "log":
+                    self.tell(order["number"], queued=True)
+        self.orders.put(None)
+        self._orphaned()
+
+    def _orphaned(self) -> None:
+        """The parent is gone or done: what is open may be closed, but not for long."""
+        time.sleep(ORPHAN_GRACE_S)
+        kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
+        os._exit(1)
+
+
+def follow(conversation: Conversation, session: Session) -> Session:
+    """Follow orders until the parent closes the conversation; returns the session that was last."""
+    finished = False
+    while (order := conversation.orders.get()) is not None:
+        name, number = order.pop("order"), order.pop("number")
+        if name == "push":
+            session = Session()
+        try:
+            answer: dict[str, Any] = {"complete": False}
+            if session.run is not None or name in ("open", "push"):
+                answer = getattr(session, name)(**order)
+        except Exception as error:
+            traceback.print_exc()
+            session.warnings.append(f"W&B: {one_line(error)}")
+            answer["reachable"] = is_reachable(error)
+        conversation.connecting = conversation.connecting and name != "open"
+        finished = finished or name in ("finish", "push")
+        conversation.tell(number, **answer, warnings=session.warnings)
+    if session.run is not None and not finished:
+        with contextlib.suppress(Exception):
+            session.run.finish(exit_code=ORPHAN_EXIT_CODE)
+    return session
+
+
+def serve(obey: Callable[[Conversation], object]) -> None:
+    """Be a helper: obey orders until the end of standard input, then leave nothing behind.
+
+    Args:
+        obey: takes orders off the conversation until it ends.
+    """
+    parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(descriptor, False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # the end of standard input says the same, and waits
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        return
+    os.nice(NICENESS)
+    obey(Conversation(descriptor))
+    with contextlib.suppress(Exception):
+        wandb.teardown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(lambda conversation: follow(conversation, Session()))

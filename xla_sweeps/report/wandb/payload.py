@@ -1,0 +1,124 @@
+"""What W&B is told of a trial: history rows, summary keys, histograms. Pure; only finite numbers leave here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xla_sweeps.schema.measurement import Round, Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import STATISTICS_VERSION, ComparisonRow, TrialSummary
+from xla_sweeps.schema.trial import baseline_of, headline_candidates
+
+REPLICATES_KEY = "xla_sweeps_replicates"
+"""Summary key with the number of replicates a run mirrors: what `push` asks the server for."""
+
+SUMMARY_KEYS = (
+    "status", "failure", REPLICATES_KEY, "statistics_version", "throughput", "speedup", "speedup_low", "speedup_high",
+    "speedup_vs_eager", "speedup_percent", "absolute_speedup", "verdict", "preliminary", "baseline", "candidate",
+    "compile_s", "break_even_calls", "params_million", "gmacs", "Throughput (samples/sec)", "Num parameters (million)",
+    "FLOPs (giga)",
+)  # fmt: skip
+"""Every summary key but `throughput_<mode>` and the histograms; one that no longer holds is taken away."""
+
+
+def history_rows(
+    replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """One row a round: latency and throughput of each mode, and the headline speedup of that round alone.
+
+    Args:
+        replicate: number of the replicate.
+        rounds: in the order they were measured.
+        batch_size: images of one call.
+        modes: labels of the trial, which decide what is compared; those of each round where they are not known.
+    """
+    rows = []
+    for item in rounds:
+        times = {block.mode: block.call_s for block in item.blocks}
+        row: dict[str, Any] = {"replicate": replicate, "round": item.round, "dirty": bool(item.dirty)}
+        for mode, call_s in times.items():
+            row[f"{mode}/latency_ms"] = 1e3 * call_s
+            row[f"{mode}/throughput"] = batch_size / call_s
+        labels = list(modes or times)
+        if len(labels) > 1:
+            baseline, candidate = baseline_of(labels), headline_candidates(labels)[0]
+            if {baseline, candidate} <= set(times):
+                row["speedup_round"] = times[baseline] / times[candidate]
+        rows.append(row)
+    return rows
+
+
+def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Latencies of single synced calls in milliseconds, by `latency_histogram/<mode>`."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        for mode, outcome in record.modes.items():
+            values.setdefault(f"latency_histogram/{mode}", []).extend(1e3 * second for second in outcome.latencies_s)
+    return {name: latencies for name, latencies in values.items() if latencies}
+
+
+def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict[str, Any]:
+    """The summary keys of a run, the published study's own included."""
+    headline = next((row for row in summary.comparisons if row.headline), None) if summary else None
+    keys: dict[str, Any] = {
+        "status": _status(records, headline),
+        REPLICATES_KEY: summary.replicates if summary else 0,
+        "statistics_version": STATISTICS_VERSION,
+    }
+    failures = [record.failure.message for record in records if record.failure]
+    if headline and headline.failure_message:
+        failures.append(headline.failure_message)
+    if failures:
+        keys["failure"] = failures[-1]
+    if summary is None:
+        return keys
+    rates = {mode.label: mode.throughput_samples_per_s.value for mode in summary.modes if mode.throughput_samples_per_s}
+    keys.update({f"throughput_{label}": value for label, value in rates.items()})
+    if headline is not None:
+        keys.update(_headline(headline, summary))
+    elif len(summary.modes) == 1:
+        keys["throughput"] = rates.get(summary.modes[0].label)
+    if summary.model.params is not None:
+        keys["params_million"] = keys["Num parameters (million)"] = summary.model.params / 1e6
+    if summary.model.macs is not None:
+        keys["gmacs"] = keys["FLOPs (giga)"] = summary.model.macs / 1e9
+    keys["Throughput (samples/sec)"] = keys.get("throughput")
+    return {key: value for key, value in keys.items() if _tellable(value)}
+
+
+def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
+    candidate = next(mode for mode in summary.modes if mode.label == row.candidate)
+    against_eager = next(
+        (item for item in summary.comparisons if (item.baseline, item.candidate) == ("eager", row.candidate)), None
+    )
+    return {
+        "throughput": row.throughput_samples_per_s,
+        "speedup": row.speedup,
+        "speedup_low": row.speedup_low,
+        "speedup_high": row.speedup_high,
+        "speedup_vs_eager": against_eager.speedup if against_eager else None,
+        "speedup_percent": row.speedup_percent,
+        "absolute_speedup": row.absolute_speedup_samples_per_s,
+        "verdict": str(row.verdict),
+        "preliminary": row.preliminary,
+        "baseline": row.baseline,
+        "candidate": row.candidate,
+        "compile_s": candidate.compile_s,
+        "break_even_calls": row.break_even_calls,
+    }
+
+
+def _status(records: Sequence[Record], headline: ComparisonRow | None) -> str:
+    """The trial's status: of its end where it was stopped, of the headline where there are numbers, else of its end."""
+    statuses = [record.status for record in records]
+    if not statuses or statuses[-1] is Status.INTERRUPTED:
+        return str(Status.INTERRUPTED)
+    if headline is not None and (Status.OK in statuses or Status.CONTAMINATED in statuses):
+        return str(headline.status)
+    return str(Status.OK if Status.OK in statuses else statuses[-1])
+
+
+def _tellable(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and not math.isfinite(value))

@@ -1,0 +1,137 @@
+"""Sends records to W&B that it does not have."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xla_sweeps.measure.tracking import RunHeader, run_header
+from xla_sweeps.report.wandb.client import Helper
+from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
+from xla_sweeps.system.faults import fault_point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushReport:
+    """How a push went: counts, and a line for each run that could not be sent."""
+
+    sent: int
+    already: int
+    failed: tuple[str, ...]
+
+
+def push(
+    trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]], *, log: Path, force: bool = False
+) -> PushReport:
+    """Make whole, on the server, the run of each trial; repeating it changes nothing.
+
+    A run keeps its id, also one that an agent gave it. The rows that the server already shows are not sent again. When
+    the server does not answer, the trials that are left are not tried.
+
+    Args:
+        trials: header, all records in order, and summary of each.
+        log: file for the client's own output.
+        force: ask and send also what a marker says is there.
+    """
+    with alone_in(log.parent, "push") as alone:
+        if alone:
+            return _push_all(trials, log, force=force)
+    return PushReport(
+        sent=0, already=0, failed=(f"another push of {log.parent} is running: let it end, then push again",)
+    )
+
+
+def exit_code_of(records: Sequence[Record], summary: TrialSummary) -> int:
+    """The exit code that the trial's command ended with, as the records tell it."""
+    if records[-1].status == "interrupted":
+        return 143
+    headline = [row for row in summary.comparisons if row.headline]
+    return 1 if any(row.verdict == "failed" for row in headline) else 0
+
+
+def _push_all(
+    trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]], log: Path, *, force: bool
+) -> PushReport:
+    plan = [(header, summary, _unpublished(header, records, force=force)) for header, records, summary in trials]
+    waiting = [item for item in plan if item[2]]
+    sent, already, failed = 0, len(plan) - len(waiting), list[str]()
+    if not waiting:
+        return PushReport(sent=0, already=already, failed=())
+    helper = Helper(log)
+    try:
+        for tried, (header, summary, runs) in enumerate(waiting, start=1):
+            problem, reachable = _push_trial(helper, header, summary, runs)
+            sent += not problem
+            if problem:
+                failed.append(f"{header.trial_id} ({header.name}): {problem}")
+            if not reachable and tried < len(waiting):
+                failed.append(f"{len(waiting) - tried} more not tried")
+                break
+    finally:
+        helper.end()
+    return PushReport(sent=sent, already=already, failed=tuple(failed))
+
+
+def _push_trial(
+    helper: Helper, header: RunHeader, summary: TrialSummary, runs: Mapping[str, Sequence[Record]]
+) -> tuple[str, bool]:
+    """What went wrong with a trial's runs, or "", and whether the server answers."""
+    within_s = 2 * header.connect_timeout_s + header.finish_timeout_s
+    for run_id, records in runs.items():
+        fault_point("push.before")
+        document = {**header_document(header), "run_id": run_id}
+        content = run_content(records, summary, exit_code=exit_code_of(records, summary))
+        answer = helper.answer(helper.order("push", header=document, within_s=within_s, **content), within_s)
+        if answer is None:
+            return f"no answer within {within_s:.0f} s", False
+        if not answer["complete"]:
+            return "; ".join(answer["warnings"]), answer.get("reachable", True)
+        fault_point("push.after")
+        note_run(header, run_id, [record.replicate for record in records], confirmed=True)
+        fault_point("push.marked")
+    return "", True
+
+
+def _unpublished(header: RunHeader, records: Sequence[Record], *, force: bool) -> dict[str, list[Record]]:
+    """The runs that need sending, each with all of its records; a record belongs to the run that was noted for it."""
+    noted = noted_runs(header)
+    owner = {number: run_id for run_id, known in noted.items() for number in known["replicates"]}
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(owner.get(record.replicate, header.trial_id), []).append(record)
+    return {
+        run_id: group
+        for run_id, group in groups.items()
+        if force
+        or not {record.replicate for record in group} <= set(noted.get(run_id, {}).get("confirmed", []))
+        or noted[run_id].get("statistics_version") != STATISTICS_VERSION
+    }
+
+
+@contextmanager
+def alone_in(folder: Path, what: str) -> Iterator[bool]:
+    """Whether no other `what` ("push") of this folder runs on this machine; held until the block is left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{what}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:
+            pass  # a file system without locks
+        yield True
+
+
+def header_of(results_dir: Path, record: Record, *, project: str | None, entity: str | None) -> RunHeader:
+    """The header of a recorded trial's run, as it was when it was measured unless told otherwise."""
+    header = run_header(
+        record.config, trial_id=record.trial_id, device_kind=str(record.device.get("kind", "")),
+        device_name=str(record.device.get("name", "")), results_dir=results_dir,
+    )  # fmt: skip
+    return replace(header, project=project or header.project, entity=entity or header.entity)

@@ -1,0 +1,165 @@
+"""Weights & Biases, at arm's length: a helper process owns the client, so that nothing it does can hold up a trial.
+
+The helper (`wandb_process`, the only `import wandb`) takes orders and answers through `wandb_helper`. A server that
+hangs, refuses or dies costs at most the bounded waits here; the records stay, and `push` repairs the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from xla_sweeps.measure.tracking import RunHeader, TrackerReport
+from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, Helper
+from xla_sweeps.report.wandb.credentials import base_url
+from xla_sweeps.report.wandb.payload import histograms, history_rows, run_summary
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
+
+ACK_S = 0.5
+
+REPAIR = "`xla-sweeps push` sends what is missing"
+
+STOPPED_CODES = 128
+
+STOPPED_S = 15.0
+"""For finishing after a signal: whoever sent it (a scheduler, a person) kills before long."""
+
+
+def offline_tracker() -> WandbTracker:
+    """A tracker that writes W&B's own files below the results folder and needs no account."""
+    return WandbTracker(online=False)
+
+
+def online_tracker() -> WandbTracker:
+    """A tracker that sends to the W&B server, and goes on offline where that fails."""
+    return WandbTracker(online=True)
+
+
+class WandbTracker:
+    """One W&B run of one trial; a `Tracker`."""
+
+    def __init__(self, *, online: bool) -> None:
+        self._online = online
+        self._helper: Helper | None = None
+        self._header: RunHeader | None = None
+        self._problem = ""
+        self._responsive = True
+
+    def open(self, header: RunHeader) -> None:
+        """Start the helper and have it open the run; connecting goes on beside the start of the measuring process."""
+        self._header = header
+        try:
+            self._helper = Helper(header.results_dir / "wandb" / "tracker.log")
+        except OSError as error:
+            self._problem = str(error)
+            return
+        self._helper.order("open", online=self._online, header=header_document(header))
+
+    def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
+        """Mirror rounds; waits a moment for the helper to be done, so that it does not run inside timed code."""
+        if self._helper is None or self._header is None:
+            return
+        modes = self._header.config.get("modes")
+        number = self._helper.order("log", rows=history_rows(replicate, rounds, batch_size=batch_size, modes=modes))
+        if self._responsive:
+            self._responsive = self._helper.answer(number, ACK_S) is not None
+
+    def preempt(self) -> None:
+        """Mark the run as preempting: an agent's server will hand it out again."""
+        if self._helper is not None:
+            self._helper.order("preempt")
+
+    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+        """Write summary and histograms, close the run, and end the helper."""
+        if self._helper is None or self._header is None:
+            reason = f"W&B: the client could not be started ({self._problem or 'not opened'}); {REPAIR}"
+            return TrackerReport(place="", complete=False, warnings=(reason,))
+        within_s = min(self._header.finish_timeout_s, STOPPED_S if exit_code >= STOPPED_CODES else math.inf)
+        content = run_content(records, summary, exit_code=exit_code)
+        answer = self._helper.answer(self._helper.order("finish", within_s=within_s, **content), within_s)
+        self._helper.end(0.0 if answer is None else CLOSE_GRACE_S)
+        place = str(self._header.results_dir / "wandb")
+        if answer is None:
+            warning = (
+                f"W&B: the run could not be finished within {within_s:.0f} s; nothing measured is lost, and {REPAIR}"
+            )
+            return TrackerReport(place=place, complete=False, warnings=(warning,))
+        if self._online and "run_id" in answer:
+            numbers = [record.replicate for record in records]
+            note_run(self._header, answer["run_id"], numbers, confirmed=answer["complete"])
+        return TrackerReport(
+            place=answer.get("place") or place, complete=answer["complete"], warnings=tuple(answer["warnings"])
+        )
+
+
+def header_document(header: RunHeader) -> dict[str, Any]:
+    """The header as plain data for the helper."""
+    return {**asdict(header), "results_dir": str(header.results_dir.absolute()), "tags": list(header.tags)}
+
+
+def run_content(records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> dict[str, Any]:
+    """What a run is to hold in the end: history rows, summary, histograms, exit code."""
+    batch_size = summary.batch_size if summary else 1
+    return {
+        "rows": [
+            row
+            for record in records
+            for row in history_rows(
+                record.replicate, record.rounds, batch_size=batch_size, modes=record.config.get("modes")
+            )
+        ],
+        "summary": run_summary(records, summary),
+        "histograms": histograms(records),
+        "exit_code": exit_code,
+    }
+
+
+def marker_path(header: RunHeader) -> Path:
+    """Where it is noted which replicates of a trial the server has."""
+    host = urlparse(base_url(os.environ)).hostname or "wandb"
+    place = "_".join((host, header.entity or "default", header.project))
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", place)
+    return header.results_dir / "published" / safe / f"{header.trial_id}.json"
+
+
+def note_run(header: RunHeader, run_id: str, replicates: Sequence[int], *, confirmed: bool) -> None:
+    """Note which run holds these replicates, and whether the server confirmed them."""
+    runs = noted_runs(header)
+    known = runs.setdefault(run_id, {"replicates": [], "confirmed": []})
+    known["replicates"] = sorted({*known["replicates"], *replicates})
+    if confirmed:
+        known["confirmed"] = sorted({*known["confirmed"], *replicates})
+        known["statistics_version"] = STATISTICS_VERSION
+    path = marker_path(header)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps({"runs": runs}), encoding="utf-8")
+        temporary.replace(path)
+
+
+def published_replicates(header: RunHeader) -> int | None:
+    """How many replicates the server confirmed, or None."""
+    return sum(len(known["confirmed"]) for known in noted_runs(header).values()) or None
+
+
+def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
+    """What is noted of each run of a trial: which replicates it holds, and which the server confirmed."""
+    try:
+        runs = json.loads(marker_path(header).read_text(encoding="utf-8"))["runs"]
+        return {
+            str(run_id): {**known, "replicates": list(known["replicates"]), "confirmed": list(known["confirmed"])}
+            for run_id, known in runs.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}

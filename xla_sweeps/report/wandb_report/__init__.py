@@ -1,0 +1,1 @@
+"""A Weights & Biases report, workspace and summary run."""

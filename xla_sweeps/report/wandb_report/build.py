@@ -1,0 +1,156 @@
+"""From a results folder to all that a W&B report, a saved workspace and a summary run say."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps import __version__
+from xla_sweeps.analysis.overview import overview
+from xla_sweeps.analysis.summary import row_dict
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import export
+from xla_sweeps.report.dashboard import build
+from xla_sweeps.report.wandb import push
+from xla_sweeps.report.wandb.tracker import published_replicates
+from xla_sweeps.report.wandb_report import text
+from xla_sweeps.results import imported
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+
+TABLE_ROWS = 10_000
+
+TABLE_COLUMNS = (
+    "model", "family", "variant", "source", "resolution_px", "batch_size", "precision", "scenario", "device",
+    "candidate", "baseline", "verdict", "speedup", "speedup_low", "speedup_high", "throughput_samples_per_s",
+    "throughput_low", "throughput_high", "baseline_throughput_samples_per_s", "speedup_percent",
+    "absolute_speedup_samples_per_s", "compile_s_extra", "break_even_calls", "peak_memory_ratio",
+    "params", "macs", "replicates", "preliminary",
+    "floor", "status", "flags", "failure_message", "trial_id",
+)  # fmt: skip
+
+PROJECT = "xla-sweeps"
+
+
+def plan_document(
+    records: Mapping[str, Sequence[Record]],
+    summaries: Mapping[str, TrialSummary],
+    *,
+    entity: str,
+    project: str,
+    unsent: int,
+    project_runs: int | None,
+) -> dict[str, Any]:
+    """All that report, workspace and summary run say, as plain data.
+
+    Args:
+        records: of each trial.
+        summaries: of each trial.
+        entity: owner of the project.
+        project: name of the project.
+        unsent: trials that are not known to be on the server.
+        project_runs: runs of trials that the project has; None where nobody asked.
+    """
+    rows = _sorted_rows(summaries)
+    headline = sum(row.headline for row in rows)
+    facts = text.Facts(
+        trials=len(summaries), unsent=unsent, project_runs=project_runs, table_rows=min(headline, TABLE_ROWS),
+        headline_rows=headline,
+    )  # fmt: skip
+    identity = identity_of(records)
+    marker = f"[xla-sweeps:{identity}]"
+    figures = {key: value for key, value in asdict(overview(rows)).items() if isinstance(value, int | float)}
+    return {
+        "entity": entity,
+        "project": project,
+        "title": f"XLA on or off - {project}",
+        "workspace_title": "XLA on or off",
+        "description": f"Computed from {len(summaries):,} trials by xla-sweeps {__version__}. {marker}",
+        "marker": marker,
+        "run_id": f"summary-{identity}",
+        "run_name": f"Summary of {len(summaries):,} trials",
+        "figures": {**figures, "trials": len(summaries), "table_rows": facts.table_rows, "headline_rows": headline},
+        "sections": [asdict(section) for section in text.sections(rows, facts)],
+    }
+
+
+def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
+    """What tells these results from others, however much they grow: their first record."""
+    first = min((record.started_at, record.trial_id) for group in records.values() for record in group)
+    return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """What cannot be written there is one line."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}") from error
+
+
+def place(records: Mapping[str, Sequence[Record]], entity: str | None, project: str | None) -> tuple[str | None, str]:
+    """Entity and project: as asked for, else as recorded, else as W&B's variables say."""
+    settings = [dict(record.config.get("tracker") or {}) for group in records.values() for record in group]
+    places: dict[str, str | None] = {}
+    for name, asked in (("project", project), ("entity", entity)):
+        recorded = sorted({str(item[name]) for item in settings if item.get(name)})
+        if not asked and len(recorded) > 1:
+            raise ConfigError(
+                f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): choose with --{name}"
+            )
+        places[name] = asked or (recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}"))
+    chosen = places["project"] or PROJECT
+    if chosen == "sweeps":
+        raise ConfigError("report: W&B's client cannot read a project named sweeps; choose another with --project")
+    return places["entity"], chosen
+
+
+def unsent_trials(results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str) -> int:
+    """How many trials are not known to be on the server."""
+    headers = (
+        push.header_of(results_dir, group[0], project=project, entity=entity) for group in records.values()
+    )  # fmt: skip
+    return sum(published_replicates(header) is None for header in headers)
+
+
+def attachments(
+    results_dir: Path, summaries: Mapping[str, TrialSummary], folder: Path, *, warn: Callable[[str], None]
+) -> list[Path]:
+    """The Parquet file of all rows, and the page; a page of the same rows is kept, since it tells when it was made."""
+    parquet, page, made_from = (folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key"))
+    folder.mkdir(parents=True, exist_ok=True)
+    published, _ = imported.load(results_dir)
+    export.write_parquet([*_sorted_rows(summaries), *published], parquet)
+    key = f"{__version__} {hashlib.sha256(parquet.read_bytes()).hexdigest()}"
+    if page.is_file() and made_from.is_file() and made_from.read_text(encoding="utf-8") == key:
+        return [parquet, page]
+    try:
+        build.write_page([results_dir], page)
+    except ConfigError as error:
+        warn(f"the summary run gets no page: {error}")
+        return [parquet]
+    made_from.write_text(key, encoding="utf-8")
+    return [parquet, page]
+
+
+def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
+    columns = ("family", "model", "resolution_px", "batch_size", "trial_id", "candidate", "baseline")
+    rows = [row for summary in summaries.values() for row in summary.comparisons]
+    return sorted(rows, key=operator.attrgetter(*columns))
+
+
+def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
+    """The headline rows as a table; the first of them where there are too many."""
+    documents = [row_dict(row) for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
+    data = [
+        [" ".join(value) if isinstance(value := document[name], list | tuple) else value for name in TABLE_COLUMNS]
+        for document in documents
+    ]
+    return {"columns": list(TABLE_COLUMNS), "data": data}

@@ -1,0 +1,135 @@
+"""Published figures in a results folder: `imported/<label>.json`, the figures as they were read; rows are derived.
+
+A file appears whole or not at all, and importing under the same label replaces it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from xla_sweeps.config import catalog
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.results import published
+from xla_sweeps.results.published import Figure
+from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.system import files
+
+SCHEMA_VERSION = 1
+
+MAX_BYTES = 16 * 2**20
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """What a file of `imported/` holds."""
+
+    schema_version: int
+    label: str
+    file: str
+    imported_at: str
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """What an import did: where it stands, the rows it gives, what was warned about, what it replaced."""
+
+    path: Path
+    figures: int
+    rows: tuple[ComparisonRow, ...]
+    warnings: tuple[str, ...]
+    replaced: bool
+
+
+def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
+    """Read a file of published figures and keep them in a results folder.
+
+    Args:
+        file: CSV with the columns `published.COLUMNS`.
+        results_dir: made where it is missing.
+        label: what to know the import by (default: the file's name).
+
+    Raises:
+        ConfigError: the file or the label cannot be used; nothing was written.
+        StoreError: the folder cannot be written; nothing half-written is left.
+    """
+    if label is not None and not _LABEL.fullmatch(label):
+        raise ConfigError(f"--name {label}: up to 64 letters, digits and . _ - are allowed, a letter or digit first")
+    label = label or re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._")[:64] or "published"
+    figures = published.parse(_text(file), where=str(file))
+    found, warnings = published.rows(figures, catalog.load_catalog(), label=label)
+    document = _Document(
+        schema_version=SCHEMA_VERSION, label=label, file=file.name, figures=tuple(figures),
+        imported_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+    path = results_dir / "imported" / f"{label}.json"
+    replaced = path.exists()
+    try:
+        files.replace_whole(path, json.dumps(asdict(document), indent=1, ensure_ascii=False).encode())
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    return Import(
+        path=path, figures=len(figures), rows=tuple(found), warnings=tuple(warnings), replaced=replaced
+    )  # fmt: skip
+
+
+def present(results_dir: Path) -> bool:
+    """Whether anything was imported into the folder."""
+    return next((results_dir / "imported").glob("*.json"), None) is not None
+
+
+def rows(results_dir: Path) -> list[ComparisonRow]:
+    """The rows of everything that was imported; what cannot be read is left out (`load` says what)."""
+    return load(results_dir)[0]
+
+
+def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
+    """The rows of everything that was imported, and a line for each file that could not be used."""
+    found: list[ComparisonRow] = []
+    problems: list[str] = []
+    for path in sorted((results_dir / "imported").glob("*.json")):
+        try:
+            document = _read(path)
+        except (OSError, msgspec.MsgspecError, ValueError) as error:
+            reason = error.strerror or error if isinstance(error, OSError) else error
+            problems.append(f"{path}: {reason}; import the file again")
+        else:
+            found += published.rows(document.figures, catalog.load_catalog(), label=document.label)[0]
+    return found, problems
+
+
+def _read(path: Path) -> _Document:
+    document = msgspec.json.decode(path.read_bytes())
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if not isinstance(version, int):
+        raise ValueError("no schema_version: not an import of xla_sweeps")
+    if version > SCHEMA_VERSION:
+        raise ValueError(
+            f"schema {version} is newer than this version's {SCHEMA_VERSION}: update xla_sweeps to read it"
+        )
+    return msgspec.convert(document, _Document)
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as handle:
+            content = handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror or error}") from error
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{file}: larger than {MAX_BYTES // 2**20} MiB; that is no table of published figures")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{file}, line {line}: not UTF-8 (byte {content[error.start]:#04x}); save it as UTF-8"
+        ) from error

@@ -1,0 +1,167 @@
+"""What planning needs of every record, kept beside them so that it need not be read again; may be deleted at any time.
+
+A trial's folder is read again when it changed since, or when it changed so lately that the clock could not tell. A file
+that is damaged in place leaves its folder's time as it was: planning does not notice until `cache/` is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from xla_sweeps.results.store import RACY_NS, Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record, outcome_of
+from xla_sweeps.system.files import replace_whole
+
+VERSION = 1
+
+_SOFTWARE = ("tensorflow", "keras", "tf_keras")
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One record, in short.
+
+    Attributes:
+        outcome: `standing.outcome_of`.
+        software: versions that make records comparable (`software_of`).
+        cost_s: wall time of the replicate.
+    """
+
+    trial_id: str
+    replicate: int
+    outcome: Status
+    request_id: str
+    device: str
+    software: str
+    model: str
+    cost_s: float
+    started_at: str
+    tags: tuple[str, ...] = ()
+
+
+class _Folder(msgspec.Struct, array_like=True, gc=False):
+    modified_ns: int
+    entries: list[Entry]
+
+
+class _File(msgspec.Struct):
+    version: int
+    folders: dict[str, _Folder]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """All records of a results folder, in short."""
+
+    entries: Mapping[str, list[Entry]]
+    problems: tuple[str, ...] = ()
+
+    def all(self) -> Iterable[Entry]:
+        """Every entry."""
+        return (entry for group in self.entries.values() for entry in group)
+
+
+def read_index(store: Store) -> Index:
+    """The records of a store, from the kept index where it is up to date; the index is brought up to date."""
+    path = store.results_dir / "cache" / "index.json"
+    known = _load(path)
+    folders: dict[str, _Folder] = {}
+    problems: list[str] = []
+    changed = False
+    now_ns = time.time_ns()
+    for name, modified_ns in store.folders():
+        kept = known.get(name)
+        if kept is not None and kept.modified_ns == modified_ns:
+            folders[name] = kept
+            continue
+        loaded = store.load(name)
+        problems += loaded.problems
+        settled = modified_ns if now_ns - modified_ns > RACY_NS else 0
+        folders[name] = _Folder(settled, [entry_of(record) for record in loaded.records.get(name, [])])
+        changed = True
+    if changed or len(folders) != len(known):
+        _save(path, folders)
+    return Index({name: folder.entries for name, folder in folders.items()}, tuple(problems))
+
+
+def entry_of(record: Record) -> Entry:
+    """A record, in short."""
+    tracker = record.config.get("tracker")
+    tags = tracker.get("tags", ()) if isinstance(tracker, Mapping) else ()
+    return Entry(
+        trial_id=record.trial_id, replicate=record.replicate, outcome=outcome_of(record), request_id=record.request_id,
+        device=str(record.device.get("name", "")), software=software_of(record.environment), model=record.model.name,
+        cost_s=_cost_s(record), started_at=record.started_at, tags=tuple(str(tag) for tag in tags),
+    )  # fmt: skip
+
+
+def software_of(environment: Mapping[str, Any]) -> str:
+    """The versions that make records of different machines comparable, of `environment.environment()`."""
+    packages = environment.get("packages") or {}
+    return " ".join(str(packages.get(name, "")) for name in _SOFTWARE)
+
+
+def _cost_s(record: Record) -> float:
+    with contextlib.suppress(ValueError):
+        begun, ended = (datetime.datetime.fromisoformat(text) for text in (record.started_at, record.finished_at))
+        return max(0.0, (ended - begun).total_seconds())
+    return float(sum(record.seconds.values()))
+
+
+def _load(path: Path) -> dict[str, _Folder]:
+    with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+        kept = msgspec.json.decode(path.read_bytes(), type=_File)
+        if kept.version == VERSION:
+            return kept.folders
+    return {}
+
+
+def _save(path: Path, folders: dict[str, _Folder]) -> None:
+    """Replace the kept index; where that cannot be done, it is read anew next time."""
+    with contextlib.suppress(OSError):
+        replace_whole(path, msgspec.json.encode(_File(VERSION, folders)))
+
+
+_FOLDER = "sweeps"
+
+
+class _PlannedFile(msgspec.Struct):
+    sweep: str
+    requests: list[str]
+
+
+def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
+    """Keep what a sweep means to measure, in the place of what it meant before; a folder that is full is no fault.
+
+    Args:
+        results_dir: the results folder.
+        sweep: the sweep's name.
+        requests: request ids of its trials.
+    """
+    name = hashlib.sha256(sweep.encode()).hexdigest()[:16]
+    with contextlib.suppress(OSError):
+        replace_whole(
+            results_dir / _FOLDER / f"{name}.json", msgspec.json.encode(_PlannedFile(sweep, sorted(set(requests))))
+        )
+
+
+def missing(results_dir: Path) -> int | None:
+    """How many planned trials have no record; None where no plan is kept."""
+    wanted: set[str] = set()
+    plans = 0
+    for path in (results_dir / _FOLDER).glob("*.json"):
+        with contextlib.suppress(OSError, msgspec.DecodeError):  # ValidationError is one too
+            wanted.update(msgspec.json.decode(path.read_bytes(), type=_PlannedFile).requests)
+            plans += 1
+    if not plans:
+        return None
+    return len(wanted - {entry.request_id for entry in read_index(Store(results_dir)).all()})

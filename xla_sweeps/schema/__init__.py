@@ -1,0 +1,1 @@
+"""Frozen values: trial, measurement, record, row."""

@@ -1,0 +1,64 @@
+"""Values as Hydra overrides: `key=value` words that read back as exactly these values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+GROUPS = ("model", "source", "scenario", "effort", "tracker", "timeouts")
+"""Keys whose values may be nested."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+
+_BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
+"""Backslashes that Hydra's grammar would read as escaping a quote; elsewhere they stand for themselves."""
+
+
+def overrides(values: Mapping[str, Any]) -> list[str]:
+    """`key=value` words that Hydra reads back as exactly these values."""
+    return [f"{key}={override_value(value)}" for key, value in values.items()]
+
+
+def override_value(value: Any) -> str:
+    """One value as Hydra's override grammar writes it: None is `null`, texts are quoted where they need it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(override_value(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{override_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str) and (not _PLAIN.fullmatch(value) or _reads_as_other(value)):
+        escaped = _BEFORE_QUOTE.sub(r"\1\1", value).replace("'", "\\'")
+        return f"'{escaped}'"
+    return str(value)
+
+
+def flattened(values: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any]:
+    """Nested values of these keys as flat ones: `effort: {block_s: 1}` is `effort.block_s: 1`."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in groups and isinstance(value, Mapping):
+            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
+        else:
+            flat[key] = value
+    return flat
+
+
+def tidy(number: float) -> int | float:
+    """A number without the noise of its last binary digits; whole ones as int."""
+    rounded = float(f"{number:.12g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
+
+
+def _reads_as_other(text: str) -> bool:
+    """Whether Hydra would read a bare word as a number, a truth value or nothing."""
+    if text.lower() in ("true", "false", "null", "inf", "-inf", "nan"):
+        return True
+    try:
+        float(text.replace("_", ""))
+    except ValueError:
+        return False
+    return True

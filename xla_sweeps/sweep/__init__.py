@@ -1,0 +1,1 @@
+"""A sweep: definition, trials, plan, driver, launchers."""

@@ -1,0 +1,284 @@
+"""From a sweep's values to what is left to measure: composed fast, matched with the records, counted.
+
+Hydra composes once for each choice of what only it can; models, sources and plain values are then put in place, with
+the same result (a test holds that).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from xla_sweeps.config import catalog
+from xla_sweeps.config import compose as composition
+from xla_sweeps.config.identity import identify
+from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
+from xla_sweeps.results.index import software_of
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import GROUPS, flattened, override_value, overrides
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.system import devices, environment
+from xla_sweeps.system.files import replace_whole
+
+_FILES = ("model", "source")
+
+_PLAIN = frozenset(composition.OPTIONS) - set(GROUPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a trial may be measured on this machine: a device and how many cores go with it."""
+
+    device: devices.Device
+    cores: int
+
+
+class Task(msgspec.Struct, kw_only=True, gc=False):
+    """One trial of a sweep, and how it stands.
+
+    Attributes:
+        words: its overrides, as a person would type them.
+        key: equal for tasks that are the same trial.
+        trial_ids: the ids that it has on the places of this machine; empty where it is measured elsewhere.
+        outcomes: of its records that count, oldest first; added to while the sweep runs.
+        seen: trial and number of each record that was taken into account, whether it counts or not.
+        wanted: replicates that are still wanted.
+    """
+
+    words: tuple[str, ...]
+    key: str
+    model: str
+    effort: str
+    replicates: int
+    request_id: str
+    trial_ids: tuple[str, ...] = ()
+    accelerator: str | None = None
+    tags: tuple[str, ...] = ()
+    outcomes: list[Status] = []
+    seen: frozenset[tuple[str, int]] = frozenset()
+    wanted: int = 0
+
+
+class Composer:
+    """Composes the trials of one sweep.
+
+    Args:
+        given: overrides of the command line; they win over the definition's.
+        places: where trials may run here; None where that is not known (a cluster).
+    """
+
+    def __init__(
+        self, given: Sequence[str], *, places: Sequence[Place] | None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        composition.check_overrides(given)
+        self._given = tuple(given)
+        self._keys = {word.partition("=")[0].lstrip("+~") for word in given}
+        self._places = None if places is None else list(dict.fromkeys(places))
+        self._environ = os.environ if environ is None else environ
+        self._facts = environment.environment()
+        self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._words: dict[tuple[str, type, Any], str] = {}
+
+    def fingerprint(self) -> str:
+        """Equal while the same words compose to the same tasks: of code, `conf/`, machine and what was given."""
+        package = Path(__file__).parents[1]
+        files = sorted([*package.rglob("*.py"), *catalog.conf_dir().rglob("*.yaml")])
+        stats = [(str(path), info.st_mtime_ns, info.st_size) for path in files if (info := path.stat())]
+        wandb = sorted((key, value) for key, value in self._environ.items() if key.startswith("WANDB_PROJECT"))
+        told = repr((stats, self._given, self._places, environment.identity(devices.devices()[-1], self._facts), wandb))
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def base(self) -> dict[str, Any]:
+        """The configuration of what was given alone: where results go, how progress is shown."""
+        return self._document({})
+
+    @property
+    def software(self) -> str:
+        """The versions that records must have been measured with to count."""
+        return software_of(self._facts)
+
+    def words(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The overrides of one trial."""
+        try:
+            words = [self._words[key, type(value), value] for key, value in values.items()]
+        except (KeyError, TypeError):  # new, or not hashable: a list, a mapping
+            words = list(overrides(self._kept(values)))
+            for key, value in values.items():
+                if isinstance(value, str | int | float | None):
+                    kept = key not in self._keys
+                    self._words[key, type(value), value] = f"{key}={override_value(value)}" if kept else ""
+        return (*filter(None, words), *self._given)
+
+    def _kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in flattened(values, GROUPS).items() if key not in self._keys}
+
+    def task(self, values: Mapping[str, Any]) -> Task:
+        """One trial, checked.
+
+        Raises:
+            XlaSweepsError: as `config.to_settings`.
+        """
+        kept = self._kept(values)
+        return self._checked((*overrides(kept), *self._given), self._document(kept), {*kept, *self._keys})
+
+    def _checked(self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]) -> Task:
+        accelerator = document["accelerator"]
+        if self._places is None:
+            elsewhere = devices.Device(kind="gpu", index=0, name="")
+            settings = settings_of(document, explicit=explicit, environ=self._environ, device=elsewhere)
+            asked = request_id(settings.trial)
+            return _task(words, settings, f"{asked} {accelerator or ''}", asked, (), accelerator)
+        ids, settings = self._local(document, explicit, accelerator)
+        return _task(words, settings, " ".join(ids), request_id(settings.trial), ids, accelerator)
+
+    def settings(self, words: Sequence[str]) -> Settings:
+        """The settings of a trial's words on the first of the places.
+
+        Raises:
+            XlaSweepsError: as `config.to_settings`.
+        """
+        document = composition.plain(composition.compose_config(words))
+        device = self._places[0].device if self._places else devices.Device(kind="gpu", index=0, name="")
+        explicit = {word.partition("=")[0] for word in words}
+        return settings_of(document, explicit=explicit, environ=self._environ, device=device)
+
+    def of_words(self, words: Sequence[str]) -> Task:
+        """One trial of overrides alone, checked."""
+        explicit = {word.partition("=")[0] for word in words}
+        return self._checked(tuple(words), composition.plain(composition.compose_config(words)), explicit)
+
+    def anchor(self, words: Sequence[str]) -> Task:
+        """The anchor trial, with what was given that says where results go and not what is measured."""
+        kept = [word for word in self._given if word.startswith(("results_dir=", "tracker", "timeouts"))]
+        return self.of_words([*(word for word in kept if not word.startswith("tracker.tags")), *words])
+
+    def _local(
+        self, document: dict[str, Any], explicit: Collection[str], accelerator: Any
+    ) -> tuple[tuple[str, ...], Settings]:
+        """The trial's ids on the places of this machine that it may run on."""
+        assert self._places is not None
+        fit = [
+            place for place in self._places
+            if accelerator is None or devices.is_accelerator(place.device.name, str(accelerator))
+        ]  # fmt: skip
+        if not fit:
+            names = ", ".join(dict.fromkeys(place.device.name for place in self._places))
+            raise DeviceError(f"accelerator={accelerator}: the devices here are {names}; use --launcher ray or slurm")
+        ids: dict[str, Settings] = {}
+        for place in fit:
+            mine = document if len(fit) == 1 else copy.deepcopy(document)
+            settings = settings_of(mine, explicit=explicit, environ=self._environ, device=place.device)
+            ids[identify(settings, self._facts, cores=place.cores)] = settings
+        return tuple(ids), next(iter(ids.values()))
+
+    def _document(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration of these values as plain data, a copy of its own."""
+        files = {key: values[key] for key in _FILES if isinstance(values.get(key), str)}
+        plain = {key: value for key, value in values.items() if key in _PLAIN}
+        rest = tuple(overrides({key: value for key, value in values.items() if key not in {*files, *plain}}))
+        base = self._bases.get(rest)
+        if base is None:
+            base = self._bases[rest] = composition.plain(composition.compose_config([*rest, *self._given]))
+        composition.check_document(plain)
+        document = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
+        return document | plain | {key: dict(_choice(key, name)) for key, name in files.items()}
+
+
+@cache
+def _choice(group: str, name: str) -> Mapping[str, Any]:
+    """What a group's file holds."""
+    if name not in composition.group_choices(group):
+        raise composition.unknown_choice(group, name)
+    content: Mapping[str, Any] = yaml.safe_load((catalog.conf_dir() / group / f"{name}.yaml").read_text("utf-8"))
+    return content
+
+
+def _task(
+    words: tuple[str, ...], settings: Settings, key: str, asked: str, ids: tuple[str, ...], accelerator: Any
+) -> Task:
+    trial = settings.trial
+    return Task(
+        words=words, key=key, model=trial.model.name, effort=trial.effort.name, replicates=trial.effort.replicates,
+        request_id=asked, trial_ids=ids, accelerator=None if accelerator is None else str(accelerator),
+        tags=settings.tracker.tags,
+    )  # fmt: skip
+
+
+class Memo:
+    """Tasks that were composed before, kept beside the records; may be deleted at any time.
+
+    Args:
+        path: the file.
+        fingerprint: of what composing depends on; a file with another is not used.
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path, self._fingerprint = path, fingerprint
+        self._known: dict[str, Task] = {}
+        self._changed = False
+        with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+            kept = msgspec.json.decode(path.read_bytes(), type=_MemoFile)
+            if kept.fingerprint == fingerprint:
+                self._known = {"\n".join(task.words): task for task in kept.tasks}
+
+    def get(self, words: Sequence[str]) -> Task | None:
+        """The task of these words, if it is known."""
+        return self._known.get("\n".join(words))
+
+    def add(self, task: Task) -> None:
+        """Remember a task that was just composed."""
+        self._known["\n".join(task.words)] = task
+        self._changed = True
+
+    def save(self) -> None:
+        """Keep what was added; where that cannot be done, it is composed anew next time."""
+        if not self._changed:
+            return
+        with contextlib.suppress(OSError):
+            replace_whole(self._path, msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))))
+
+
+class _MemoFile(msgspec.Struct):
+    fingerprint: str
+    tasks: list[Task]
+
+
+def compose_all(
+    composer: Composer, trials: Iterable[Mapping[str, Any]], *, lines: Mapping[str, int], where: str, memo: Memo
+) -> Iterator[Task]:
+    """Every trial once, checked before any runs.
+
+    Raises:
+        ConfigError: with the file, and the line where a parameter is at fault.
+    """
+    seen: set[str] = set()
+    for values in trials:
+        task = memo.get(composer.words(values))
+        if task is None:
+            try:
+                task = composer.task(values)
+            except XlaSweepsError as error:
+                raise ConfigError(f"{_place(error, values, lines, where)}: {error}") from error
+            memo.add(task)
+        if task.key not in seen:
+            seen.add(task.key)
+            yield task
+
+
+def _place(error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str) -> str:
+    """The file, and the line of the parameter that the error names."""
+    text = str(error)
+    named = [key for key in values if f"{key}=" in text or f"'{values[key]}'" in text or f"'{key}'" in text]
+    line = next((lines[key] for key in named if key in lines), None)
+    return where if line is None else f"{where}:{line}"

@@ -1,0 +1,316 @@
+"""A sweep definition in W&B's own format, checked. Pure: the file is read elsewhere.
+
+What the definition stands for is counted here and never expanded; `proposals` draws the trials.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from xla_sweeps.config.compose import check_file
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.overrides import tidy
+
+METHODS = ("grid", "random", "bayes")
+
+KEYS = (
+    "method", "name", "description", "metric", "parameters", "command", "program", "run_cap", "project", "entity",
+)  # fmt: skip
+
+IGNORED = ("early_terminate", "controller", "imageuri", "resource", "job", "launch")
+"""Keys of W&B's that say nothing to us: they are named in a warning and left."""
+
+PARAMETER_KEYS = ("value", "values", "probabilities", "min", "max", "distribution", "q", "mu", "sigma", "parameters")
+
+DISTRIBUTIONS = {
+    "constant": ("value",),
+    "categorical": ("values",),
+    "int_uniform": ("min", "max"),
+    "uniform": ("min", "max"),
+    "q_uniform": ("min", "max"),
+    "log_uniform_values": ("min", "max"),
+    "q_log_uniform_values": ("min", "max"),
+    "normal": (),
+    "q_normal": (),
+    "log_normal": (),
+    "q_log_normal": (),
+}
+"""Each distribution with the keys that it needs; the normal ones have W&B's defaults mu 0, sigma 1."""
+
+COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
+
+METRIC_GOALS: Mapping[str, Literal["minimize", "maximize"]] = {"minimize": "minimize", "maximize": "maximize"}
+
+Where = Callable[..., str]
+"""Gives `file:line` of a path of keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What one key may be.
+
+    Attributes:
+        values: of `constant` and `categorical`.
+        low, high: bounds, both included.
+        q: the step of a quantized distribution.
+    """
+
+    distribution: str
+    values: tuple[Any, ...] = ()
+    probabilities: tuple[float, ...] = ()
+    low: float = 0
+    high: float = 0
+    q: float = 1
+    mu: float = 0
+    sigma: float = 1
+
+    @property
+    def count(self) -> int | None:
+        """How many values there are; None where there is no end of them."""
+        if self.distribution in ("constant", "categorical"):
+            return len(self.values)
+        if self.distribution == "int_uniform":
+            return int(self.high) - int(self.low) + 1
+        if self.distribution == "q_uniform":
+            return math.floor((self.high - self.low) / self.q + 1e-9) + 1
+        return None
+
+    def value(self, index: int) -> Any:
+        """The value of that number, of those `count` counts."""
+        if self.values:
+            return self.values[index]
+        if self.distribution == "int_uniform":
+            return int(self.low) + index
+        return tidy(self.low + index * self.q)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What a search by results steers by: a key of the W&B summary or a column of `results`."""
+
+    name: str
+    goal: Literal["minimize", "maximize"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A sweep definition, checked.
+
+    Attributes:
+        parameters: what each flat key may be, in the order of the file.
+        run_cap: the most trials, or None; a search needs one.
+        warnings: a line for each key that was passed over.
+        lines: the line of each parameter in the file, where it is known.
+    """
+
+    name: str
+    method: str
+    parameters: Mapping[str, Parameter]
+    run_cap: int | None
+    metric: Metric | None = None
+    warnings: tuple[str, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def combinations(self) -> int | None:
+        """How many combinations of values there are; counted, not expanded; None where there is no end of them."""
+        counts = [parameter.count for parameter in self.parameters.values()]
+        return None if None in counts else math.prod(count or 0 for count in counts)
+
+    @property
+    def trials(self) -> int:
+        """How many trials the sweep stands for; a search repeats nothing, so at most the combinations there are."""
+        bounds = [bound for bound in (self.combinations, self.run_cap) if bound is not None]
+        return min(bounds, default=0)
+
+
+def parse_sweep(document: Any, *, where: str, lines: Mapping[tuple[str, ...], int] | None = None) -> Sweep:
+    """Check a definition.
+
+    Args:
+        document: the file's content as plain data.
+        where: its name, for errors.
+        lines: the line of each path of keys, for errors.
+
+    Raises:
+        ConfigError: one line with file, line and mend.
+    """
+    known = lines or {}
+
+    def at(*path: str) -> str:
+        line = next((known[path[:length]] for length in range(len(path), 0, -1) if path[:length] in known), None)
+        return where if line is None else f"{where}:{line}"
+
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{where}: a sweep definition is a mapping with method and parameters")
+    warnings = [_passed_over(str(key), at) for key in document if key not in KEYS]
+    method = document.get("method")
+    if method not in METHODS:
+        raise ConfigError(f"{at('method')}: {unknown_name('method', str(method), METHODS)}")
+    parameters = document.get("parameters")
+    if not isinstance(parameters, Mapping) or not parameters:
+        hint = next((text.partition(": ")[2] for text in warnings if "'parameters'" in text), "")
+        raise ConfigError(
+            f"{at('parameters')}: parameters: name at least one, as in model: {{values: [resnet50, vgg16]}}"
+            + (f" ({hint})" if hint else "")
+        )
+    run_cap = document.get("run_cap")
+    if run_cap is not None and (isinstance(run_cap, bool) or not isinstance(run_cap, int) or run_cap < 1):
+        raise ConfigError(f"{at('run_cap')}: run_cap={run_cap}: a whole number above 0 is needed")
+    if method != "grid" and run_cap is None:
+        raise ConfigError(f"{at('method')}: method {method} needs run_cap, the number of trials")
+    flat = dict(_flatten(parameters, (), at))
+    if method == "grid":
+        _require_countable(flat, at)
+    return Sweep(
+        name=str(document.get("name") or where.rpartition("/")[2].rpartition(".")[0]),
+        method=str(method),
+        parameters={".".join(path): parameter for path, parameter in flat.items()},
+        run_cap=run_cap,
+        metric=_metric(document.get("metric"), required=method == "bayes", at=at),
+        warnings=tuple(warnings),
+        lines={".".join(path): line for path in flat if (line := known.get(("parameters", *path))) is not None},
+    )
+
+
+def _passed_over(key: str, at: Where) -> str:
+    if key in IGNORED:
+        return f"{at(key)}: {key} is for W&B's own server; passed over here"
+    return f"{at(key)}: {unknown_name('key', key, KEYS)} Passed over, as W&B does."
+
+
+def _flatten(
+    parameters: Mapping[Any, Any], path: tuple[str, ...], at: Where
+) -> list[tuple[tuple[str, ...], Parameter]]:
+    """Parameters under their flat keys; nested ones as W&B writes them."""
+    flat = []
+    for key, value in parameters.items():
+        inner = (*path, str(key))
+        if isinstance(value, Mapping) and "parameters" in value:
+            nested = value["parameters"]
+            if not isinstance(nested, Mapping) or not nested:
+                raise ConfigError(f"{at('parameters', *inner)}: parameters.{'.'.join(inner)}.parameters: name one")
+            flat += _flatten(nested, inner, lambda *keys: at(*_nested(keys)))
+        else:
+            flat.append((inner, _parameter(value, inner, at)))
+    return flat
+
+
+def _nested(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return keys if len(keys) < 3 else (*keys[:2], *(word for key in keys[2:] for word in ("parameters", key)))
+
+
+def _parameter(given: Any, path: tuple[str, ...], at: Where) -> Parameter:
+    """One parameter, with W&B's rule for what is left out: values are categorical, whole bounds are int_uniform."""
+    place = f"{at('parameters', *path)}: parameters.{'.'.join(path)}"
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{place}: write value: X, values: [X, Y], or min: and max:")
+    for key in given:
+        if key not in PARAMETER_KEYS:
+            raise ConfigError(f"{place}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
+    distribution = given.get("distribution") or _implied(given, place)
+    if distribution not in DISTRIBUTIONS:
+        raise ConfigError(f"{place}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}")
+    for key in DISTRIBUTIONS[distribution]:
+        if key not in given:
+            raise ConfigError(f"{place}: distribution {distribution} needs {key}")
+    if distribution == "constant":
+        return Parameter(distribution="constant", values=(given["value"],))
+    if distribution == "categorical":
+        return _categorical(given, place)
+    return _numeric(distribution, given, place)
+
+
+def _implied(given: Mapping[str, Any], place: str) -> str:
+    if "value" in given:
+        return "constant"
+    if "values" in given:
+        return "categorical"
+    if "mu" in given or "sigma" in given:
+        return "normal"
+    bounds = [given.get("min"), given.get("max")]
+    if all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
+        return "int_uniform" if all(isinstance(bound, int) for bound in bounds) else "uniform"
+    raise ConfigError(f"{place}: give value, values, or numbers min <= max")
+
+
+def _categorical(given: Mapping[str, Any], place: str) -> Parameter:
+    values = given["values"]
+    if not isinstance(values, list) or not values:
+        raise ConfigError(f"{place}.values={json.dumps(values, default=str)}: a list with at least one value is needed")
+    shares = given.get("probabilities") or []
+    if shares and (
+        len(shares) != len(values)
+        or not all(isinstance(share, int | float) and share >= 0 for share in shares)
+        or not math.isclose(math.fsum(shares), 1, rel_tol=1e-3)
+    ):
+        raise ConfigError(f"{place}.probabilities={shares}: one for each value, together 1")
+    return Parameter(distribution="categorical", values=tuple(values), probabilities=tuple(shares))
+
+
+def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Parameter:
+    numbers: dict[str, float] = {}
+    for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
+        value = given.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ConfigError(f"{place}.{key}={value}: a number is needed")
+        numbers[key] = value
+    if numbers["min"] > numbers["max"]:
+        raise ConfigError(f"{place}: min={given['min']} is above max={given['max']}")
+    if "log" in distribution and "min" in given and numbers["min"] <= 0:
+        raise ConfigError(f"{place}: {distribution} needs min above 0")
+    if distribution == "int_uniform" and not all(isinstance(numbers[key], int) for key in ("min", "max")):
+        raise ConfigError(f"{place}: int_uniform needs whole numbers")
+    if numbers["q"] <= 0 or numbers["sigma"] < 0:
+        raise ConfigError(f"{place}: q must be above 0, and sigma not below it")
+    return Parameter(
+        distribution=distribution, low=numbers["min"], high=numbers["max"], q=numbers["q"], mu=numbers["mu"],
+        sigma=numbers["sigma"],
+    )  # fmt: skip
+
+
+def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Where) -> None:
+    for path, parameter in parameters.items():
+        if parameter.count is None:
+            raise ConfigError(
+                f"{at('parameters', *path)}: parameters.{'.'.join(path)}: a grid needs values that can be counted "
+                f"({', '.join(COUNTABLE)}), not {parameter.distribution}; list values, or use method: random"
+            )
+
+
+def _metric(given: Any, *, required: bool, at: Where) -> Metric | None:
+    if given is None and not required:
+        return None
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise ConfigError(f"{at('metric')}: metric: write {{name: speedup, goal: maximize}}")
+    goal = given.get("goal", "minimize")
+    if goal not in METRIC_GOALS:
+        raise ConfigError(f"{at('metric', 'goal')}: {unknown_name('goal', str(goal), METRIC_GOALS)}")
+    return Metric(name=given["name"], goal=METRIC_GOALS[goal])
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read and check a definition; the file is bounded before it is parsed.
+
+    Raises:
+        ConfigError: with file and line.
+    """
+    check_file(path)
+    text = path.read_text(encoding="utf-8")
+    return parse_sweep(yaml.safe_load(text), where=str(path), lines=dict(_lines(yaml.compose(text), ())))
+
+
+def _lines(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The line of every key in a YAML document."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            yield inner, key.start_mark.line + 1
+            yield from _lines(value, inner)

@@ -1,0 +1,263 @@
+"""Runs jobs on a Ray cluster: a task each, with a device of its own, and records that come home by themselves.
+
+Ray never tries again (`max_retries=0`): that is the driver's to decide. Needs the extra `ray`, and the same versions of
+Python, Ray and this package on every node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_word
+from xla_sweeps.system.process import PARENT_VARIABLE
+
+CONNECT_S = 10.0
+
+ASK_S, ANSWER_S = 1.0, 1.0
+
+LOG_LIMIT = 256 * 1024
+
+_TYPE_RESOURCE = "accelerator_type:"
+
+
+class RayLauncher:
+    """Submits jobs to a cluster.
+
+    Args:
+        address: of the cluster; None starts one on this machine, `auto` joins the one that runs here.
+        slots: the most jobs in its queue at once.
+        command: what a job's arguments follow, on the nodes.
+    """
+
+    name = "ray"
+    targets = False
+
+    def __init__(self, address: str | None, *, slots: int = 1000, command: Sequence[str] = COMMAND) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ConfigError("--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'") from None
+        _require_listening(address)
+        self._ray, self._slots, self._command = ray, slots, tuple(command)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(
+                address=address, include_dashboard=False if address is None else None, log_to_driver=False,
+                logging_level="ERROR", ignore_reinit_error=True,
+            )  # fmt: skip
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise XlaSweepsError(
+                f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
+            ) from error
+        self._owned = address is None
+        self._jobs: dict[Future[Ended], tuple[Any, Any, Job]] = {}
+        self._warned: set[str] = set()
+        self._stopping = self._closed = False
+        self._places: dict[str, str] = {}
+        self._asked = 0.0
+        home = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )
+        self._notes = ray.remote(num_cpus=0, max_restarts=-1)(_Notes).options(scheduling_strategy=home).remote()
+
+    def lanes(self) -> list[str]:
+        """The nodes that are up."""
+        return [_node_name(node) for node in self._nodes()]
+
+    def free(self, accelerator: str | None, lane: str | None = None) -> int:
+        """How many more jobs its queue may take."""
+        if self._stopping:
+            return 0
+        if accelerator is not None and accelerator not in self._warned and not self._offers(accelerator):
+            self._warned.add(accelerator)
+            print(f"warning: no node of the cluster has an {accelerator} yet; its trials wait for one", file=sys.stderr)
+        return max(0, self._slots - len(self._jobs))
+
+    def submit(self, job: Job) -> Future[Ended]:
+        """Queue a job as a task: a process of its own, one GPU where the cluster has any, else a whole node's CPUs."""
+        task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
+        key = f"{id(job)}-{job.log.name}"
+        ref = task.remote(list(self._command), list(job.arguments), key, self._notes)
+        future: Future[Ended] = Future()
+        self._jobs[future] = (ref, key, job)
+        ref.future().add_done_callback(lambda done: self._finish(future, job, done))
+        return future
+
+    def where(self, future: Future[Ended]) -> str:
+        """The node that the job runs on."""
+        entry = self._jobs.get(future)
+        if entry is None:
+            return ""
+        if time.monotonic() > self._asked + ASK_S:
+            self._ask()
+        return self._places.get(entry[1], "")
+
+    def _ask(self) -> None:
+        """Find out where jobs run; where there is no answer, what was known before still holds."""
+        self._asked = time.monotonic()
+        with contextlib.suppress(Exception):
+            self._places = self._ray.get(self._notes.places.remote(), timeout=ANSWER_S)
+
+    def drain(self, where: str) -> bool:
+        """Ray chooses nodes itself."""
+        return False
+
+    def stop(self, *, now: bool) -> None:
+        """Cancel what waits; what runs may end, or is killed."""
+        self._stopping = True
+        if self._jobs and not now:
+            self._ask()
+        for ref, key, _ in list(self._jobs.values()):
+            with contextlib.suppress(Exception):
+                if key in self._places and not now:
+                    self._notes.stop.remote(key)
+                else:
+                    self._ray.cancel(ref, force=True)
+
+    def close(self) -> None:
+        """Cancel everything and leave the cluster; end it where it is ours."""
+        if self._closed:
+            return  # once it is left, any word to Ray would start a cluster here
+        self._closed = True
+        self.stop(now=True)
+        self._ray.shutdown()
+
+    def _resources(self, job: Job) -> dict[str, Any]:
+        chosen = {} if job.accelerator is None else {"accelerator_type": job.accelerator}
+        nodes = [node for node in self._nodes() if _offers(node, job.accelerator)]
+        if any(node["Resources"].get("GPU") for node in nodes):
+            return {"num_gpus": 1, "num_cpus": 1, **chosen}
+        cores = [int(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
+        return {"num_cpus": min(cores, default=1), "num_gpus": 0, **chosen}
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+
+    def _offers(self, accelerator: str) -> bool:
+        return any(_offers(node, accelerator) for node in self._nodes())
+
+    def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
+        """Turn a task's end into ours; its log and its records come home."""
+        try:
+            answer = json.loads(done.result())
+        except BaseException as error:  # whatever the engine says of a job that it lost
+            cancelled = self._stopping or type(error).__name__ in ("CancelledError", "TaskCancelledError")
+            detail = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
+        else:
+            ended = take_home(answer, job.log)
+        _, key, _ = self._jobs.pop(future)
+        with contextlib.suppress(Exception):
+            self._notes.ended.remote(key)
+        future.set_result(ended)
+
+
+class _Notes:
+    """An actor that knows where jobs run and which of them are to stop; strings only."""
+
+    def __init__(self) -> None:
+        self._where: dict[str, str] = {}
+        self._stopped: set[str] = set()
+
+    def started(self, key: str, where: str) -> None:
+        self._where[key] = where
+
+    def places(self) -> dict[str, str]:
+        return self._where
+
+    def ended(self, key: str) -> None:
+        self._where.pop(key, None)
+
+    def stop(self, key: str) -> None:
+        self._stopped.add(key)
+
+    def is_stopped(self, key: str) -> bool:
+        return key in self._stopped
+
+
+def take_home(answer: Mapping[str, Any], log: Path) -> Ended:
+    """How a job ended, from what its node tells of it; its log is kept where that can be done."""
+    with contextlib.suppress(OSError):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(answer["log"], encoding="utf-8")
+    how = end_of(answer["exit_code"])
+    detail = "" if how is End.FINISHED else f"exit code {answer['exit_code']}: {last_word(answer['log'])}"
+    return Ended(
+        how=how, where=answer["where"], detail=detail, records=tuple(text.encode() for text in answer["records"])
+    )
+
+
+def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: Any) -> str:
+    """One job, on a node: the command with a results folder of its own; returns what came of it as JSON."""
+    import ray
+
+    where = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
+    with contextlib.suppress(Exception):
+        ray.get(notes.started.remote(key, where), timeout=10)
+
+    def is_stopped() -> bool:
+        with contextlib.suppress(Exception):
+            return bool(ray.get(notes.is_stopped.remote(key), timeout=10))
+        return False
+
+    with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
+        results, log = Path(folder) / "results", Path(folder) / "log"
+        mine = [*(word for word in arguments if not word.startswith(("results_dir=", "known_records="))),
+                f"results_dir={results}"]  # fmt: skip
+        if not any(word.startswith("tracker=") for word in mine):
+            mine.append("tracker=none")  # `push` makes the run from the record, at home
+        with log.open("wb") as output:
+            process = subprocess.Popen([*command, *mine], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                       env={**os.environ, PARENT_VARIABLE: str(os.getpid())})  # fmt: skip
+        code = _wait(process, is_stopped)
+        records = [path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))]
+        text = log.read_text("utf-8", "replace") + "".join(
+            f"\n--- {path.name}\n{path.read_text('utf-8', 'replace')}" for path in (results / "logs").rglob("*.log")
+        )
+    half = LOG_LIMIT // 2
+    text = text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
+    return json.dumps({"exit_code": code, "where": where, "records": records, "log": text})
+
+
+def _wait(process: subprocess.Popen[bytes], is_stopped: Callable[[], bool]) -> int:
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=1.0)
+        if is_stopped():
+            process.terminate()
+
+
+def _require_listening(address: str | None) -> None:
+    """Find out in seconds whether anything listens; Ray itself asks for minutes.
+
+    Raises:
+        XlaSweepsError: nothing does.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if "/" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise XlaSweepsError(f"--address={address}: no Ray cluster answers: {reason}") from error
+
+
+def _offers(node: dict[str, Any], accelerator: str | None) -> bool:
+    return accelerator is None or f"{_TYPE_RESOURCE}{accelerator}" in node["Resources"]
+
+
+def _node_name(node: dict[str, Any]) -> str:
+    return f"{node['NodeManagerHostname']}:{node['NodeID'][:6]}"

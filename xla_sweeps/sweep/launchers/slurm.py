@@ -1,0 +1,306 @@
+"""Runs jobs on a Slurm cluster from a login node: job arrays of plain commands over a shared file system.
+
+Each task of an array runs `slurm_task`, which leaves a file about every job that ended; this side submits, polls and
+reads those files. No accounting database and no network is needed; what was submitted goes on without us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_word
+from xla_sweeps.sweep.launchers.slurm_task import EndFile, TaskJob
+
+POLL_S = 1.0
+
+FLUSH_S = 0.5
+
+MAX_ARRAY = 1000
+
+GONE_POLLS = 5
+"""Polls in a row in which the queue must lack a task, and its file be absent, before it counts as lost."""
+
+DEFAULTS = {"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"}
+
+_OPTION = re.compile(r"[a-z][a-z-]*")
+
+_PASSING = re.compile(r"unable to contact|timed out|did not answer|temporar", re.IGNORECASE)
+"""What sbatch says when it is worth trying again."""
+
+_SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
+
+
+@dataclass(eq=False)
+class _Submitted:
+    """A job in the queue.
+
+    Attributes:
+        end: the file that says how it ended.
+        task: `ARRAY_INDEX` once it was submitted.
+    """
+
+    future: Future[Ended]
+    job: Job
+    end: Path
+    task: str = ""
+    node: str = ""
+    missed: int = 0
+
+
+@dataclass
+class _Queue:
+    """What `squeue` says: node by task."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+
+
+class SlurmLauncher:
+    """Submits jobs with `sbatch`.
+
+    Args:
+        results_dir: on a file system that login node and nodes share; scripts and end files lie below it.
+        options: of sbatch by long name; `{accelerator}` in a value stands for the job's, `none` leaves an option out.
+        chunk: jobs that one task of an array runs one after the other.
+        slots: the most jobs in the queue at once.
+        command: what a job's arguments follow, on the nodes.
+    """
+
+    name = "slurm"
+    targets = False
+
+    def __init__(
+        self, results_dir: Path, *, options: Mapping[str, str], chunk: int = 1, slots: int = 1000,
+        command: Sequence[str] = COMMAND,
+    ) -> None:  # fmt: skip
+        for tool in ("sbatch", "squeue", "scancel"):
+            if shutil.which(tool) is None:
+                raise ConfigError(f"--launcher slurm: no {tool} on this machine; run it on a login node of the cluster")
+        for key in options:
+            if not _OPTION.fullmatch(key):
+                raise ConfigError(f"--slurm {key}=…: give an option of sbatch by its long name, as in partition=gpu")
+        stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
+        self._folder = (results_dir / "slurm" / f"{stamp}-{os.getpid()}").resolve()
+        self._folder.mkdir(parents=True)
+        self._options, self._chunk, self._slots = dict(options), chunk, slots
+        self._command = tuple(command)
+        self._lock = threading.Lock()
+        self._waiting: list[_Submitted] = []
+        self._jobs: dict[Future[Ended], _Submitted] = {}
+        self._count = 0
+        self._stopping = False
+        self._closed = threading.Event()
+        self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
+        self._poller.start()
+
+    def lanes(self) -> list[str]:
+        """The nodes that jobs run on now."""
+        return sorted({item.node for item in self._items() if item.node})
+
+    def free(self, accelerator: str | None, lane: str | None = None) -> int:
+        """How many more jobs its queue may take."""
+        return 0 if self._stopping else max(0, self._slots - len(self._jobs))
+
+    def submit(self, job: Job) -> Future[Ended]:
+        """Queue a job; jobs that come close together share an array."""
+        future: Future[Ended] = Future()
+        with self._lock:
+            self._count += 1
+            item = _Submitted(future, job, self._folder / f"{self._count:06d}.end.json")
+            self._waiting.append(item)
+            self._jobs[future] = item
+        return future
+
+    def where(self, future: Future[Ended]) -> str:
+        """The node that the job runs on."""
+        item = self._jobs.get(future)
+        return item.node if item else ""
+
+    def drain(self, where: str) -> bool:
+        """Slurm chooses nodes itself, and drains its own."""
+        return False
+
+    def stop(self, *, now: bool) -> None:
+        """Cancel all tasks: those that run save what they have within Slurm's KillWait; `now` kills them."""
+        self._stopping = True
+        for item in self._take_waiting():
+            self._end(item, Ended(how=End.STOPPED))
+        if arrays := self._arrays():
+            pending = ["--state=PENDING"]
+            _slurm(["scancel", *pending, *arrays])
+            _slurm(["scancel", "--batch", f"--signal={'KILL' if now else 'TERM'}", *arrays])
+
+    def close(self) -> None:
+        """Stop polling; cancel what is left of ours."""
+        if self._items():
+            self.stop(now=True)
+            if arrays := self._arrays():
+                _slurm(["scancel", *arrays])
+        self._closed.set()
+        self._poller.join(10)
+
+    def _items(self) -> list[_Submitted]:
+        """The jobs that have not ended, as they are now: two threads add and remove them."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def _arrays(self) -> list[str]:
+        return sorted({item.task.partition("_")[0] for item in self._items() if item.task})
+
+    def _take_waiting(self) -> list[_Submitted]:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _poll(self) -> None:
+        """Submit and look, until closed; no error ends it, since the driver waits for what only this thread tells."""
+        said = ""
+        while not self._closed.wait(FLUSH_S):
+            try:
+                self._flush()
+                self._look()
+            except Exception as error:
+                if said != (said := f"{type(error).__name__}: {error}"):
+                    print(f"warning: Slurm's queue could not be followed for now: {said}", file=sys.stderr)
+
+    def _flush(self) -> None:
+        """Submit what is waiting, an array for each accelerator."""
+        groups: dict[str | None, list[_Submitted]] = {}
+        for item in self._take_waiting():
+            groups.setdefault(item.job.accelerator, []).append(item)
+        for accelerator, items in groups.items():
+            size = MAX_ARRAY * self._chunk
+            for first in range(0, len(items), size):
+                self._try_to_submit(items[first : first + size], accelerator)
+
+    def _try_to_submit(self, items: Sequence[_Submitted], accelerator: str | None) -> None:
+        """Submit an array; where that fails its jobs end, to be submitted again unless Slurm refused them."""
+        try:
+            why = self._submit_array(items, accelerator)
+        except Exception as error:  # a full disk, a file system that is away
+            how, why = End.LOST, f"cannot submit: {error}"
+        else:
+            how = End.LOST if _PASSING.search(why) else End.FAILED
+        for item in items if why else ():
+            self._end(item, Ended(how=how, detail=why))
+
+    def _submit_array(self, items: Sequence[_Submitted], accelerator: str | None) -> str:
+        """Write the jobs and the script, and submit it; returns why Slurm did not take it, or ""."""
+        chunks = [items[first : first + self._chunk] for first in range(0, len(items), self._chunk)]
+        listed = self._folder / f"{items[0].end.name.partition('.')[0]}.jobs.json"
+        listed.write_bytes(msgspec.json.encode([
+            [TaskJob(list(self._command), list(item.job.arguments), str(item.job.log.resolve()), str(item.end))
+             for item in chunk]
+            for chunk in chunks
+        ]))  # fmt: skip
+        script = listed.with_suffix(".sh")
+        script.write_text(
+            script_of(self._options, accelerator=accelerator, tasks=len(chunks), jobs=listed, output=self._folder),
+            encoding="utf-8",
+        )
+        done = _slurm(["sbatch", "--parsable", str(script)])
+        submitted = _SUBMITTED.search(done.stdout)
+        if done.returncode or not submitted:
+            return last_word(done.stderr or done.stdout) or "sbatch said nothing"
+        for index, chunk in enumerate(chunks):
+            for item in chunk:
+                item.task = f"{submitted[1]}_{index}"
+        if self._stopping:  # too late to have been cancelled with the others
+            _slurm(["scancel", submitted[1]])
+        return ""
+
+    def _look(self) -> None:
+        """Take in the jobs that have ended, and those that the queue no longer knows."""
+        items = [item for item in self._items() if item.task]
+        for item in items:
+            self._take_in(item)
+        left = [item for item in items if item.future in self._jobs]
+        if not left:
+            return
+        queue = _queue(sorted({item.task.partition("_")[0] for item in left}))
+        if queue is None:
+            return
+        for item in left:
+            item.node = queue.nodes.get(item.task, "")
+            item.missed = 0 if item.task in queue.nodes else item.missed + 1
+            if item.missed >= GONE_POLLS and not self._take_in(item):
+                how = End.STOPPED if self._stopping else End.LOST
+                self._end(item, Ended(how=how, detail=f"task {item.task} left the queue without a word"))
+        time.sleep(POLL_S - FLUSH_S)
+
+    def _take_in(self, item: _Submitted) -> bool:
+        """Whether the job has ended, and if so, how."""
+        with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+            end = msgspec.json.decode(item.end.read_bytes(), type=EndFile)
+            how = end_of(end.exit_code)
+            detail = "" if how is End.FINISHED else f"exit code {end.exit_code}: {end.detail}"
+            self._end(item, Ended(how=how, where=end.where, detail=detail, paths=tuple(end.paths)))
+            return True
+        return False
+
+    def _end(self, item: _Submitted, ended: Ended) -> None:
+        with self._lock:
+            known = self._jobs.pop(item.future, None)
+        if known is not None:
+            item.future.set_result(ended)
+
+
+def script_of(options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path) -> str:
+    """The batch script of an array; no secret is ever in it.
+
+    Args:
+        options: of sbatch, as given.
+        accelerator: what `{accelerator}` stands for.
+        tasks: how many there are in the array.
+        jobs: the file that lists them.
+        output: folder of what the tasks print.
+    """
+    gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
+    chosen = {
+        "gres": gres, **DEFAULTS, **options, "array": f"0-{tasks - 1}" + _limit(options.get("array", "")),
+        "output": str(output / "%A_%a.out"), "open-mode": "append",
+    }  # fmt: skip
+    lines = [
+        f"#SBATCH --{key}={shlex.quote(value.replace('{accelerator}', (accelerator or '').lower()))}"
+        for key, value in chosen.items() if value != "none"
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "xla_sweeps.sweep.launchers.slurm_task", str(jobs)]
+    return "\n".join(["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""])
+
+
+def _limit(array: str) -> str:
+    """`%N` of a given array option: the most tasks that run at once."""
+    return f"%{array.partition('%')[2]}" if "%" in array else ""
+
+
+def _queue(arrays: Sequence[str]) -> _Queue | None:
+    """The tasks of these arrays that the queue knows; None where Slurm does not answer."""
+    done = _slurm(["squeue", "--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"])
+    if done.returncode:
+        return _Queue() if "Invalid job id" in done.stderr else None
+    words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip()]
+    return _Queue({parts[0]: parts[1] if len(parts) > 1 else "" for parts in words})
+
+
+def _slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within 60 s")
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 127, "", f"cannot start {command[0]}: {error.strerror}")

@@ -1,0 +1,216 @@
+"""What of a sweep is left to measure: trials matched with the records, by one rule, and counted."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xla_sweeps.analysis.summary import COLUMNS
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.results import load
+from xla_sweeps.results.index import Entry, Index
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.sweep.compose import Composer, Task
+from xla_sweeps.sweep.definition import Sweep
+from xla_sweeps.system import devices
+
+DEVICE_RULE = "device is the launcher's to give: use --devices on this machine, or accelerator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a sweep stands for here and now.
+
+    Attributes:
+        tasks: every trial once, with its standing.
+        repeated: how many of the definition's trials are the same as an earlier one.
+        costs: seconds that a replicate took before, by model.
+    """
+
+    tasks: list[Task]
+    repeated: int
+    costs: Mapping[str, float]
+
+
+def check_parameters(sweep: Sweep, path: Path) -> None:
+    """Refuse parameters that are not a trial's to have.
+
+    Raises:
+        ConfigError: with file and line.
+    """
+    if "results_dir" in sweep.parameters:
+        raise ConfigError(f"{path}: results_dir is one for the whole sweep: give it on the command line")
+    if "device" in sweep.parameters:
+        line = sweep.lines.get("device")
+        raise ConfigError(f"{path}{f':{line}' if line else ''}: {DEVICE_RULE}")
+
+
+def plan_sweep(
+    composed: list[Task], composer: Composer, index: Index, results_dir: Path, *, repeated: int,
+    retry: Collection[Status], rerun: tuple[str, str] | None, warn: Callable[[str], None],
+) -> Plan:  # fmt: skip
+    """Match composed trials with the records.
+
+    Args:
+        composed: the definition's trials, each once.
+        composer: makes their A/A twins.
+        index: of the records.
+        results_dir: where they are.
+        repeated: how many trials of the definition were the same as an earlier one.
+        retry: statuses whose records do not count.
+        rerun: a column of `results` and the value whose trials get one more replicate.
+        warn: told of records that cannot be read.
+    """
+    tasks = with_aa(composed, composer.of_words)
+    match(tasks, index, software=composer.software, retry=retry)
+    if rerun is not None:
+        _want_again(tasks, index, results_dir, *rerun, warn=warn)
+    return Plan(tasks=tasks, repeated=repeated, costs=_costs(index))
+
+
+def headline_rows(results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[str], None]) -> list[ComparisonRow]:
+    """The headline rows of the sweep's trials, as far as there are records."""
+    ids = {identifier for task in tasks for identifier in task.trial_ids}
+    requests = {task.request_id for task in tasks if not task.trial_ids}
+    if not (results_dir / "records").is_dir():
+        return []
+    records, summaries = load.load(results_dir, warn=warn, only=ids or None, missing_ok=True)
+    return [
+        row for trial, summary in summaries.items()
+        if trial in ids or records[trial][0].request_id in requests
+        for row in summary.comparisons if row.headline
+    ]  # fmt: skip
+
+
+def _want_again(
+    tasks: Sequence[Task], index: Index, results_dir: Path, column: str, value: str, *, warn: Callable[[str], None]
+) -> None:
+    """One more replicate for trials whose headline row says so."""
+    if column not in COLUMNS:
+        raise unknown_name("column in --rerun", column, COLUMNS)
+    wanted = {
+        row.trial_id
+        for row in headline_rows(results_dir, tasks, warn=warn)
+        if str(getattr(row, column)).lower() == value.lower()
+    }
+    requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
+    for task in tasks:
+        if wanted & set(task.trial_ids) or (not task.trial_ids and task.request_id in requests):
+            task.outcomes = [status for status in task.outcomes if status is Status.OK]
+            task.replicates = max(task.replicates, len(task.outcomes) + 1)
+            task.wanted = max(task.wanted, 1)
+
+
+def _costs(index: Index) -> dict[str, float]:
+    """The median wall time of a model's replicates."""
+    costs: dict[str, list[float]] = {}
+    for entry in index.all():
+        if entry.outcome not in WEAK and entry.cost_s > 0:
+            costs.setdefault(entry.model, []).append(entry.cost_s)
+    return {model: statistics.median(seconds) for model, seconds in costs.items()}
+
+
+AA_TAG = "aa"
+
+AA_EVERY = 16
+"""One A/A twin for so many trials of a sweep above effort quick (6 %)."""
+
+
+def twin_words(task: Task) -> list[str]:
+    """The overrides of a trial's A/A twin: the same in every respect, but for graph mode against itself."""
+    kept = [word for word in task.words if word.partition("=")[0] not in ("jit", "modes", "tracker.tags")]
+    return [*kept, "modes=[graph,graph]", f"tracker.tags=[{AA_TAG}]"]
+
+
+def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> list[Task]:
+    """The tasks with an A/A twin beside every sixteenth above effort quick, at least one where there are any.
+
+    Args:
+        tasks: the sweep's trials.
+        compose: makes a task of overrides.
+    """
+    planned: list[Task] = []
+    keys = {task.key for task in tasks}
+    count = 0
+    for task in tasks:
+        planned.append(task)
+        if task.effort == "quick":
+            continue
+        if count % AA_EVERY == 0 and (twin := compose(twin_words(task))).key not in keys:
+            keys.add(twin.key)
+            planned.append(twin)
+        count += 1
+    return planned
+
+
+def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collection[Status]) -> None:
+    """Note each task's records, and how many replicates are still wanted."""
+    by_request: dict[str, list[Entry]] | None = None
+    for task in tasks:
+        if task.trial_ids:
+            found = [entry for identifier in task.trial_ids for entry in index.entries.get(identifier, ())]
+        else:
+            if by_request is None:
+                by_request = {}
+                for entry in index.all():
+                    by_request.setdefault(entry.request_id, []).append(entry)
+            found = [
+                entry for entry in by_request.get(task.request_id, ())
+                if entry.software == software
+                and (task.accelerator is None or devices.is_accelerator(entry.device, task.accelerator))
+            ]  # fmt: skip
+        task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
+        task.outcomes = counting([entry.outcome for entry in found], retry)
+        task.wanted = missing(task.outcomes, replicates=task.replicates)
+
+
+WEAK = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
+"""Says nothing about the configuration: measured again on resume, however often it was tried."""
+
+ATTEMPTS: Mapping[Status, int] = {
+    Status.NONDETERMINISTIC: 2,
+    Status.TRACE_ERROR: 2,
+    Status.COMPILE_ERROR: 2,
+    Status.RUN_ERROR: 2,
+    Status.OOM_HOST: 2,
+    Status.TIMEOUT: 2,
+    Status.CRASHED: 2,
+    Status.CONTAMINATED: 4,
+}
+"""Records of a status, other than `ok`, after which the trial is left; 1 where it is not named."""
+
+
+def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
+    """How many replicates are still wanted.
+
+    Args:
+        outcomes: of the trial's records that count, in any order.
+        replicates: how many good ones are asked for.
+    """
+    if all(status is Status.OK for status in outcomes):
+        return max(0, replicates - len(outcomes))
+    counts = Counter(outcomes)
+    for status, count in counts.items():
+        if status in (Status.OK, Status.INFRA, Status.INTERRUPTED):
+            continue
+        if count >= ATTEMPTS.get(status, 1):
+            return 0
+    return max(0, replicates - counts[Status.OK])
+
+
+def final_outcome(outcomes: Sequence[Status]) -> Status | None:
+    """What a trial's records amount to: `ok` beats all, then results beat what is weak; None without records."""
+    if not outcomes:
+        return None
+    if Status.OK in outcomes:
+        return Status.OK
+    return next((status for status in reversed(outcomes) if status not in WEAK), outcomes[-1])
+
+
+def counting(outcomes: Sequence[Status], retry: Collection[Status]) -> list[Status]:
+    """The outcomes that count when a sweep begins: not the weak ones, and not those that are to be tried again."""
+    return [status for status in outcomes if status not in retry and status not in WEAK]

@@ -1,0 +1,241 @@
+"""Draws the trials of a sweep: a grid, seeded random ones, or a search that results steer."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.results.index import Index, entry_of
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.overrides import override_value, tidy
+from xla_sweeps.schema.record import Record
+from xla_sweeps.sweep.compose import Composer, Task
+from xla_sweeps.sweep.definition import Metric, Parameter, Sweep
+from xla_sweeps.sweep.plan import match
+
+
+class SearchSource:
+    """Tasks of a search, as the driver asks for them.
+
+    Args:
+        sweep: with method bayes.
+        store: where what was measured is read; a trial that is there already is told, not measured again.
+        seed: of the sampler.
+        measured: what a trial measured, by the names that `metric` may have, from its records.
+    """
+
+    def __init__(
+        self, sweep: Sweep, composer: Composer, store: Store, *, seed: int,
+        measured: Callable[[Sequence[Record]], Mapping[str, Any]],
+    ) -> None:  # fmt: skip
+        self._search = Search(sweep, seed=seed)
+        self._composer, self._store, self._measured = composer, store, measured
+        self._left = sweep.trials
+        self._asked: dict[str, list[int]] = {}
+        self.tasks: list[Task] = []
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the search has proposed all its trials."""
+        return self._left <= 0
+
+    def next(self) -> Task | None:
+        """The next trial; one that was proposed before is told at once and costs nothing."""
+        while self._left > 0:
+            number, values = self._search.ask()
+            self._left -= 1
+            task = self._composer.task(values)
+            numbers = self._asked.setdefault(task.key, [])
+            numbers.append(number)
+            if len(numbers) > 1:
+                self.done(task)
+                continue
+            entries = {name: [entry_of(record) for record in group] for name, group in self._records(task).items()}
+            match([task], Index(entries), software=self._composer.software, retry=())
+            self.tasks.append(task)
+            return task
+        return None
+
+    def done(self, task: Task) -> None:
+        """Tell the search what a trial measured."""
+        records = [record for group in self._records(task).values() for record in group]
+        value = None
+        if records:
+            one = [record for record in records if record.trial_id == records[0].trial_id]
+            value = metric_of(self._measured(one), self._search.metric)
+        for number in self._asked.pop(task.key, []):
+            self._search.tell(number, value)
+
+    def _records(self, task: Task) -> dict[str, list[Record]]:
+        if task.trial_ids:
+            return {
+                trial: group for identifier in task.trial_ids
+                for trial, group in self._store.load(identifier).records.items()
+            }  # fmt: skip
+        return {
+            trial: group for trial, group in self._store.load().records.items()
+            if group[0].request_id == task.request_id
+        }  # fmt: skip
+
+
+Values = dict[str, Any]
+"""The value of each key of one trial."""
+
+_DRAWS_PER_TRIAL = 100
+
+
+def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
+    """The values of each trial, in order: all combinations of a grid, or random ones without repetition.
+
+    Args:
+        sweep: with method grid or random.
+        seed: of a random search: the same seed draws the same trials, so that a sweep can be resumed.
+    """
+    if sweep.method == "grid":
+        return _grid(sweep)
+    return _random(sweep, random.Random(seed))
+
+
+def group_word(name: str) -> str:
+    """A sweep's name as an override's value."""
+    return override_value(name)
+
+
+def sample(parameter: Parameter, source: random.Random) -> Any:
+    """One random value."""
+    match parameter.distribution:
+        case "constant" | "categorical":
+            weights = parameter.probabilities or None
+            return source.choices(parameter.values, weights)[0] if weights else source.choice(parameter.values)
+        case "int_uniform":
+            return source.randint(int(parameter.low), int(parameter.high))
+        case "uniform":
+            return source.uniform(parameter.low, parameter.high)
+        case "q_uniform":
+            return parameter.value(source.randrange(parameter.count or 1))
+        case "log_uniform_values" | "q_log_uniform_values":
+            drawn = math.exp(source.uniform(math.log(parameter.low), math.log(parameter.high)))
+        case "normal" | "q_normal":
+            drawn = source.gauss(parameter.mu, parameter.sigma)
+        case _:
+            drawn = math.exp(source.gauss(parameter.mu, parameter.sigma))
+    if not parameter.distribution.startswith("q_"):
+        return drawn
+    stepped = round(drawn / parameter.q) * parameter.q
+    if "uniform" in parameter.distribution:
+        stepped = min(max(stepped, parameter.low), parameter.high)
+    return tidy(stepped)
+
+
+def _grid(sweep: Sweep) -> Iterator[Values]:
+    axes = [[axis.value(index) for index in range(axis.count or 0)] for axis in sweep.parameters.values()]
+    keys = list(sweep.parameters)
+    for combination in itertools.islice(itertools.product(*axes), sweep.trials):
+        yield dict(zip(keys, combination, strict=True))
+
+
+def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
+    weighted = any(parameter.probabilities for parameter in sweep.parameters.values())
+    if sweep.combinations is not None and not weighted:
+        for index in source.sample(range(sweep.combinations), sweep.trials):
+            yield _combination(sweep.parameters, index)
+        return
+    seen: set[str] = set()
+    for _ in range(_DRAWS_PER_TRIAL * sweep.trials):
+        values = {key: sample(parameter, source) for key, parameter in sweep.parameters.items()}
+        if len(seen) == sweep.trials:
+            return
+        if repr(values) not in seen:
+            seen.add(repr(values))
+            yield values
+
+
+def _combination(parameters: Mapping[str, Parameter], index: int) -> Values:
+    """The combination of that number, without expanding those before it."""
+    chosen = {}
+    for key in reversed(list(parameters)):
+        index, position = divmod(index, parameters[key].count or 1)
+        chosen[key] = parameters[key].value(position)
+    return {key: chosen[key] for key in parameters}
+
+
+class Search:
+    """Asks Optuna's TPE sampler for trials of a sweep and tells it their results.
+
+    Args:
+        sweep: with method bayes and a metric.
+        seed: of the sampler: told the same results, it proposes the same trials, so that a sweep can be resumed.
+
+    Raises:
+        ConfigError: Optuna is not installed, or a parameter has a distribution that it does not know.
+    """
+
+    def __init__(self, sweep: Sweep, *, seed: int) -> None:
+        try:
+            import optuna
+        except ImportError:
+            raise ConfigError("method bayes needs Optuna; install it: pip install 'xla-sweeps[bayes]'") from None
+        if sweep.metric is None:
+            raise ConfigError("method bayes needs a metric")
+        self.metric: Metric = sweep.metric
+        self._space = {key: _distribution(optuna, key, parameter) for key, parameter in sweep.parameters.items()}
+        self._choices = {key: parameter.values for key, parameter in sweep.parameters.items() if parameter.values}
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._failed = optuna.trial.TrialState.FAIL
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._study = optuna.create_study(
+                direction=self.metric.goal, sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+            )
+        self._asked: dict[int, Any] = {}
+
+    def ask(self) -> tuple[int, dict[str, Any]]:
+        """The number and the values of the next trial."""
+        trial = self._study.ask(self._space)
+        self._asked[trial.number] = trial
+        values = {key: self._choices[key][value] if key in self._choices else value
+                  for key, value in trial.params.items()}  # fmt: skip
+        return trial.number, {key: tidy(value) if isinstance(value, float) else value for key, value in values.items()}
+
+    def tell(self, number: int, value: float | None) -> None:
+        """What the trial of that number measured; None where it failed."""
+        trial = self._asked.pop(number)
+        if value is None:
+            self._study.tell(trial, state=self._failed)
+        else:
+            self._study.tell(trial, value)
+
+
+def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
+    """A parameter as Optuna's; values are chosen by their number, since Optuna takes no lists."""
+    kinds = optuna.distributions
+    match parameter.distribution:
+        case "constant" | "categorical":
+            return kinds.CategoricalDistribution(range(len(parameter.values)))
+        case "int_uniform":
+            return kinds.IntDistribution(int(parameter.low), int(parameter.high))
+        case "uniform" | "log_uniform_values":
+            log = parameter.distribution.startswith("log")
+            return kinds.FloatDistribution(parameter.low, parameter.high, log=log)
+        case "q_uniform":
+            return kinds.FloatDistribution(parameter.low, parameter.high, step=parameter.q)
+        case "q_log_uniform_values" if parameter.q == 1:
+            return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=True)
+    raise ConfigError(f"parameters.{key}: method bayes knows no {parameter.distribution}; use method: random for it")
+
+
+def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:
+    """The metric's value in what a trial measured, or None.
+
+    Raises:
+        ConfigError: there is no such column.
+    """
+    if metric.name not in row:
+        raise ConfigError(f"metric {metric.name}: no column of `results`; there are {', '.join(sorted(row))}")
+    value = row[metric.name]
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

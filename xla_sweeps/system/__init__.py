@@ -1,0 +1,1 @@
+"""Devices, host facts, processes, files."""

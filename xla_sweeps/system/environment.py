@@ -1,0 +1,144 @@
+"""Versions, flags and identity of the host, and the environment of the measuring process."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps import __version__
+from xla_sweeps.system.devices import Device, cpu_name, devices, memory_bytes, read_or_empty, usable_cores
+
+FLAGS = (
+    "XLA_FLAGS", "TF_XLA_FLAGS", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
+    "OMP_NUM_THREADS", "TF_GPU_ALLOCATOR", "NVIDIA_TF32_OVERRIDE",
+)  # fmt: skip
+"""Variables that change what TensorFlow does; recorded with every trial."""
+
+PACKAGES = (
+    "tensorflow", "keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub", "numpy", "wandb", "hydra-core",
+)  # fmt: skip
+
+_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly")
+
+_KEPT = re.compile(
+    r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME|VIRTUAL_ENV|CUDA_\w+|XLA_\w+|TF_\w+"
+    r"|NVIDIA_\w+|KERAS_HOME|TFHUB_CACHE_DIR|OMP_\w+|MKL_\w+|KMP_\w+|XDG_CACHE_HOME"
+)
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I)
+
+REPLICA_VERSION = 1
+"""Of the architectures that replicas have; another version does not use this one's files."""
+
+
+def environment() -> dict[str, Any]:
+    """Host, versions and flags as plain data, for the record. Holds no secret and no host name, only its hash."""
+    return {
+        "xla_sweeps": __version__,
+        "git": git_state(),
+        "python": platform.python_version(),
+        "os": platform.platform(),
+        "host": hashlib.sha256(platform.node().encode()).hexdigest()[:8],
+        "packages": versions(),
+        "cpu": {
+            "name": cpu_name(),
+            "cores": usable_cores(),
+            "governor": read_or_empty(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+            "memory_bytes": memory_bytes(),
+        },
+        "driver": _driver(),
+        "flags": {name: os.environ[name] for name in FLAGS if name in os.environ},
+    }
+
+
+def identity(
+    device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = (), cores: int | None = None
+) -> dict[str, Any]:
+    """What of the machine and its software makes numbers comparable; part of a trial's identity.
+
+    Args:
+        device: what is measured on.
+        facts: `environment()`.
+        also: further packages whose versions count.
+        cores: how many the trial may use; default: as in the facts.
+    """
+    packages = facts["packages"]
+    return {
+        "device": device.name,
+        "memory_gib": round(device.memory_bytes / 2**30),
+        "cores": facts["cpu"]["cores"] if cores is None else cores,
+        "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
+        **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras", *also)},
+        **facts["flags"],
+    }
+
+
+def child_environment(environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]) -> dict[str, str]:
+    """The measuring process's whole environment: an allow-list without keys, one visible device, the extra flags."""
+    kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name) and not _SECRET.search(name)}
+    shown = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
+    return {**kept, "KERAS_BACKEND": "tensorflow", "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": shown, **extra}
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of the packages that matter; TensorFlow under whichever name it was installed."""
+    found = {}
+    for package in PACKAGES:
+        names = _TENSORFLOW_PACKAGES if package == "tensorflow" else (package,)
+        for name in names:
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found[package] = importlib.metadata.version(name)
+                break
+    return found
+
+
+def is_installed(module: str) -> bool:
+    """Whether a top-level module can be imported, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
+def cache_dir() -> Path:
+    """Where what can be made again is kept: $XLA_SWEEPS_CACHE, else below the user's cache folder."""
+    own = os.environ.get("XLA_SWEEPS_CACHE")
+    return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")).expanduser()
+
+
+def replica_folder(name: str) -> Path:
+    """Where the replica of a TensorFlow Hub model is, or will be."""
+    return cache_dir() / "replicas" / f"v{REPLICA_VERSION}" / name
+
+
+@cache
+def git_state() -> str:
+    """Commit of the checkout that this package runs from, `+dirty` where it has changes; "" outside one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        commit, status = (
+            subprocess.run(
+                ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=5
+            ).stdout
+            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        )
+        return commit.strip() + ("+dirty" if status.strip() else "")
+    return ""
+
+
+def _driver() -> dict[str, str]:
+    if not any(device.kind == "gpu" for device in devices()):
+        return {}
+    import pynvml
+
+    cuda = int(pynvml.nvmlSystemGetCudaDriverVersion())
+    return {"driver": str(pynvml.nvmlSystemGetDriverVersion()), "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}"}

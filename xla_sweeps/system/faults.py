@@ -1,0 +1,69 @@
+"""Named points at which a test makes the program die, hang or fail; nothing happens unless the environment asks for it.
+
+`XLA_SWEEPS_FP=store.linked:kill:3` acts at the third time that a process comes to `store.linked`; a fourth part names a
+file that is made first, so that only one process ever acts. `XLA_SWEEPS_FP_LOG` names a file that lists what is passed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections import Counter
+
+POINTS = (
+    "plan.loaded", "driver.submit", "driver.ended", "claim.before", "claim.after", "claim.release", "spawn.before",
+    "spawn.after", "worker.import", "worker.build", "worker.trace", "worker.compile", "worker.verify", "worker.warmup",
+    "worker.measure", "worker.square", "worker.finished", "supervisor.result", "store.opened", "store.written",
+    "store.synced", "store.linked", "store.folder_synced", "push.before", "push.after", "push.marked",
+)  # fmt: skip
+"""Every point there is; a test holds that a run passes each of them."""
+
+HANG_S = 3600.0
+
+_passed: Counter[str] = Counter()
+
+
+class InjectedFaultError(RuntimeError):
+    """Raised where a test asked for it."""
+
+
+def fault_point(name: str) -> None:
+    """Pass a point: free unless `XLA_SWEEPS_FP` or `XLA_SWEEPS_FP_LOG` is set."""
+    wanted, log = os.environ.get("XLA_SWEEPS_FP"), os.environ.get("XLA_SWEEPS_FP_LOG")
+    if log:
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(descriptor, f"{name}\n".encode())
+        os.close(descriptor)
+    if not wanted or not wanted.startswith(f"{name}:"):
+        return
+    _, action, *rest = wanted.split(":", 3)
+    _passed[name] += 1
+    if _passed[name] != int(rest[0] if rest else 1) or (len(rest) > 1 and not _first(rest[1])):
+        return
+    _act(action, name)
+
+
+def _first(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _act(action: str, name: str) -> None:
+    match action:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            os._exit(70)
+        case "hang":
+            time.sleep(HANG_S)
+        case "sleep":
+            time.sleep(1.0)
+        case "enospc":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        case "raise":
+            raise InjectedFaultError(f"injected at {name}")
