@@ -138,7 +138,7 @@ def test_when_the_command_is_killed_its_helper_closes_the_run_and_goes(
     arguments = [sys.executable, "-c", PARENT, str(SUPPORT), name, str(tmp_path / "r"), "wait"]
     parent = subprocess.Popen(arguments)
     try:
-        helpers = f"wandb_process {parent.pid} "
+        helpers = f"client_process {parent.pid} "
         assert wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("*run-*/*.wandb"))))
         if name == "wandb":
             assert wait_until(lambda: TRIAL_ID in server.runs and len(server.runs[TRIAL_ID].rows) == len(FIRST.rounds))
