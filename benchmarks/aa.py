@@ -1,7 +1,7 @@
 """A/A on this machine: how often two copies of one mode are called different, and how often the interval holds 1.
 
-Half of the pairs are measured within one process (effort quick), half across processes (three replicates each). The
-pairs are the real command line's: `modes=[graph,graph]`.
+Half of the pairs are measured within one process (effort quick), half across processes (three
+replicates each). The pairs are the real command line's: `modes=[graph,graph]`.
 
     python benchmarks/aa.py [--pairs 60] [--results DIR]
 """
@@ -20,17 +20,33 @@ from typing import Any
 MODELS = (("mobilenet_v2", 96), ("resnet50", 64), ("regnetx_002", 96))
 
 
-def measure_pair(model: str, resolution: int, *, replicates: int, results_dir: Path) -> dict[str, Any]:
+def measure_pair(
+    model: str, resolution: int, *, replicates: int, results_dir: Path
+) -> dict[str, Any]:
     """One A/A trial by the command line; returns its comparison row."""
     subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", f"model={model}", f"resolution={resolution}", "modes=[graph,graph]",
-         f"effort.replicates={replicates}", f"results_dir={results_dir}", "ui=quiet", "tracker=none"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "xla_sweeps",
+            f"model={model}",
+            f"resolution={resolution}",
+            "modes=[graph,graph]",
+            f"effort.replicates={replicates}",
+            f"results_dir={results_dir}",
+            "ui=quiet",
+            "tracker=none",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     done = subprocess.run(
         [sys.executable, "-m", "xla_sweeps", "results", str(results_dir), "--format", "json"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     (row,) = json.loads(done.stdout)
     return dict(row)
 
@@ -47,19 +63,32 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             row = measure_pair(model, resolution, replicates=replicates, results_dir=Path(folder))
         rows[replicates].append(row)
-        print(f"{index + 1}/{options.pairs} {model} K={replicates} {row['speedup']:.4f} "
-              f"[{row['speedup_low']:.4f}, {row['speedup_high']:.4f}] {row['verdict']} {row['flags']}",
-              file=sys.stderr, flush=True)  # fmt: skip
-    print("| pairs | measured | faster or slower | interval holds 1 | median half-width | verdicts |")
+        print(
+            f"{index + 1}/{options.pairs} {model} K={replicates} {row['speedup']:.4f} "
+            f"[{row['speedup_low']:.4f}, {row['speedup_high']:.4f}] {row['verdict']} {row['flags']}",
+            file=sys.stderr,
+            flush=True,
+        )
+    print(
+        "| pairs | measured | faster or slower | interval holds 1 | median half-width | verdicts |"
+    )
     print("|---|---|---|---|---|---|")
     everything = rows[1] + rows[3]
-    for name, group in (("within one process", rows[1]), ("across 3 processes", rows[3]), ("all", everything)):
+    for name, group in (
+        ("within one process", rows[1]),
+        ("across 3 processes", rows[3]),
+        ("all", everything),
+    ):
         wrong = sum(row["verdict"] in ("faster", "slower") for row in group)
         held = sum(row["speedup_low"] <= 1 <= row["speedup_high"] for row in group)
         widths = sorted((row["speedup_high"] - row["speedup_low"]) / 2 for row in group)
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(r["verdict"] for r in group).items())
-        print(f"| {len(group)} | {name} | {wrong} ({wrong / len(group):.1%}) | {held} ({held / len(group):.1%}) "
-              f"| {widths[len(widths) // 2]:.2%} | {verdicts} |")  # fmt: skip
+        verdicts = ", ".join(
+            f"{count} {verdict}" for verdict, count in Counter(r["verdict"] for r in group).items()
+        )
+        print(
+            f"| {len(group)} | {name} | {wrong} ({wrong / len(group):.1%}) | {held} ({held / len(group):.1%}) "
+            f"| {widths[len(widths) // 2]:.2%} | {verdicts} |"
+        )
 
 
 if __name__ == "__main__":

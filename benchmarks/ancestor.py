@@ -1,10 +1,10 @@
 """Our quick level against the published study's procedure: wall time, and the width of the interval that it buys.
 
-The procedure compared with, written anew from its description: a fresh process for each execution mode (eager, then
-`jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with `time.time()`, no synchronization,
-throughput as the only result. Its speedup is eager over XLA, so that is the ratio whose interval is compared; ours
-measures graph mode in the same time as well. Both are repeated; the interval is the t interval over the repetitions'
-log-ratios.
+The procedure compared with, written anew from its description: a fresh process for each execution
+    mode (eager, then `jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with
+    `time.time()`, no synchronization, throughput as the only result. Its speedup is eager over XLA,
+    so that is the ratio whose interval is compared; ours measures graph mode in the same time as
+    well. Both are repeated; the interval is the t interval over the repetitions' log-ratios.
 
     python benchmarks/ancestor.py [--repetitions 5] [MODEL ...]
 """
@@ -50,8 +50,10 @@ def ancestor_log_ratio(constructor: str, resolution: int) -> float:
     for mode in ("eager", "xla"):
         done = subprocess.run(
             [sys.executable, "-c", ANCESTOR_PROGRAM, constructor, str(resolution), mode],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         throughput[mode] = json.loads(done.stdout.splitlines()[-1])["throughput"]
     return math.log(throughput["xla"] / throughput["eager"])
 
@@ -59,14 +61,35 @@ def ancestor_log_ratio(constructor: str, resolution: int) -> float:
 def our_log_ratio(model: str, results_dir: Path) -> dict[str, float]:
     """One repetition of ours at effort=quick: the log speedups of XLA over eager and over graph."""
     subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", f"model={model}", "jit=true", f"results_dir={results_dir}", "ui=quiet",
-         "tracker=none"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "xla_sweeps",
+            f"model={model}",
+            "jit=true",
+            f"results_dir={results_dir}",
+            "ui=quiet",
+            "tracker=none",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "results", str(results_dir), "--format", "json", "--all"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "xla_sweeps",
+            "results",
+            str(results_dir),
+            "--format",
+            "json",
+            "--all",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     rows = [row for row in json.loads(done.stdout) if row["candidate"] == "xla"]
     return {row["baseline"]: math.log(row["speedup"]) for row in rows}
 
@@ -77,7 +100,9 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--repetitions", type=int, default=5)
     options = parser.parse_args()
-    print("| model | procedure | wall s (median, all) | XLA over eager | 95 % interval | half-width |")
+    print(
+        "| model | procedure | wall s (median, all) | XLA over eager | 95 % interval | half-width |"
+    )
     print("|---|---|---|---|---|---|")
     for model in options.models:
         entry = load_catalog()[model]
@@ -98,9 +123,14 @@ def main() -> None:
             interval = stats.t_interval(values)
             wall = walls.get(name)
             seconds = f"{statistics.median(wall):.0f}, {sum(wall):.0f}" if wall else ""
-            low, high, middle = (math.exp(value) for value in (interval.low, interval.high, interval.estimate))
+            low, high, middle = (
+                math.exp(value) for value in (interval.low, interval.high, interval.estimate)
+            )
             half = (interval.high - interval.low) / 2
-            print(f"| {model} | {name} | {seconds} | {middle:.3f} | {low:.3f}-{high:.3f} | {half:.2%} |", flush=True)
+            print(
+                f"| {model} | {name} | {seconds} | {middle:.3f} | {low:.3f}-{high:.3f} | {half:.2%} |",
+                flush=True,
+            )
         ratio = sum(walls["ours"]) / sum(walls["ancestor"])
         print(f"| {model} | wall time ours / ancestor | {ratio:.2f} | | | |", flush=True)
 

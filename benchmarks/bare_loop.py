@@ -41,7 +41,8 @@ def main() -> None:
         for index in range(repetitions):
 
             def by_harness() -> float:
-                return timing.measure_block(executable, "", calls, clock=time.perf_counter_ns).call_s  # noqa: B023
+                clock = time.perf_counter_ns
+                return timing.measure_block(executable, "", calls, clock=clock).call_s  # noqa: B023
 
             def by_loop() -> float:
                 function = executable.function  # noqa: B023
@@ -61,8 +62,11 @@ def main() -> None:
             ratios.append(math.log(bare[-1] / harness[-1]))
         interval = stats.signed_rank_interval(ratios)
         per_s = [trial.batch_size / float(np.median(values)) for values in (harness, bare)]
-        print(f"| {mode} | {per_s[0]:.2f} | {per_s[1]:.2f} | {math.exp(interval.estimate):.4f} "
-              f"| {math.exp(interval.low):.4f}-{math.exp(interval.high):.4f} |", flush=True)  # fmt: skip
+        print(
+            f"| {mode} | {per_s[0]:.2f} | {per_s[1]:.2f} | {math.exp(interval.estimate):.4f} "
+            f"| {math.exp(interval.low):.4f}-{math.exp(interval.high):.4f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python -m benchmarks.compatibility docs/compatibility.csv [--source NAME] [--largest-px 384]
 
-One measuring process an entry and source, nothing timed but compiling; batch 1. What the file already holds is not run
-again, so it can be stopped and goes on. The page beside it (docs/compatibility.md) is written from the file at the end.
+One measuring process an entry and source, nothing timed but compiling; batch 1. What the file
+already holds is not run again, so it can be stopped and goes on. The page beside it
+(docs/compatibility.md) is written from the file at the end.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     """Build, trace, compile and verify one entry in a process of its own."""
     px = _resolution(entry, source, largest_px)
     chosen = [f"model={entry.name}", f"source={source}", f"resolution={px}"]
-    composed = compose.compose_config([*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"])
+    composed = compose.compose_config(
+        [*chosen, "batch_size=1", f"modes=[{','.join(MODES)}]", "device=cpu"]
+    )
     settings = to_settings(composed)
     job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +68,10 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
             environment=environment.child_environment(os.environ, device=settings.device, extra={}),
             log=Path(folder, "log"),
             watch=lambda pid, exceeded: Sampler.watching(
-                pid, device=settings.device, memory_limit_bytes=settings.trial.memory_limit_bytes, exceeded=exceeded
+                pid,
+                device=settings.device,
+                memory_limit_bytes=settings.trial.memory_limit_bytes,
+                exceeded=exceeded,
             ),
             stop=process.Stop(),
             on_event=lambda event: None,
@@ -74,13 +80,21 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     failures = [attempt.failure, *(outcome.failure for outcome in outcomes.values() if outcome)]
     xla, facts = outcomes["xla"], attempt.model
     return Row(
-        model=entry.name, source=source, px=px, params=facts.params if facts else None,
+        model=entry.name,
+        source=source,
+        px=px,
+        params=facts.params if facts else None,
         macs=facts.macs if facts else None,
-        **{label: str(outcome.status) if outcome else "not reached" for label, outcome in outcomes.items()},
+        **{
+            label: str(outcome.status) if outcome else "not reached"
+            for label, outcome in outcomes.items()
+        },
         rmse_rel=xla.agreement.rmse_rel if xla and xla.agreement else None,
-        compile_s=round(xla.compile_s + (xla.trace_s or 0), 2) if xla and xla.compile_s is not None else None,
+        compile_s=round(xla.compile_s + (xla.trace_s or 0), 2)
+        if xla and xla.compile_s is not None
+        else None,
         message=next((failure.message for failure in failures if failure), ""),
-    )  # fmt: skip
+    )
 
 
 def _resolution(entry: catalog.CatalogEntry, source: str, largest_px: int) -> int:
@@ -117,13 +131,17 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     versions = ", ".join(f"{name} {packages[name]}" for name in names if name in packages)
     text = HEAD.format(cores=devices.usable_cores(), cpu=devices.cpu_name(), versions=versions)
     ordered = sorted(rows, key=_name)
-    sources = {source: [row for row in ordered if row["source"] == source] for source in catalog.SOURCES}
+    sources = {
+        source: [row for row in ordered if row["source"] == source] for source in catalog.SOURCES
+    }
     for source, own in sources.items():
         compiled = sum(row["xla"] in COMPILED for row in own)
         agreeing = sum(row["xla"] == "ok" for row in own)
         text += f"| {source} | {len(own)} | {compiled} | {agreeing} |\n" if own else ""
     shared = {name for name, entry in catalog.load_catalog().items() if len(entry.sources) > 1}
-    text += f"\n## One architecture, several sources\n\n| model | source | {COLUMNS}\n|---|---|{RULE}\n"
+    text += (
+        f"\n## One architecture, several sources\n\n| model | source | {COLUMNS}\n|---|---|{RULE}\n"
+    )
     text += "".join(_line(row, with_source=True) for row in ordered if row["model"] in shared)
     for source, own in sources.items():
         text += f"\n## {source}\n\n| model | {COLUMNS}\n|---|{RULE}\n" if own else ""
@@ -139,7 +157,11 @@ def _line(row: Mapping[str, str], *, with_source: bool = False) -> str:
     cells = [row["model"], *([row["source"]] if with_source else []), row["px"]]
     cells.append(f"{int(row['params']):,}" if row["params"] else "—")
     cells.append(f"{int(row['macs']) / 1e9:.2f}" if row["macs"] else "—")
-    cells.append(f"✓ {float(row['rmse_rel']):.0e}" if row["xla"] == "ok" else f"✕ {row['xla']}: {row['message']}")
+    cells.append(
+        f"✓ {float(row['rmse_rel']):.0e}"
+        if row["xla"] == "ok"
+        else f"✕ {row['xla']}: {row['message']}"
+    )
     cells.append(f"{float(row['compile_s']):.1f}" if row["compile_s"] else "—")
     return f"| {' | '.join(cells)} |\n"
 
@@ -148,7 +170,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("file", type=Path)
     parser.add_argument("--source", choices=list(catalog.SOURCES), help="this source alone")
-    parser.add_argument("--largest-px", type=int, default=384, help="larger native resolutions are cut to it")
+    parser.add_argument(
+        "--largest-px", type=int, default=384, help="larger native resolutions are cut to it"
+    )
     options = parser.parse_args()
     done = {(row["model"], row["source"]) for row in read(options.file)}
     todo = [

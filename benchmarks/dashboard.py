@@ -1,9 +1,9 @@
 """How large the page is, how soon it is there, and how fast it answers a filter, in headless Chromium or Firefox.
 
-Made-up rows (`tests/support/synthetic_rows.py`). `load` is the time from the start of navigation until everything in
-sight is
-drawn; `filter` that from a click on a filter until the next frame has been painted, with the top of the page in sight,
-or the table of all pairs. Medians over repetitions, each in a fresh page.
+Made-up rows (`tests/support/synthetic_rows.py`). `load` is the time from the start of navigation
+until everything in sight is drawn; `filter` that from a click on a filter until the next frame has
+been painted, with the top of the page in sight, or the table of all pairs. Medians over
+repetitions, each in a fresh page.
 
     python benchmarks/dashboard.py [--rows 5000 100000] [--repetitions 7] [--browser chromium] [--write]
 """
@@ -61,7 +61,9 @@ def machine(browser: str) -> str:
         if line.startswith("model name"):
             cpu = line.partition(":")[2].strip()
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    version = subprocess.run([find(browser) or browser, "--version"], capture_output=True, text=True, check=True)
+    version = subprocess.run(
+        [find(browser) or browser, "--version"], capture_output=True, text=True, check=True
+    )
     return (
         f"{os.cpu_count()} cores of {cpu}, no GPU; {platform.platform()}; {version.stdout.strip()}; "
         f"load average before: {load}"
@@ -82,11 +84,15 @@ def measured(browser: Browser, uri: str) -> dict[str, float]:
 
 def main() -> None:
     """Make the pages, open each several times, print the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[5000, 100_000])
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--browser", choices=["chromium", "firefox"], default="chromium")
-    parser.add_argument("--write", action="store_true", help="keep the figures under benchmarks/results/")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the figures under benchmarks/results/"
+    )
     arguments = parser.parse_args()
     where = machine(arguments.browser)
     lines = [f"| rows | MB | {' | '.join(FIGURES)} |", f"|---|---|{'---|' * len(FIGURES)}"]

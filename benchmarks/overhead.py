@@ -1,9 +1,9 @@
 """What a sweep adds to a trial: the driver, a launcher and the store, with trials that do nothing.
 
-Each figure is the time of many no-op trials through the driver, less that of as many processes one after the other in a
-bare loop, in the same run and in turn. A no-op trial (`tests/support/quick_trial.py`) claims itself and saves one
-record, but
-measures nothing; the loop's processes import the same modules and do nothing. So scheduling, supervision, claim and
+Each figure is the time of many no-op trials through the driver, less that of as many processes one
+after the other in a bare loop, in the same run and in turn. A no-op trial
+(`tests/support/quick_trial.py`) claims itself and saves one record, but measures nothing; the
+loop's processes import the same modules and do nothing. So scheduling, supervision, claim and
 record are counted, the start of an interpreter is not.
 
     python benchmarks/overhead.py local [--trials 200]
@@ -44,7 +44,9 @@ def launcher_of(name: str, results: Path) -> Launcher:
         return RayLauncher(None, command=QUICK)
     from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
-    return SlurmLauncher(results, options={"mem": "10", "gres": "none", "array": "%1"}, command=QUICK)
+    return SlurmLauncher(
+        results, options={"mem": "10", "gres": "none", "array": "%1"}, command=QUICK
+    )
 
 
 def through_driver(name: str, results: Path, trials: int) -> float:
@@ -73,7 +75,9 @@ def bare(trials: int) -> float:
 
 def main() -> None:
     """Measure in turn, and print the table's line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("launcher", choices=("local", "ray", "slurm"))
     parser.add_argument("--trials", type=int, default=100)
     options = parser.parse_args()
@@ -83,8 +87,13 @@ def main() -> None:
             ours = through_driver(options.launcher, Path(folder), options.trials)
         loop = bare(options.trials)
         extra.append(1e3 * (ours - loop) / options.trials)
-        print(f"{repetition}: driver {ours:.2f} s, bare loop {loop:.2f} s, {extra[-1]:.1f} ms a trial more", flush=True)
-    print(f"{options.launcher}: {statistics.median(extra):.1f} ms a trial more (median of {REPETITIONS})")
+        print(
+            f"{repetition}: driver {ours:.2f} s, bare loop {loop:.2f} s, {extra[-1]:.1f} ms a trial more",
+            flush=True,
+        )
+    print(
+        f"{options.launcher}: {statistics.median(extra):.1f} ms a trial more (median of {REPETITIONS})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Building the page of many rows: the command itself, from records alone and from the rows kept beside them.
 
-The records are made first (that is not timed): modes eager, graph and xla, so three rows a trial, 20 rounds each.
+The records are made first (that is not timed): modes eager, graph and xla, so three rows a trial,
+20 rounds each.
 
     python benchmarks/page_building.py [--rows 100000] [--repeat 3]
 """
@@ -38,31 +39,49 @@ def make_records(folder: Path, trials: int) -> None:
     for number in range(PATTERNS):
         entry, device = entries[number % len(entries)], DEVICES[number % len(DEVICES)]
         speedup = source.lognormvariate(0.2, 0.3)
-        record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.2 / speedup}, noise=0.01, seed=number, count=20)
+        record = make_record(
+            {"eager": 0.4, "graph": 0.2, "xla": 0.2 / speedup}, noise=0.01, seed=number, count=20
+        )
         model = replace(record.model, name=entry.name, family=entry.family, variant=entry.variant)
         config = {**CONFIG, "model": {"name": entry.name}, "source": next(iter(entry.sources))}
         made = replace(
-            record, model=model, config=config, device={"kind": "gpu", "name": device}, trial_id="TRIALTRIALTRIALT"
+            record,
+            model=model,
+            config=config,
+            device={"kind": "gpu", "name": device},
+            trial_id="TRIALTRIALTRIALT",
         )
         patterns.append(made.to_json())
     for number in range(trials):
         name = f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
         place = folder / "records" / name
         place.mkdir(parents=True)
-        (place / "0.json").write_bytes(patterns[number % PATTERNS].replace(b"TRIALTRIALTRIALT", name.encode()))
+        (place / "0.json").write_bytes(
+            patterns[number % PATTERNS].replace(b"TRIALTRIALTRIALT", name.encode())
+        )
         os.utime(place, (1, 1))
 
 
 def main() -> None:
     """Make the records, then build."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_records(folder, options.rows // ROWS_A_TRIAL)
-        command = [sys.executable, "-m", "xla_sweeps", "dashboard", str(folder), "-o", str(folder / "page.html")]
+        command = [
+            sys.executable,
+            "-m",
+            "xla_sweeps",
+            "dashboard",
+            str(folder),
+            "-o",
+            str(folder / "page.html"),
+        ]
         took: dict[str, list[float]] = {"from records": [], "from kept rows": []}
         for _ in range(options.repeat):
             (folder / "cache" / "rows.parquet").unlink(missing_ok=True)
@@ -74,7 +93,9 @@ def main() -> None:
             shown = ", ".join(f"{value:.1f}" for value in seconds)
             print(f"{what}: {statistics.median(seconds):.1f} s (median of {shown})")
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-        print(f"{(folder / 'page.html').stat().st_size / 1e6:.2f} MB, largest process {peak:.2f} GiB")
+        print(
+            f"{(folder / 'page.html').stat().st_size / 1e6:.2f} MB, largest process {peak:.2f} GiB"
+        )
 
 
 if __name__ == "__main__":

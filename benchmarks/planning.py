@@ -1,7 +1,8 @@
 """Planning 100,000 trials against 100,000 records: time and memory of the command itself.
 
-The records are made first (that is not timed); then the plan is made three times: with nothing kept beside the records,
-with the index kept, and with the composed trials kept as well, which is what resuming a sweep does.
+The records are made first (that is not timed); then the plan is made three times: with nothing kept
+beside the records, with the index kept, and with the composed trials kept as well, which is what
+resuming a sweep does.
 
     python benchmarks/planning.py [--trials 100000]
 """
@@ -41,19 +42,25 @@ def definition(trials: int) -> dict[str, object]:
 def make_records(folder: Path, trials: int) -> None:
     """A record of realistic size for every trial of the sweep."""
     sweep = parse_sweep(definition(trials), where="large.yaml")
-    composer = Composer(["tracker=none"], places=[Place(devices.devices()[-1], devices.usable_cores())])
+    composer = Composer(
+        ["tracker=none"], places=[Place(devices.devices()[-1], devices.usable_cores())]
+    )
     memo = Memo(folder / "none", "")
     pattern = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
     text = replace(pattern, trial_id="TRIALTRIALTRIALT").to_json()
     for task in compose_all(composer, expand(sweep), lines={}, where="", memo=memo):
         place = folder / "records" / task.trial_ids[0]
         place.mkdir(parents=True)
-        (place / "0.json").write_bytes(text.replace(b"TRIALTRIALTRIALT", task.trial_ids[0].encode()))
+        (place / "0.json").write_bytes(
+            text.replace(b"TRIALTRIALTRIALT", task.trial_ids[0].encode())
+        )
 
 
 def main() -> None:
     """Make the records, then plan."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=100_000)
     trials = parser.parse_args().trials
     with tempfile.TemporaryDirectory() as name:
@@ -70,9 +77,16 @@ def main() -> None:
             "--max-trials",
             str(trials),
         ]
-        for what in ("nothing kept", "index kept", "index and composed trials kept", "the same again"):
+        for what in (
+            "nothing kept",
+            "index kept",
+            "index and composed trials kept",
+            "the same again",
+        ):
             started = time.monotonic()
-            done = subprocess.run([*command, "--dry-run"], cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [*command, "--dry-run"], cwd=folder, capture_output=True, text=True, check=False
+            )
             if what == "nothing kept":
                 shutil.move(folder / "results" / "cache" / "plan.json", folder / "plan.json")
             elif what == "index kept":

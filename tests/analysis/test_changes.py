@@ -54,15 +54,24 @@ def test_each_mode_s_throughput_and_the_headline_speedup_are_compared() -> None:
         trial({"eager": 0.4, "graph": 0.2, "xla": 0.125}, seed=20),
     )
     changes = by_quantity(found)
-    assert set(changes) == {"eager throughput", "graph throughput", "xla throughput", "xla / graph speedup"}
+    assert set(changes) == {
+        "eager throughput",
+        "graph throughput",
+        "xla throughput",
+        "xla / graph speedup",
+    }
     xla = changes["xla throughput"]
     assert xla.ratio == pytest.approx(0.8, rel=0.01)
     assert xla.low < 0.8 < xla.high
     assert [xla.value_a, xla.value_b] == pytest.approx([40, 32], rel=0.01)
     assert changes["xla / graph speedup"].value_a == pytest.approx(2, rel=0.01)
-    assert [changes[name].verdict for name in ("eager throughput", "graph throughput", "xla throughput")] == [
-        Verdict.EQUIVALENT, Verdict.EQUIVALENT, Verdict.SLOWER,
-    ]  # fmt: skip
+    assert [
+        changes[name].verdict for name in ("eager throughput", "graph throughput", "xla throughput")
+    ] == [
+        Verdict.EQUIVALENT,
+        Verdict.EQUIVALENT,
+        Verdict.SLOWER,
+    ]
     assert changes["xla / graph speedup"].verdict is Verdict.SLOWER
     assert found.changes[0].verdict is Verdict.SLOWER
     assert not xla.preliminary
@@ -70,9 +79,16 @@ def test_each_mode_s_throughput_and_the_headline_speedup_are_compared() -> None:
     assert xla.p_value < xla.q_value < 0.05
 
 
-@given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 3, 4]), st.floats(0.5, 2))
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([1, 2, 3, 4]),
+    st.sampled_from([1, 2, 3, 4]),
+    st.floats(0.5, 2),
+)
 @settings(max_examples=25, deadline=None)
-def test_swapping_the_sides_inverts_every_ratio(seed: int, first: int, second: int, factor: float) -> None:
+def test_swapping_the_sides_inverts_every_ratio(
+    seed: int, first: int, second: int, factor: float
+) -> None:
     a = trial({"graph": 0.2, "xla": 0.1}, processes=first, seed=seed, noise=0.01)
     b = trial({"graph": 0.2, "xla": 0.1 * factor}, processes=second, seed=seed + 50, noise=0.01)
     there, back = by_quantity(compare(a, b)), by_quantity(compare(b, a))
@@ -94,9 +110,15 @@ def test_a_side_against_itself_has_no_differences() -> None:
     assert {change.verdict for change in compare(records, records).changes} == {Verdict.EQUIVALENT}
 
 
-@pytest.mark.parametrize(("first", "second", "preliminary"), [(1, 1, True), (2, 3, True), (3, 2, True), (3, 3, False)])
-def test_fewer_than_three_processes_on_a_side_are_preliminary(first: int, second: int, preliminary: bool) -> None:
-    found = compare(trial({"graph": 0.2}, processes=first), trial({"graph": 0.3}, processes=second, seed=9))
+@pytest.mark.parametrize(
+    ("first", "second", "preliminary"), [(1, 1, True), (2, 3, True), (3, 2, True), (3, 3, False)]
+)
+def test_fewer_than_three_processes_on_a_side_are_preliminary(
+    first: int, second: int, preliminary: bool
+) -> None:
+    found = compare(
+        trial({"graph": 0.2}, processes=first), trial({"graph": 0.3}, processes=second, seed=9)
+    )
     (change,) = found.changes
     assert change.preliminary is preliminary
     assert change.verdict is Verdict.SLOWER
@@ -105,15 +127,23 @@ def test_fewer_than_three_processes_on_a_side_are_preliminary(first: int, second
 def test_three_processes_give_welch_s_interval() -> None:
     scipy_stats = pytest.importorskip("scipy.stats")
     first, second = [[0.0, 0.01, 0.02], [0.1, 0.11, 0.15, 0.12]]
-    result = contrast([np.full(8, value) for value in first], [np.full(8, value) for value in second], floor=0.01)
+    result = contrast(
+        [np.full(8, value) for value in first], [np.full(8, value) for value in second], floor=0.01
+    )
     assert result is not None
     expected = scipy_stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    assert [result.interval.low, result.interval.high] == pytest.approx([expected.low, expected.high])
+    assert [result.interval.low, result.interval.high] == pytest.approx(
+        [expected.low, expected.high]
+    )
 
 
 def test_the_floor_is_the_larger_of_both_sides() -> None:
     a, b = trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.21, "xla": 0.1}, seed=9)
-    (change,) = [c for c in difference_of(side(a), side(b, floor=0.1)).changes if c.quantity == "graph throughput"]
+    (change,) = [
+        c
+        for c in difference_of(side(a), side(b, floor=0.1)).changes
+        if c.quantity == "graph throughput"
+    ]
     assert change.floor == 0.1
     assert change.verdict is not Verdict.SLOWER
 
@@ -123,12 +153,17 @@ def test_q_values_are_those_of_benjamini_and_hochberg() -> None:
     source = random.Random(1)
     for count in (1, 2, 7, 100):
         p_values = [source.random() ** 3 for _ in range(count)]
-        assert stats.q_values(p_values) == pytest.approx(scipy_stats.false_discovery_control(p_values).tolist())
+        assert stats.q_values(p_values) == pytest.approx(
+            scipy_stats.false_discovery_control(p_values).tolist()
+        )
     assert stats.q_values([]) == []
 
 
 def test_a_difference_that_does_not_stand_among_many_is_ambiguous() -> None:
-    one = compare(trial({"graph": 0.2}, seed=3, noise=0.012), trial({"graph": 0.2 * 1.022}, seed=43, noise=0.012))
+    one = compare(
+        trial({"graph": 0.2}, seed=3, noise=0.012),
+        trial({"graph": 0.2 * 1.022}, seed=43, noise=0.012),
+    )
     (alone,) = one.changes
     assert alone.verdict is Verdict.SLOWER
     assert 0.01 < alone.p_value < 0.05
@@ -153,19 +188,26 @@ def test_trials_are_matched_by_what_was_asked_across_machines() -> None:
 
 def test_with_several_devices_on_both_sides_only_the_same_are_compared() -> None:
     def on(*names: str, seed: int) -> Side:
-        return side(*(
-            trial({"graph": 0.2}, seed=seed + n, device={"kind": "gpu", "name": name}) for n, name in enumerate(names)
-        ))  # fmt: skip
+        return side(
+            *(
+                trial({"graph": 0.2}, seed=seed + n, device={"kind": "gpu", "name": name})
+                for n, name in enumerate(names)
+            )
+        )
 
     found = difference_of(on("A100", "T4", seed=0), on("A100", "H100", seed=70))
     assert [change.device for change in found.changes] == ["A100"]
     assert found.only_a == ("resnet50 224 px, batch 4 on T4",)
     assert found.only_b == ("resnet50 224 px, batch 4 on H100",)
-    assert {c.device for c in difference_of(on("A100", "T4", seed=0), on("T4", seed=70)).changes} == {"T4"}
+    assert {
+        c.device for c in difference_of(on("A100", "T4", seed=0), on("T4", seed=70)).changes
+    } == {"T4"}
     here, there = (
         side(
             trial({"graph": 0.2}, seed=seed, device={"kind": "gpu", "name": "A100"}),
-            trial({"graph": 0.2}, seed=seed + 5, asked="q2", device={"kind": "gpu", "name": second}),
+            trial(
+                {"graph": 0.2}, seed=seed + 5, asked="q2", device={"kind": "gpu", "name": second}
+            ),
         )
         for seed, second in ((0, "T4"), (70, "H100"))
     )
@@ -184,7 +226,9 @@ def test_older_records_are_matched_by_their_configuration() -> None:
     assert compare(other, new).matched == 0
     assert compare(new, trial({"graph": 0.2, "xla": 0.1}, asked="xyz", seed=5)).matched == 0
     bigger = replace(MODEL, resolution_px=320)
-    assert compare(old, trial({"graph": 0.2, "xla": 0.1}, asked="", seed=6, model=bigger)).matched == 0
+    assert (
+        compare(old, trial({"graph": 0.2, "xla": 0.1}, asked="", seed=6, model=bigger)).matched == 0
+    )
 
 
 def test_the_latest_of_several_versions_counts_and_that_is_said() -> None:
@@ -200,7 +244,9 @@ def test_the_latest_of_several_versions_counts_and_that_is_said() -> None:
 
 def test_what_is_on_one_side_only_is_named() -> None:
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
-    found = difference_of(side(trial({"graph": 0.2}), extra), side(trial({"graph": 0.2}, seed=3), title="B"))
+    found = difference_of(
+        side(trial({"graph": 0.2}), extra), side(trial({"graph": 0.2}, seed=3), title="B")
+    )
     assert (found.only_a, found.only_b) == (("vgg16 224 px, batch 4 on Some CPU",), ())
     modes = compare(trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2}, seed=3))
     assert modes.only_a == ("resnet50 224 px, batch 4, xla",)
@@ -209,38 +255,65 @@ def test_what_is_on_one_side_only_is_named() -> None:
 def test_trials_of_one_name_are_told_apart_by_what_differs() -> None:
     publish = {**CONFIG, "effort": {"name": "publish"}}
     a = side(trial({"graph": 0.2}), trial({"graph": 0.2}, asked="q2", seed=5, config=publish))
-    b = side(trial({"graph": 0.2}, seed=7), trial({"graph": 0.2}, asked="q2", seed=9, config=publish), title="B")
+    b = side(
+        trial({"graph": 0.2}, seed=7),
+        trial({"graph": 0.2}, asked="q2", seed=9, config=publish),
+        title="B",
+    )
     assert {change.name for change in difference_of(a, b).changes} == {
-        "resnet50 224 px, batch 4, quick", "resnet50 224 px, batch 4, publish",
-    }  # fmt: skip
+        "resnet50 224 px, batch 4, quick",
+        "resnet50 224 px, batch 4, publish",
+    }
 
 
 def test_a_mode_that_fails_on_one_side_broke_or_mended_and_comes_first() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
-    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo")}
+    modes = {
+        "graph": make_outcome(0.2),
+        "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo"),
+    }
     failing = trial({"graph": 0.2}, seed=5, modes=modes)
     broke, mended = compare(whole, failing), compare(failing, whole)
-    assert [(item.what, item.mode, item.status) for item in broke.breaks] == [(BROKE, "xla", Status.UNSUPPORTED_OP)]
-    assert str(broke.breaks[0]) == "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
+    assert [(item.what, item.mode, item.status) for item in broke.breaks] == [
+        (BROKE, "xla", Status.UNSUPPORTED_OP)
+    ]
+    assert (
+        str(broke.breaks[0])
+        == "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
+    )
     assert [item.what for item in mended.breaks] == [MENDED]
     assert as_section(broke)["only_a"] == [str(broke.breaks[0])]
     assert as_section(mended)["only_b"] == [str(mended.breaks[0])]
     assert [change.quantity for change in broke.changes] == ["graph throughput"]
     assert compare(failing, failing).failed_both == 1
     unfinished = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
-    assert compare(whole, trial({"graph": 0.2}, seed=5, modes=unfinished)).only_a == ("resnet50 224 px, batch 4, xla",)
+    assert compare(whole, trial({"graph": 0.2}, seed=5, modes=unfinished)).only_a == (
+        "resnet50 224 px, batch 4, xla",
+    )
 
 
 def test_what_measured_both_sides_is_set_side_by_side() -> None:
     def measured(version: str, **facts: Any) -> list[Record]:
         environment = {
-            "packages": {"tensorflow": "0", "keras": "3.15"}, "loaded": {"tensorflow": version}, "host": "h1", "python": "3.11",
-            "cpu": {"name": "Some CPU", "cores": 2, "governor": "performance"}, "xla_sweeps": "0.1", "git": "abc", **facts,
-        }  # fmt: skip
+            "packages": {"tensorflow": "0", "keras": "3.15"},
+            "loaded": {"tensorflow": version},
+            "host": "h1",
+            "python": "3.11",
+            "cpu": {"name": "Some CPU", "cores": 2, "governor": "performance"},
+            "xla_sweeps": "0.1",
+            "git": "abc",
+            **facts,
+        }
         return trial({"graph": 0.2}, seed=len(version), environment=environment)
 
-    b = measured("2.21.0rc", cpu={"name": "Some CPU", "cores": 2, "governor": "powersave"}, flags={"XLA_FLAGS": "--x"})
-    rows = {what: (first, second) for what, first, second in compare(measured("2.20.0"), b).environment}
+    b = measured(
+        "2.21.0rc",
+        cpu={"name": "Some CPU", "cores": 2, "governor": "powersave"},
+        flags={"XLA_FLAGS": "--x"},
+    )
+    rows = {
+        what: (first, second) for what, first, second in compare(measured("2.20.0"), b).environment
+    }
     assert rows["tensorflow"] == ("2.20.0", "2.21.0rc")
     assert rows["governor"] == ("performance", "powersave")
     assert rows["flags"] == ("none", "XLA_FLAGS=--x")
@@ -259,7 +332,9 @@ def test_each_condition_names_what_met_it() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
     modes = {"graph": make_outcome(0.25), "xla": failed_outcome(Status.OOM_GPU)}
-    found = difference_of(side(whole, extra), side(trial({"graph": 0.25}, seed=5, modes=modes), title="B"))
+    found = difference_of(
+        side(whole, extra), side(trial({"graph": 0.25}, seed=5, modes=modes), title="B")
+    )
     assert failures(found, ["slower", "broke", "missing", "ambiguous", "smaller-speedup"]) == [
         "slower: resnet50 224 px, batch 4, graph throughput 0.800×",
         "broke: resnet50 224 px, batch 4, xla broke (oom_gpu: it failed)",
@@ -276,17 +351,43 @@ def test_each_condition_names_what_met_it() -> None:
 def test_the_section_for_the_page_has_its_agreed_shape() -> None:
     found = compare(trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2, "xla": 0.2}, seed=5))
     section = as_section(found)
-    assert set(section) == {"title_a", "title_b", "rows", "only_a", "only_b", "environment", "counts"}
+    assert set(section) == {
+        "title_a",
+        "title_b",
+        "rows",
+        "only_a",
+        "only_b",
+        "environment",
+        "counts",
+    }
     assert (section["title_a"], section["title_b"]) == ("A", "B")
     assert set(section["rows"][0]) == {
-        "name", "device", "quantity", "ratio", "low", "high", "p_value", "q_value", "verdict", "preliminary",
-    }  # fmt: skip
+        "name",
+        "device",
+        "quantity",
+        "ratio",
+        "low",
+        "high",
+        "p_value",
+        "q_value",
+        "verdict",
+        "preliminary",
+    }
     assert {row["verdict"] for row in section["rows"]} == {"slower", "equivalent"}
     assert section["counts"] == counts(found)
     assert counts(found) == {
-        "matched": 1, "compared": 3, "faster": 0, "slower": 2, "equivalent": 1, "ambiguous": 0, "broke": 0, "mended": 0,
-        "failed_both": 0, "only_a": 0, "only_b": 0,
-    }  # fmt: skip
+        "matched": 1,
+        "compared": 3,
+        "faster": 0,
+        "slower": 2,
+        "equivalent": 1,
+        "ambiguous": 0,
+        "broke": 0,
+        "mended": 0,
+        "failed_both": 0,
+        "only_a": 0,
+        "only_b": 0,
+    }
     assert all(set(entry) == {"what", "a", "b"} for entry in section["environment"])
     assert type(change_dict(found.changes[0])["verdict"]) is str
 
@@ -333,7 +434,9 @@ def test_among_a_hundred_unchanged_trials_false_discoveries_are_rare() -> None:
     source = np.random.default_rng(11)
     found = 0
     for _ in range(40):
-        results = [contrast(processes(source, 3), processes(source, 3), floor=0.01) for _ in range(100)]
+        results = [
+            contrast(processes(source, 3), processes(source, 3), floor=0.01) for _ in range(100)
+        ]
         q_values = stats.q_values([result.p_value for result in results if result])
         found += min(q_values) < 0.05
     assert found / 40 <= 0.05

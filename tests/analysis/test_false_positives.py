@@ -1,7 +1,8 @@
 """A/A on simulated machines: our design keeps its promise where simpler ones do not.
 
-Both "modes" are the same; every difference found is false. Noise is log-normal per block, with what real machines add:
-drift, a thermal ramp, an advantage of the first place in a round, and an offset of each process.
+Both "modes" are the same; every difference found is false. Noise is log-normal per block, with what
+real machines add: drift, a thermal ramp, an advantage of the first place in a round, and an offset
+of each process.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def everything(when: float, place: int) -> float:
     return drift(when, place) + ramp(when, place) + slot(when, place)
 
 
-def log_ratios(source: random.Random, disturbance: Disturbance, orders: Sequence[Sequence[str]]) -> list[float]:
+def log_ratios(
+    source: random.Random, disturbance: Disturbance, orders: Sequence[Sequence[str]]
+) -> list[float]:
     """log(t_a / t_b) of each round when a and b run in these orders."""
     ratios = []
     for index, order in enumerate(orders):
@@ -58,7 +61,10 @@ def log_ratios(source: random.Random, disturbance: Disturbance, orders: Sequence
 
 
 def our_design(source: random.Random, disturbance: Disturbance) -> bool:
-    """Balanced squares, looks at 12 and 20 rounds, stop on width; false if the interval misses zero."""
+    """Balanced squares, looks at 12 and 20 rounds, stop on width.
+
+    False if the interval misses zero.
+    """
     orders: list[tuple[str, ...]] = []
     while len(orders) < 20:
         orders += rounds.balanced_square(["a", "b"], source)
@@ -90,12 +96,16 @@ def rate(design: Callable[[random.Random, Disturbance], bool], disturbance: Dist
 
 
 @pytest.mark.parametrize("disturbance", [steady, drift, ramp, slot, everything])
-def test_our_design_finds_false_differences_in_at_most_six_percent(disturbance: Disturbance) -> None:
+def test_our_design_finds_false_differences_in_at_most_six_percent(
+    disturbance: Disturbance,
+) -> None:
     assert rate(our_design, disturbance) <= 0.06
 
 
 @pytest.mark.parametrize("disturbance", [drift, ramp, everything])
-def test_modes_one_after_the_other_are_called_different_in_over_forty_percent(disturbance: Disturbance) -> None:
+def test_modes_one_after_the_other_are_called_different_in_over_forty_percent(
+    disturbance: Disturbance,
+) -> None:
     assert rate(one_after_the_other, disturbance) > 0.40
 
 
@@ -118,7 +128,9 @@ def test_an_interval_over_processes_holds_where_pooled_rounds_do_not(processes: 
     ours = pooled = 0
     for _ in range(TRIALS):
         replicates = process_estimates(source, processes)
-        interval = stats.t_interval([stats.signed_rank_interval(values).estimate for values in replicates])
+        interval = stats.t_interval(
+            [stats.signed_rank_interval(values).estimate for values in replicates]
+        )
         ours += not interval.low <= 0 <= interval.high
         together = stats.signed_rank_interval(np.concatenate(replicates).tolist())
         pooled += not together.low <= 0 <= together.high

@@ -27,14 +27,21 @@ def test_the_floor_is_what_copies_of_one_mode_seem_to_differ_by_on_the_same_devi
     assert noise.floor_for(records, "Some CPU") == pytest.approx(0.038, abs=5e-4)
     assert noise.aa_floor(records[:4], "Some CPU") is None
     assert noise.floor_for(records, "Another CPU") == 0.01
-    assert headline([make_record({"graph": 0.102, "xla": 0.1})], floor=0.038).verdict is Verdict.EQUIVALENT
+    assert (
+        headline([make_record({"graph": 0.102, "xla": 0.1})], floor=0.038).verdict
+        is Verdict.EQUIVALENT
+    )
     assert headline([make_record({"graph": 0.102, "xla": 0.1})]).verdict is Verdict.FASTER
 
 
 def anchor(minute: int, latency_s: float, device: str = "d") -> Record:
     made = make_record({"graph": latency_s, "graph_2": latency_s})
-    return replace(made, started_at=f"2026-01-01T00:{minute:02d}:00+00:00", device={"name": device},
-                   config={**made.config, "tracker": {"tags": ["anchor"]}})  # fmt: skip
+    return replace(
+        made,
+        started_at=f"2026-01-01T00:{minute:02d}:00+00:00",
+        device={"name": device},
+        config={**made.config, "tracker": {"tags": ["anchor"]}},
+    )
 
 
 def measured(minute: int, device: str = "d") -> Record:
@@ -43,10 +50,18 @@ def measured(minute: int, device: str = "d") -> Record:
 
 
 def test_what_lies_between_anchors_that_differ_is_flagged_and_nothing_else() -> None:
-    anchors = [anchor(0, 0.100), anchor(10, 0.101), anchor(20, 0.110), anchor(30, 0.110), anchor(15, 0.5, "other")]
+    anchors = [
+        anchor(0, 0.100),
+        anchor(10, 0.101),
+        anchor(20, 0.110),
+        anchor(30, 0.110),
+        anchor(15, 0.5, "other"),
+    ]
     spans = noise.drifting(anchors)
     assert spans == {
-        f"{anchors[0].environment.get('host', '')} d": [("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")]
+        f"{anchors[0].environment.get('host', '')} d": [
+            ("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")
+        ]
     }
     flagged = noise.flagged([measured(5), measured(15), measured(25), measured(15, "other")], spans)
     assert ["drift" in record.flags for record in flagged] == [False, True, False, False]

@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, t
 
-from xla_sweeps.analysis.overview import answer, discoveries, overview, podium, podium_figure, shared_ranks
+from xla_sweeps.analysis.overview import (
+    answer,
+    discoveries,
+    overview,
+    podium,
+    podium_figure,
+    shared_ranks,
+)
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict
@@ -25,14 +32,17 @@ def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> Comp
         modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
         made = summarize([make_record({"graph": 0.2}, modes=modes)]).comparisons[0]
     else:
-        made = summarize([make_record({"graph": 0.2, "xla": 0.2 / speedup}, noise=0.001)]).comparisons[0]
+        made = summarize(
+            [make_record({"graph": 0.2, "xla": 0.2 / speedup}, noise=0.001)]
+        ).comparisons[0]
     return replace(made, family=family, **changes)
 
 
 def test_counts_and_means_are_those_of_the_rows() -> None:
     speedups = [2.0, 1.5, 1.0, 0.5, 1.2]
     found = overview(
-        [row(value) for value in speedups] + [row(None), row(3.0, origin="imported"), row(3.0, baseline="eager")]
+        [row(value) for value in speedups]
+        + [row(None), row(3.0, origin="imported"), row(3.0, baseline="eager")]
     )
     assert (found.pairs, found.compared, found.failed) == (6, 5, 1)
     assert (found.faster, found.slower, found.equivalent, found.ambiguous) == (3, 1, 1, 0)
@@ -47,16 +57,26 @@ def test_a_pair_that_never_pays_back_counts_as_infinite_in_the_median() -> None:
     paying = [row(2.0, break_even_calls=calls, compile_s_extra=1.0) for calls in (10.0, 20.0)]
     never = row(0.5, break_even_calls=None, compile_s_extra=3.0)
     found = overview([*paying, never])
-    assert (found.median_break_even_calls, found.never, found.median_extra_compile_s) == (20.0, 1, 1.0)
+    assert (found.median_break_even_calls, found.never, found.median_extra_compile_s) == (
+        20.0,
+        1,
+        1.0,
+    )
     assert overview([paying[0], never, never]).median_break_even_calls is None
     unknown = overview([row(2.0, compile_s_extra=None, break_even_calls=None)])
-    assert (unknown.median_break_even_calls, unknown.never, unknown.median_extra_compile_s) == (None, 0, None)
+    assert (unknown.median_break_even_calls, unknown.never, unknown.median_extra_compile_s) == (
+        None,
+        0,
+        None,
+    )
 
 
 @given(st.lists(st.floats(0, 1), max_size=40))
 def test_discoveries_are_those_of_an_independent_benjamini_hochberg(p_values: list[float]) -> None:
     adjusted: Any = false_discovery_control(p_values) if p_values else []
-    assert discoveries(np.array([*p_values, math.nan])) == sum(value <= 0.05 * (1 + 1e-12) for value in adjusted)
+    assert discoveries(np.array([*p_values, math.nan])) == sum(
+        value <= 0.05 * (1 + 1e-12) for value in adjusted
+    )
 
 
 def test_families_are_summarized_whole_and_never_by_their_best_variant() -> None:
@@ -74,7 +94,9 @@ def test_ranks_are_shared_while_an_interval_reaches_the_leaders() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 10)), max_size=30))
-def test_ranks_never_fall_and_a_leader_stands_apart_from_the_one_before(pairs: list[tuple[float, float]]) -> None:
+def test_ranks_never_fall_and_a_leader_stands_apart_from_the_one_before(
+    pairs: list[tuple[float, float]],
+) -> None:
     ordered = sorted(pairs, reverse=True)
     ranks = shared_ranks([(value - reach, value + reach) for value, reach in ordered])
     known = [rank for rank in ranks if rank is not None]
@@ -83,7 +105,11 @@ def test_ranks_never_fall_and_a_leader_stands_apart_from_the_one_before(pairs: l
 
 
 def test_a_podium_ranks_by_its_figure_and_leaves_out_what_was_not_measured() -> None:
-    rows = [row(value, model=f"m{value}", device=device) for value in (3.0, 1.5, 2.0) for device in ("A", "B")]
+    rows = [
+        row(value, model=f"m{value}", device=device)
+        for value in (3.0, 1.5, 2.0)
+        for device in ("A", "B")
+    ]
     rows += [row(None), row(9.0, origin="imported", device="A")]
     for key in ("throughput", "absolute_speedup", "speedup_percent"):
         assert [(rank, item.model) for rank, item in podium(rows, key, device="A")] == [
@@ -114,7 +140,9 @@ def test_a_podium_ranks_by_its_figure_and_leaves_out_what_was_not_measured() -> 
         ([None, None, 2.0], "Mostly it fails."),
     ],
 )
-def test_the_answer_follows_the_verdicts_and_counts_failures(speedups: list[float | None], word: str) -> None:
+def test_the_answer_follows_the_verdicts_and_counts_failures(
+    speedups: list[float | None], word: str
+) -> None:
     assert answer(overview([row(value) for value in speedups])).startswith(word)
 
 
@@ -125,6 +153,14 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
         == "Mostly it fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
     )
     alone = answer(overview([row(2.0)]))
-    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. Typically 2.00× (geometric mean)")
+    assert alone.startswith(
+        "Yes. XLA is faster than graph in 1 of 1 pair. Typically 2.00× (geometric mean)"
+    )
     assert "never pay" in answer(overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)]))
-    assert {str(word) for word in Verdict} == {"faster", "slower", "equivalent", "ambiguous", "failed"}
+    assert {str(word) for word in Verdict} == {
+        "faster",
+        "slower",
+        "equivalent",
+        "ambiguous",
+        "failed",
+    }

@@ -19,7 +19,10 @@ DEVICE = devices.Device(kind="cpu", index=0, name="Some CPU")
 def settings_of(words: list[str]) -> settings.Settings:
     document = compose.compose_config(words)
     return settings.settings_of(
-        compose.plain(document), explicit={word.partition("=")[0] for word in words}, environ={}, device=DEVICE
+        compose.plain(document),
+        explicit={word.partition("=")[0] for word in words},
+        environ={},
+        device=DEVICE,
     )
 
 
@@ -68,17 +71,35 @@ def test_versions_are_those_that_were_loaded() -> None:
         "packages": {"tensorflow": "2.20.0", "keras": "3.1"},
         "loaded": {"tensorflow": "2.21.0", "cuda": "12.5", "cudnn": "9"},
     }
-    on_cpu, on_gpu = (make_record(environment=facts, device={"kind": kind, "name": "X"}) for kind in ("cpu", "gpu"))
+    on_cpu, on_gpu = (
+        make_record(environment=facts, device={"kind": kind, "name": "X"})
+        for kind in ("cpu", "gpu")
+    )
     assert speedup.software_of(on_cpu) == "TensorFlow 2.21.0, Keras 3.1"
     assert speedup.software_of(on_gpu) == "TensorFlow 2.21.0, Keras 3.1, CUDA 12.5, cuDNN 9"
 
 
 def test_telemetry_is_the_extremes_over_processes() -> None:
     records = [
-        make_record(contamination={"foreign_cores": 0.1, "gpu_sm_mhz": [1200.0, 1410.0], "gpu_celsius": [40.0, 61.0]}),
-        make_record(contamination={"foreign_cores": 0.4, "gpu_sm_mhz": [1100.0, 1400.0], "gpu_celsius": [40.0, 66.0]}),
+        make_record(
+            contamination={
+                "foreign_cores": 0.1,
+                "gpu_sm_mhz": [1200.0, 1410.0],
+                "gpu_celsius": [40.0, 61.0],
+            }
+        ),
+        make_record(
+            contamination={
+                "foreign_cores": 0.4,
+                "gpu_sm_mhz": [1100.0, 1400.0],
+                "gpu_celsius": [40.0, 66.0],
+            }
+        ),
     ]
     assert speedup.telemetry_of(records) == {
-        "sm_clock_mhz_low": 1100.0, "sm_clock_mhz_high": 1410.0, "temperature_high": 66.0, "foreign_cores": 0.4,
-    }  # fmt: skip
+        "sm_clock_mhz_low": 1100.0,
+        "sm_clock_mhz_high": 1410.0,
+        "temperature_high": 66.0,
+        "foreign_cores": 0.4,
+    }
     assert set(speedup.telemetry_of([make_record()]).values()) == {None}

@@ -34,7 +34,9 @@ def test_the_signed_rank_quantile_is_that_of_the_enumerated_distribution(count: 
 
 def test_the_estimate_is_the_median_of_the_walsh_averages() -> None:
     interval = stats.signed_rank_interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-    averages = sorted((a + b) / 2 for a, b in itertools.combinations_with_replacement([1, 2, 4, 8, 16, 32], 2))
+    averages = sorted(
+        (a + b) / 2 for a, b in itertools.combinations_with_replacement([1, 2, 4, 8, 16, 32], 2)
+    )
     assert interval.estimate == averages[10] == 8.5
     assert (interval.low, interval.high) == (1.0, 32.0)
 
@@ -53,7 +55,9 @@ def test_differences_must_be_finite_and_there(bad: list[float]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(finite, min_size=6, max_size=14, unique=True))
-def test_the_interval_holds_exactly_the_shifts_that_wilcoxons_test_does_not_reject(values: list[float]) -> None:
+def test_the_interval_holds_exactly_the_shifts_that_wilcoxons_test_does_not_reject(
+    values: list[float],
+) -> None:
     interval = stats.signed_rank_interval(values)
     averages = np.sort([(a + b) / 2 for a, b in itertools.combinations_with_replacement(values, 2)])
     gaps = np.diff(averages)
@@ -68,14 +72,20 @@ def test_the_interval_holds_exactly_the_shifts_that_wilcoxons_test_does_not_reje
 
 @given(st.lists(finite, min_size=6, max_size=20), st.floats(-10, 10))
 def test_shifting_the_data_shifts_the_interval(values: list[float], shift: float) -> None:
-    before, after = stats.signed_rank_interval(values), stats.signed_rank_interval([value + shift for value in values])
+    before, after = (
+        stats.signed_rank_interval(values),
+        stats.signed_rank_interval([value + shift for value in values]),
+    )
     assert after.estimate == pytest.approx(before.estimate + shift, abs=1e-6)
     assert after.low == pytest.approx(before.low + shift, abs=1e-6)
 
 
 @given(st.lists(finite, min_size=6, max_size=20))
 def test_negating_the_data_mirrors_the_interval(values: list[float]) -> None:
-    before, after = stats.signed_rank_interval(values), stats.signed_rank_interval([-value for value in values])
+    before, after = (
+        stats.signed_rank_interval(values),
+        stats.signed_rank_interval([-value for value in values]),
+    )
     assert (after.low, after.high) == pytest.approx((-before.high, -before.low))
 
 
@@ -125,7 +135,11 @@ def test_the_trend_is_scipys_theil_sen_slope(values: list[float]) -> None:
         ([1.0] * 10, [1.0] * 10, True),
         ([1.0] * 10, [1.004] * 10, True),
         ([1.02] * 10, [1.0] * 10, False),
-        ([1.0 + 0.002 * index for index in range(10)], [1.02 + 0.002 * index for index in range(10)], False),
+        (
+            [1.0 + 0.002 * index for index in range(10)],
+            [1.02 + 0.002 * index for index in range(10)],
+            False,
+        ),
         ([1.0] * 9 + [5.0], [1.0] * 10, True),
         ([0.0] * 10, [0.0] * 10, False),
     ],

@@ -43,8 +43,10 @@ def test_without_noise_every_figure_is_exact() -> None:
 def test_eager_to_xla_is_never_the_headline_where_graph_is_measured() -> None:
     rows = summarize([make_record(TIMES)]).comparisons
     assert [(row.baseline, row.candidate, row.headline) for row in rows] == [
-        ("graph", "xla", True), ("eager", "graph", False), ("eager", "xla", False),
-    ]  # fmt: skip
+        ("graph", "xla", True),
+        ("eager", "graph", False),
+        ("eager", "xla", False),
+    ]
     assert [row.speedup for row in rows] == pytest.approx([2.0, 2.0, 4.0])
 
 
@@ -68,14 +70,21 @@ def test_a_slower_candidate_never_pays_back() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.integers(0, 1000))
-def test_swapping_baseline_and_candidate_inverts_the_speedup(first: float, second: float, seed: int) -> None:
+def test_swapping_baseline_and_candidate_inverts_the_speedup(
+    first: float, second: float, seed: int
+) -> None:
     forward = headline([make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)])
     backward = headline([make_record({"graph": second, "xla": first}, noise=0.0, seed=seed)])
     assert forward.speedup is not None
     assert backward.speedup == pytest.approx(second / first)
     record = make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)
     renamed = tuple(
-        replace(item, blocks=tuple(replace(b, mode={"graph": "xla", "xla": "graph"}[b.mode]) for b in item.blocks))
+        replace(
+            item,
+            blocks=tuple(
+                replace(b, mode={"graph": "xla", "xla": "graph"}[b.mode]) for b in item.blocks
+            ),
+        )
         for item in record.rounds
     )
     swapped = headline([replace(record, rounds=renamed)])
@@ -90,7 +99,8 @@ def test_the_order_of_records_does_not_matter() -> None:
 
 def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
     records = [
-        make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1, 0.9))
+        make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index)
+        for index, factor in enumerate((1, 1.1, 0.9))
     ]
     row = headline(records)
     assert row.replicates == 3
@@ -105,7 +115,10 @@ def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
 def test_the_variance_budget_tells_rounds_from_processes() -> None:
     same = headline([make_record(noise=0.01, seed=seed, replicate=seed) for seed in range(5)])
     apart = headline(
-        [make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index) for index, factor in enumerate((1, 1.1))]
+        [
+            make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index)
+            for index, factor in enumerate((1, 1.1))
+        ]
     )
     assert same.within_percent is not None
     assert same.between_percent is not None
@@ -116,7 +129,12 @@ def test_the_variance_budget_tells_rounds_from_processes() -> None:
 
 
 def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_preliminary() -> None:
-    row = headline([make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=int(factor)) for factor in (1.0, 1.2)])
+    row = headline(
+        [
+            make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=int(factor))
+            for factor in (1.0, 1.2)
+        ]
+    )
     assert row.preliminary
     assert (row.speedup_low, row.speedup_high) == pytest.approx((2.0, 2.4))
 
@@ -139,16 +157,21 @@ def test_disturbed_rounds_are_left_out_while_enough_others_are_there() -> None:
 
 def test_rounds_without_a_mode_that_left_early_count_for_the_others() -> None:
     rounds = make_rounds(TIMES, count=6) + tuple(
-        replace(item, round=item.round + 6) for item in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
+        replace(item, round=item.round + 6)
+        for item in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
     )
     summary = summarize([make_record(TIMES, rounds=rounds)])
     assert {(row.baseline, row.candidate): row.rounds for row in summary.comparisons} == {
-        ("graph", "xla"): 16, ("eager", "graph"): 6, ("eager", "xla"): 6,
-    }  # fmt: skip
+        ("graph", "xla"): 16,
+        ("eager", "graph"): 6,
+        ("eager", "xla"): 6,
+    }
 
 
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.RETRACED, Status.NONDETERMINISTIC])
-def test_a_mode_that_computes_something_else_keeps_its_timings_and_loses_its_speedup(status: Status) -> None:
+def test_a_mode_that_computes_something_else_keeps_its_timings_and_loses_its_speedup(
+    status: Status,
+) -> None:
     modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=status)}
     summary = summarize([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
     row = summary.comparisons[0]
@@ -159,7 +182,11 @@ def test_a_mode_that_computes_something_else_keeps_its_timings_and_loses_its_spe
 def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
     modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel")}
     row = headline([make_record({"graph": 0.2}, modes=modes)])
-    assert (row.verdict, row.status, row.failure_message) == (Verdict.FAILED, Status.UNSUPPORTED_OP, "no kernel")
+    assert (row.verdict, row.status, row.failure_message) == (
+        Verdict.FAILED,
+        Status.UNSUPPORTED_OP,
+        "no kernel",
+    )
     assert row.throughput_samples_per_s is None
     assert row.baseline_throughput_samples_per_s == pytest.approx(20.0)
 
@@ -199,7 +226,9 @@ def test_records_of_several_trials_are_refused() -> None:
         (0.0, math.inf, 0.01, Verdict.AMBIGUOUS),
     ],
 )
-def test_a_difference_counts_past_the_floor_only(low: float, high: float, floor: float, verdict: Verdict) -> None:
+def test_a_difference_counts_past_the_floor_only(
+    low: float, high: float, floor: float, verdict: Verdict
+) -> None:
     bounds = (math.log(low) if low else -math.inf, math.log(high))
     interval = Interval(estimate=0.0, low=bounds[0], high=bounds[1])
     assert verdict_of(interval, interval, floor=floor) is verdict
@@ -220,10 +249,17 @@ def test_p99_needs_a_thousand_calls() -> None:
 
 def test_host_bound_is_said_of_accelerators_only() -> None:
     queued = tuple(
-        replace(item, blocks=tuple(replace(block, enqueue_ns=int(0.95 * block.elapsed_ns)) for block in item.blocks))
+        replace(
+            item,
+            blocks=tuple(
+                replace(block, enqueue_ns=int(0.95 * block.elapsed_ns)) for block in item.blocks
+            ),
+        )
         for item in make_rounds({"graph": 0.2, "xla": 0.1})
     )
-    assert headline([make_record(rounds=queued, device={"kind": "gpu", "name": "A GPU"})]).host_bound
+    assert headline(
+        [make_record(rounds=queued, device={"kind": "gpu", "name": "A GPU"})]
+    ).host_bound
     assert not headline([make_record(rounds=queued)]).host_bound
 
 
@@ -239,26 +275,47 @@ def test_a_row_has_stable_columns_of_plain_values() -> None:
     assert document["trial_id"] == TRIAL_ID
     assert document["verdict"] == "faster"
     assert document["flags"] == ""
-    assert all(value is None or isinstance(value, str | int | float | bool) for value in document.values())
-    assert {"speedup", "speedup_low", "speedup_high", "speedup_percent", "absolute_speedup_samples_per_s", "verdict",
-            "replicates", "compile_s_extra", "break_even_calls", "peak_memory_ratio", "host_bound", "status",
-            "flags"} <= set(document)  # fmt: skip
+    assert all(
+        value is None or isinstance(value, str | int | float | bool) for value in document.values()
+    )
+    assert {
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "speedup_percent",
+        "absolute_speedup_samples_per_s",
+        "verdict",
+        "replicates",
+        "compile_s_extra",
+        "break_even_calls",
+        "peak_memory_ratio",
+        "host_bound",
+        "status",
+        "flags",
+    } <= set(document)
 
 
 def test_a_row_says_whose_eager_is_a_graph_and_what_is_a_replica() -> None:
     model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
     (row,) = summarize([make_record(model=model)]).comparisons
-    assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (True, "https://tfhub.dev/x/1", "")
+    assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (
+        True,
+        "https://tfhub.dev/x/1",
+        "",
+    )
     columns = row_dict(row)
     assert columns["eager_is_graph"] is True
 
 
 @pytest.mark.parametrize("replicates", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_difference(replicates: int, seed: int) -> None:
+def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_difference(
+    replicates: int, seed: int
+) -> None:
     times = {"graph": 0.2, "xla": 0.2 / 1.02}
     records = [
-        make_record(times, noise=0.02, seed=100 * seed + number, replicate=number) for number in range(replicates)
+        make_record(times, noise=0.02, seed=100 * seed + number, replicate=number)
+        for number in range(replicates)
     ]
     row = headline(records)
     assert row.p_value is not None
@@ -273,10 +330,17 @@ def test_one_process_cannot_be_surer_than_its_number_of_rounds_allows() -> None:
 
 @pytest.mark.parametrize("floor", [0.01, 0.03, 0.2])
 @pytest.mark.parametrize("replicates", [1, 4])
-def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(floor: float, replicates: int) -> None:
+def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(
+    floor: float, replicates: int
+) -> None:
     times = {"eager": 0.3, "graph": 0.2, "xla": 0.19}
-    records = [make_record(times, noise=0.02, seed=number, replicate=number) for number in range(replicates)]
-    for first, second in zip(summarize(records).comparisons, summarize(records, floor=floor).comparisons, strict=True):
+    records = [
+        make_record(times, noise=0.02, seed=number, replicate=number)
+        for number in range(replicates)
+    ]
+    for first, second in zip(
+        summarize(records).comparisons, summarize(records, floor=floor).comparisons, strict=True
+    ):
         moved = with_floor(first, floor)
         assert moved.verdict is second.verdict
         assert moved.p_value == pytest.approx(second.p_value, rel=1e-6)
@@ -285,6 +349,7 @@ def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(floor: floa
 
 def test_a_failed_row_stays_failed_against_any_floor() -> None:
     record = make_record(
-        {"graph": 0.2}, modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+        {"graph": 0.2},
+        modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)},
     )
     assert with_floor(headline([record]), 0.5).verdict is Verdict.FAILED

@@ -23,11 +23,24 @@ def folders(tmp_path: Path) -> Path:
         store = Store(tmp_path / name)
         environment = {"packages": {"tensorflow": version}, "host": "h"}
         seed = 10 if name == "A" else 20
-        for record in trial({"eager": 0.4, "graph": 0.2, "xla": xla}, seed=seed, environment=environment):
+        for record in trial(
+            {"eager": 0.4, "graph": 0.2, "xla": xla}, seed=seed, environment=environment
+        ):
             store.save(record)
-    Store(tmp_path / "A").save(make_record(request_id="q2", trial_id="e" * 16, model=MODEL.__class__(
-        name="vgg16", family="VGG", variant="VGG16", source="applications", task="classification", resolution_px=224,
-    )))  # fmt: skip
+    Store(tmp_path / "A").save(
+        make_record(
+            request_id="q2",
+            trial_id="e" * 16,
+            model=MODEL.__class__(
+                name="vgg16",
+                family="VGG",
+                variant="VGG16",
+                source="applications",
+                task="classification",
+                resolution_px=224,
+            ),
+        )
+    )
     return tmp_path
 
 
@@ -36,10 +49,14 @@ def test_what_changed_is_shown_with_what_is_missing_and_what_measured_it(folders
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
     for part in (
-        "B against A", "resnet50 224 px, batch 4 xla throughput 0.80", "▼ slower 3:3", "■ same 3:3",
-        "only in A (1) vgg16 224 px, batch 4 on Some CPU", "tensorflow 2.20.0 2.21.0",
+        "B against A",
+        "resnet50 224 px, batch 4 xla throughput 0.80",
+        "▼ slower 3:3",
+        "■ same 3:3",
+        "only in A (1) vgg16 224 px, batch 4 on Some CPU",
+        "tensorflow 2.20.0 2.21.0",
         "1 trials on both sides, 4 comparisons: 2 slower, 0 faster, 0 unsure, 2 same",
-    ):  # fmt: skip
+    ):
         assert part in text, part
     assert max(map(len, done.stdout.splitlines())) <= 120
 
@@ -47,7 +64,11 @@ def test_what_changed_is_shown_with_what_is_missing_and_what_measured_it(folders
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("A", "B", "--fail-on", "slower"), 1, ["--fail-on slower: resnet50 224 px, batch 4, xla throughput 0.80"]),
+        (
+            ("A", "B", "--fail-on", "slower"),
+            1,
+            ["--fail-on slower: resnet50 224 px, batch 4, xla throughput 0.80"],
+        ),
         (
             ("A", "B", "--fail-on", "slower,missing", "--fail-on", "broke"),
             1,
@@ -59,7 +80,9 @@ def test_what_changed_is_shown_with_what_is_missing_and_what_measured_it(folders
         (("A", "B", "--fail-on", "slower", "--where", "model=vgg16"), 0, []),
     ],
 )
-def test_the_exit_code_is_for_ci(arguments: tuple[str, ...], code: int, said: list[str], folders: Path) -> None:
+def test_the_exit_code_is_for_ci(
+    arguments: tuple[str, ...], code: int, said: list[str], folders: Path
+) -> None:
     done = command("compare", *arguments, cwd=folders)
     assert done.returncode == code
     lines = done.stderr.splitlines()
@@ -69,7 +92,10 @@ def test_the_exit_code_is_for_ci(arguments: tuple[str, ...], code: int, said: li
 
 
 def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:
-    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo")}
+    modes = {
+        "graph": make_outcome(0.2),
+        "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo"),
+    }
     record = make_record({"graph": 0.2}, request_id="q2", trial_id="d" * 16, modes=modes)
     Store(folders / "B").save(record)
     done = command("compare", "A", "B", "--fail-on", "broke", cwd=folders)
@@ -82,13 +108,24 @@ def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:
 
 def test_csv_and_json_hold_the_same_changes(folders: Path) -> None:
     document = json.loads(command("compare", "A", "B", "--format", "json", cwd=folders).stdout)
-    assert {"title_a", "title_b", "rows", "only_a", "only_b", "environment", "counts", "notes"} == set(document)
+    assert {
+        "title_a",
+        "title_b",
+        "rows",
+        "only_a",
+        "only_b",
+        "environment",
+        "counts",
+        "notes",
+    } == set(document)
     assert document["counts"]["slower"] == 2
     done = command("compare", "A", "B", "--format", "csv", "-o", "changes.csv", cwd=folders)
     assert (done.returncode, done.stdout) == (0, "")
     lines = list(csv.DictReader(io.StringIO((folders / "changes.csv").read_text())))
     assert [line["quantity"] for line in lines] == [row["quantity"] for row in document["rows"]]
-    assert [float(line["ratio"]) for line in lines] == pytest.approx([row["ratio"] for row in document["rows"]])
+    assert [float(line["ratio"]) for line in lines] == pytest.approx(
+        [row["ratio"] for row in document["rows"]]
+    )
 
 
 def test_folders_of_one_name_are_told_apart_by_their_paths(folders: Path) -> None:
@@ -106,15 +143,23 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(folders: Path) -> Non
             ("A", "B", "--fail-on", "slow"),
             "xla-sweeps: unknown condition of --fail-on 'slow'. Did you mean 'slower'? Allowed:",
         ),
-        (("A", "B", "--where", "famly=x"), "xla-sweeps: where, character 1: unknown column 'famly'"),
-        (("A", "B", "--where", "family=x"), "xla-sweeps: compare: no trial of A or B fits --where family=x"),
+        (
+            ("A", "B", "--where", "famly=x"),
+            "xla-sweeps: where, character 1: unknown column 'famly'",
+        ),
+        (
+            ("A", "B", "--where", "family=x"),
+            "xla-sweeps: compare: no trial of A or B fits --where family=x",
+        ),
         (
             ("A", "B", "--format", "json", "-o", "no/such"),
             "xla-sweeps: cannot write no/such: No such file or directory",
         ),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(arguments: tuple[str, ...], complaint: str, folders: Path) -> None:
+def test_a_mistake_is_one_line_and_exit_2(
+    arguments: tuple[str, ...], complaint: str, folders: Path
+) -> None:
     done = command("compare", *arguments, cwd=folders)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(complaint)

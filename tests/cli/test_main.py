@@ -32,16 +32,24 @@ def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) ->
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["models"], ["results", "nowhere"]])
-def test_commands_that_only_tell_import_no_tensorflow_wandb_or_keras(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--cfg", "job"], ["models"], ["results", "nowhere"]]
+)
+def test_commands_that_only_tell_import_no_tensorflow_wandb_or_keras(
+    arguments: list[str], tmp_path: Path
+) -> None:
     program = (
         "import sys; from xla_sweeps.cli.main import run; run(sys.argv[1:]); "
         "print(sorted({'tensorflow', 'keras', 'wandb', 'tf_keras'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.stderr.splitlines()[-1] == "[]"
 
 
@@ -60,7 +68,10 @@ def test_the_version_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["model=efficientnetv2x"], "xla-sweeps: unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2"),
+        (
+            ["model=efficientnetv2x"],
+            "xla-sweeps: unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2",
+        ),
         (
             ["jit=maybe"],
             "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and auto (autocluster)",
@@ -72,7 +83,10 @@ def test_the_version_is_told(tmp_path: Path) -> None:
             ["resuls"],
             "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, agents, results, dashboard, import, compare, models, hub-replicas, doctor, push, report, check.",
         ),
-        (["results", "--format", "xml"], "xla-sweeps: results: argument --format: invalid choice: 'xml'"),
+        (
+            ["results", "--format", "xml"],
+            "xla-sweeps: results: argument --format: invalid choice: 'xml'",
+        ),
         (
             ["results", "nowhere"],
             "xla-sweeps: nowhere holds no records; measure first: python -m xla_sweeps model=NAME",
@@ -85,11 +99,19 @@ def test_the_version_is_told(tmp_path: Path) -> None:
             ["results_dir=/proc/nope"],
             "xla-sweeps: results_dir=/proc/nope cannot be written: No such file or directory.",
         ),
-        (['{"model": '], "xla-sweeps: the argument '{\"model\": ' begins like a JSON object but is none"),
-        (["--config-dir", "nowhere", "model=x"], "xla-sweeps: --config-dir nowhere: no such folder"),
+        (
+            ['{"model": '],
+            "xla-sweeps: the argument '{\"model\": ' begins like a JSON object but is none",
+        ),
+        (
+            ["--config-dir", "nowhere", "model=x"],
+            "xla-sweeps: --config-dir nowhere: no such folder",
+        ),
     ],
 )
-def test_a_mistake_is_one_line_exit_2_and_nothing_written(arguments: list[str], line: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_exit_2_and_nothing_written(
+    arguments: list[str], line: str, tmp_path: Path
+) -> None:
     done = command(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -102,7 +124,12 @@ def test_a_mistake_is_one_line_exit_2_and_nothing_written(arguments: list[str], 
 def test_arguments_of_an_agent_in_json_become_overrides() -> None:
     argument = '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, "weights": "a b\'c", "_wandb": {}}'
     assert expand_json(["effort=quick", argument]) == [
-        "effort=quick", "model=resnet50", "jit=true", "modes=[graph,xla]", "resolution=null", "weights='a b\\'c'",
-    ]  # fmt: skip
+        "effort=quick",
+        "model=resnet50",
+        "jit=true",
+        "modes=[graph,xla]",
+        "resolution=null",
+        "weights='a b\\'c'",
+    ]
     with pytest.raises(ConfigError, match="begins like a JSON object"):
         expand_json(["{model"])

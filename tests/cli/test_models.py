@@ -20,15 +20,24 @@ def test_models_lists_the_catalog_and_finds_in_it(tmp_path: Path) -> None:
 
 def test_models_shows_one_model_with_what_each_source_builds(tmp_path: Path) -> None:
     shown = command("models", "efficientnetv2s", cwd=tmp_path).stdout
-    for part in ("keras: EfficientNetV2S", "keras_cv: ImageClassifier", "xla-sweeps[keras_cv]", "384 px"):
+    for part in (
+        "keras: EfficientNetV2S",
+        "keras_cv: ImageClassifier",
+        "xla-sweeps[keras_cv]",
+        "384 px",
+    ):
         assert part in shown
 
 
 def test_hub_replicas_lists_what_there_is_and_refuses_what_there_is_not(tmp_path: Path) -> None:
-    listed = command("hub-replicas", "--list", "vit_*", cwd=tmp_path, XLA_SWEEPS_CACHE=str(tmp_path / "cache"))
+    listed = command(
+        "hub-replicas", "--list", "vit_*", cwd=tmp_path, XLA_SWEEPS_CACHE=str(tmp_path / "cache")
+    )
     assert listed.returncode == 0
     assert listed.stdout.count("not made yet") == 7
     assert f"0 of 7 made, 0 MiB, in {tmp_path}/cache/replicas/v1" in " ".join(listed.stdout.split())
     wrong = command("hub-replicas", "vit_b61", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert wrong.stderr.startswith("xla-sweeps: unknown model of source=hub 'vit_b61'. Did you mean 'vit_b16'?")
+    assert wrong.stderr.startswith(
+        "xla-sweeps: unknown model of source=hub 'vit_b61'. Did you mean 'vit_b16'?"
+    )

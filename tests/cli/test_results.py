@@ -40,10 +40,21 @@ def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> 
     rows = json.loads(command("results", "--format", "json", "--all", cwd=results).stdout)
     assert len(rows) == 4
     assert {row["verdict"] for row in rows} == {"faster", "slower"}
-    lines = list(csv.DictReader(io.StringIO(command("results", "--format", "csv", "--all", cwd=results).stdout)))
+    lines = list(
+        csv.DictReader(
+            io.StringIO(command("results", "--format", "csv", "--all", cwd=results).stdout)
+        )
+    )
     assert [line["trial_id"] for line in lines] == [row["trial_id"] for row in rows]
-    assert [float(line["speedup"]) for line in lines] == pytest.approx([row["speedup"] for row in rows])
-    assert command("results", "--format", "parquet", "--all", "-o", "rows.parquet", cwd=results).returncode == 0
+    assert [float(line["speedup"]) for line in lines] == pytest.approx(
+        [row["speedup"] for row in rows]
+    )
+    assert (
+        command(
+            "results", "--format", "parquet", "--all", "-o", "rows.parquet", cwd=results
+        ).returncode
+        == 0
+    )
     assert pyarrow.parquet.read_table(results / "rows.parquet").to_pylist() == rows
     refused = command("results", "--format", "parquet", cwd=results)
     assert (refused.returncode, refused.stdout) == (2, "")
@@ -62,8 +73,12 @@ def test_a_damaged_record_is_said_and_the_others_are_shown(results: Path) -> Non
 def test_a_formula_in_a_name_is_no_formula_in_a_csv(tmp_path: Path) -> None:
     record = make_record()
     hostile = "=HYPERLINK(1)"
-    Store(tmp_path / "results").save(make_record(config={**record.config, "precision": hostile}, trial_id="e" * 16))
-    (line,) = csv.DictReader(io.StringIO(command("results", "--format", "csv", cwd=tmp_path).stdout))
+    Store(tmp_path / "results").save(
+        make_record(config={**record.config, "precision": hostile}, trial_id="e" * 16)
+    )
+    (line,) = csv.DictReader(
+        io.StringIO(command("results", "--format", "csv", cwd=tmp_path).stdout)
+    )
     assert line["precision"] == f"'{hostile}"
 
 
@@ -74,13 +89,20 @@ def test_push_without_a_key_is_one_line(results: Path) -> None:
 
 
 @pytest.mark.parametrize("where", [None, "model=nosuch", "speedup>1"])
-def test_parquet_has_the_same_types_for_all_rows_some_and_none(where: str | None, results: Path) -> None:
+def test_parquet_has_the_same_types_for_all_rows_some_and_none(
+    where: str | None, results: Path
+) -> None:
     chosen = () if where is None else ("--where", where)
     done = command("results", *chosen, "--format", "parquet", "-o", "rows.parquet", cwd=results)
     assert done.returncode == 0
     table = pyarrow.parquet.read_table(results / "rows.parquet")
     assert table.num_rows == {None: 2, "model=nosuch": 0, "speedup>1": 1}[where]
-    types = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    types = {
+        str: pyarrow.string(),
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+    }
     assert {field.name: field.type for field in table.schema} == {
         name: types[kind] for name, kind in ComparisonRow.columns().items()
     }
@@ -96,7 +118,9 @@ def test_a_filter_chooses_rows_alike_in_every_format(results: Path) -> None:
         ("xla", "graph"),
     ]
     assert {row["statistics_version"] for row in rows} == {STATISTICS_VERSION}
-    lines = list(csv.DictReader(io.StringIO(command(*chosen, "--format", "csv", cwd=results).stdout)))
+    lines = list(
+        csv.DictReader(io.StringIO(command(*chosen, "--format", "csv", cwd=results).stdout))
+    )
     assert [line["baseline"] for line in lines] == ["eager", "eager", "graph"]
     table = command(*chosen, cwd=results).stdout
     assert table.count("▲ faster") == 3
@@ -105,7 +129,11 @@ def test_a_filter_chooses_rows_alike_in_every_format(results: Path) -> None:
 
 def test_a_filter_that_means_no_row_says_so_and_gives_none(results: Path) -> None:
     chosen = ("results", "--where", "family=ConvNeXt")
-    for form, content in (("table", ""), ("json", "[]\n"), ("csv", ",".join(ComparisonRow.columns()) + "\n")):
+    for form, content in (
+        ("table", ""),
+        ("json", "[]\n"),
+        ("csv", ",".join(ComparisonRow.columns()) + "\n"),
+    ):
         done = command(*chosen, "--format", form, cwd=results)
         assert (done.returncode, done.stdout) == (0, content)
         assert done.stderr == "none of the 2 rows is meant by: family=ConvNeXt\n"
@@ -114,8 +142,14 @@ def test_a_filter_that_means_no_row_says_so_and_gives_none(results: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--where", "famly=x"), "xla-sweeps: where, character 1: unknown column 'famly'; did you mean 'family'?"),
-        (("--format", "csv", "-o", "no/such.csv"), "xla-sweeps: cannot write no/such.csv: No such file or directory"),
+        (
+            ("--where", "famly=x"),
+            "xla-sweeps: where, character 1: unknown column 'famly'; did you mean 'family'?",
+        ),
+        (
+            ("--format", "csv", "-o", "no/such.csv"),
+            "xla-sweeps: cannot write no/such.csv: No such file or directory",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], complaint: str, results: Path) -> None:

@@ -1,4 +1,7 @@
-"""`xla-sweeps sweep` as a person uses it: plan, run, resume, retry, search, stop; with a scripted measuring process."""
+"""`xla-sweeps sweep` as a person uses it: plan, run, resume, retry, search, stop.
+
+With a scripted measuring process.
+"""
 
 from __future__ import annotations
 
@@ -28,41 +31,63 @@ SWEEP = str(SUPPORT / "fake_sweep.py")
 
 
 def definition(folder: Path, **parameters: Any) -> Path:
-    chosen = {"model": {"values": ["mobilenet_v2", "resnet50"]}, "modes": {"value": ["graph", "xla"]}, **parameters}
+    chosen = {
+        "model": {"values": ["mobilenet_v2", "resnet50"]},
+        "modes": {"value": ["graph", "xla"]},
+        **parameters,
+    }
     top = chosen.pop("top", {})
     path = folder / "mine.yaml"
     path.write_text(json.dumps({"name": "mine", "method": "grid", "parameters": chosen, **top}))
     return path
 
 
-def sweep(folder: Path, *arguments: str, worker: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "XLA_SWEEPS"))}
+def sweep(
+    folder: Path, *arguments: str, worker: str = "", **environ: str
+) -> subprocess.CompletedProcess[str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("WANDB", "XLA_SWEEPS"))
+    }
     return subprocess.run(
-        [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *arguments], cwd=folder, capture_output=True,
-        text=True, timeout=120, env={**kept, "FAKE_WORKER": worker, **environ},
-    )  # fmt: skip
+        [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**kept, "FAKE_WORKER": worker, **environ},
+    )
 
 
 def records(folder: Path) -> list[Record]:
-    return [record for group in Store(folder / "results").load().records.values() for record in group]
+    return [
+        record for group in Store(folder / "results").load().records.values() for record in group
+    ]
 
 
 def tags(folder: Path) -> Counter[str]:
-    return Counter(" ".join(record.config["tracker"]["tags"]) or "trial" for record in records(folder))
+    return Counter(
+        " ".join(record.config["tracker"]["tags"]) or "trial" for record in records(folder)
+    )
 
 
-def test_a_sweep_runs_says_what_came_of_it_and_the_same_command_again_does_nothing(tmp_path: Path) -> None:
+def test_a_sweep_runs_says_what_came_of_it_and_the_same_command_again_does_nothing(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path)
     first = sweep(tmp_path)
     assert first.returncode == 0, first.stderr
     assert re.search(
-        r"start    cpu  model=mobilenet_v2 'modes=\[graph,xla\]'|start    cpu  model=mobilenet_v2", first.stderr
+        r"start    cpu  model=mobilenet_v2 'modes=\[graph,xla\]'|start    cpu  model=mobilenet_v2",
+        first.stderr,
     )
     assert re.search(r"sweep    2/2 trials  2 ok\n", first.stderr)
     lines = first.stdout.splitlines()
     assert lines[0] == "mine: 2 trials: 2 ok"
     assert any(
-        line.startswith("xla over graph: geometric mean speedup 1.0") and "2 of 2 planned" in line for line in lines
+        line.startswith("xla over graph: geometric mean speedup 1.0") and "2 of 2 planned" in line
+        for line in lines
     )
     assert lines[-1] == "results xla-sweeps results results"
     assert {record.config["tracker"]["group"] for record in records(tmp_path)} == {"mine"}
@@ -83,13 +108,18 @@ def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_
     sweep(tmp_path)
     definition(tmp_path, batch_size={"values": [4, 8]})
     plan = sweep(tmp_path, "--dry-run")
-    assert [line.split("batch_size=")[1].split()[0] for line in plan.stdout.splitlines()] == ["8", "8"]
+    assert [line.split("batch_size=")[1].split()[0] for line in plan.stdout.splitlines()] == [
+        "8",
+        "8",
+    ]
     assert "4 trials; 2 done, 2 to measure (2 replicates)" in plan.stderr
     sweep(tmp_path)
     assert len(records(tmp_path)) == 4
 
 
-def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(tmp_path: Path) -> None:
+def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path)
     done = sweep(tmp_path, worker="raise:xla")
     assert done.returncode == 0, "all trials are final"
@@ -101,24 +131,32 @@ def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(tmp
     assert len(records(tmp_path)) == 6
     wrong = sweep(tmp_path, "--retry", "compile_eror")
     assert (wrong.returncode, wrong.stderr.split("?")[0]) == (
-        2, "xla-sweeps: unknown status 'compile_eror'. Did you mean 'compile_error'",
-    )  # fmt: skip
+        2,
+        "xla-sweeps: unknown status 'compile_eror'. Did you mean 'compile_error'",
+    )
 
 
-def test_a_trial_whose_own_process_dies_is_recorded_each_time_and_left_after_the_second(tmp_path: Path) -> None:
+def test_a_trial_whose_own_process_dies_is_recorded_each_time_and_left_after_the_second(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path, model={"value": "resnet50"})
     done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("mine: 1 trials: 1 crashed\n")
     deaths = records(tmp_path)
     assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
-    assert all(record.failure and "own process died: exit code -9" in record.failure.message for record in deaths)
+    assert all(
+        record.failure and "own process died: exit code -9" in record.failure.message
+        for record in deaths
+    )
     assert "start " not in sweep(tmp_path).stderr, "crashed is final"
     assert sweep(tmp_path, "--retry", "crashed").returncode == 0
     assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
 
 
-def test_a_trial_whose_own_process_dies_once_is_tried_again_and_the_death_is_on_record(tmp_path: Path) -> None:
+def test_a_trial_whose_own_process_dies_once_is_tried_again_and_the_death_is_on_record(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path, model={"value": "resnet50"})
     done = sweep(tmp_path, XLA_SWEEPS_FP=f"claim.after:kill:1:{tmp_path / 'once'}")
     assert done.returncode == 0, done.stderr
@@ -126,31 +164,45 @@ def test_a_trial_whose_own_process_dies_once_is_tried_again_and_the_death_is_on_
     assert done.stdout.startswith("mine: 1 trials: 1 ok\n")
 
 
-def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(tmp_path: Path) -> None:
+def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path, effort={"value": "standard"})
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     assert tags(tmp_path) == {"trial": 6, "aa": 3, "anchor": 2}
-    order = [record.config["tracker"]["tags"] for record in sorted(records(tmp_path), key=lambda item: item.started_at)]
+    order = [
+        record.config["tracker"]["tags"]
+        for record in sorted(records(tmp_path), key=lambda item: item.started_at)
+    ]
     assert order[0] == ["anchor"]
 
 
 def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     definition(tmp_path)
     sweep(tmp_path)
-    assert sweep(tmp_path, "--rerun", "model=resnet50", "--dry-run").stdout.count("resnet50") == 0, (
-        "the fake is called fake"
-    )
-    assert sweep(tmp_path, "--rerun", "candidate=xla").returncode == 0
-    assert Counter(record.config["model"]["name"] for record in records(tmp_path)) == {"mobilenet_v2": 2, "resnet50": 2}
     assert (
-        "unknown column in --rerun 'verdit'. Did you mean 'verdict'?" in sweep(tmp_path, "--rerun", "verdit=x").stderr
+        sweep(tmp_path, "--rerun", "model=resnet50", "--dry-run").stdout.count("resnet50") == 0
+    ), "the fake is called fake"
+    assert sweep(tmp_path, "--rerun", "candidate=xla").returncode == 0
+    assert Counter(record.config["model"]["name"] for record in records(tmp_path)) == {
+        "mobilenet_v2": 2,
+        "resnet50": 2,
+    }
+    assert (
+        "unknown column in --rerun 'verdit'. Did you mean 'verdict'?"
+        in sweep(tmp_path, "--rerun", "verdit=x").stderr
     )
 
 
-def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(tmp_path: Path) -> None:
-    definition(tmp_path, batch_size={"min": 1, "max": 64},
-               top={"method": "bayes", "run_cap": 5, "metric": {"name": "speedup", "goal": "maximize"}})  # fmt: skip
+def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(
+    tmp_path: Path,
+) -> None:
+    definition(
+        tmp_path,
+        batch_size={"min": 1, "max": 64},
+        top={"method": "bayes", "run_cap": 5, "metric": {"name": "speedup", "goal": "maximize"}},
+    )
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     first = len(records(tmp_path))
@@ -163,7 +215,10 @@ def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(
 
 
 def test_a_metric_that_no_run_has_is_one_line(tmp_path: Path) -> None:
-    definition(tmp_path, top={"method": "bayes", "run_cap": 2, "metric": {"name": "spedup", "goal": "maximize"}})
+    definition(
+        tmp_path,
+        top={"method": "bayes", "run_cap": 2, "metric": {"name": "spedup", "goal": "maximize"}},
+    )
     done = sweep(tmp_path)
     assert done.returncode == 2
     assert "metric spedup: " in done.stderr
@@ -177,14 +232,20 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
     done = sweep(tmp_path, "--devices", "cpu:0,cpu:1")
     assert done.returncode == 0, done.stderr
     assert tags(tmp_path) == {"anchor": 3, "trial": 2}
-    assert {record.environment["cpu"]["cores"] for record in records(tmp_path)} == {devices.usable_cores() // 2}
+    assert {record.environment["cpu"]["cores"] for record in records(tmp_path)} == {
+        devices.usable_cores() // 2
+    }
     logs = list((tmp_path / "results" / "logs" / "sweeps").glob("*/interference-*.log"))
     assert sorted(path.name for path in logs) == [
-        "interference-alone-cpu0.log", "interference-together-cpu0.log", "interference-together-cpu1.log",
-    ]  # fmt: skip
+        "interference-alone-cpu0.log",
+        "interference-together-cpu0.log",
+        "interference-together-cpu1.log",
+    ]
 
 
-def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used(tmp_path: Path) -> None:
+def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path, accelerator={"value": "H100"})
     done = sweep(tmp_path)
     assert done.returncode == 2
@@ -203,16 +264,30 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
         (["--devices", "cpu,cpu"], "--devices=cpu,cpu: name each device once"),
         (["--rerun", "verdict"], "--rerun verdict: write KEY=VALUE"),
         (["device=cpu", "--devices", "cpu"], "device=cpu and --devices=cpu: give one of the two"),
-        (["device=cpu", "--launcher", "ray"], "device=cpu with --launcher ray: device is the launcher's to give: use "),
-        (["device=cpu", "--launcher", "slurm"], "device=cpu with --launcher slurm: device is the launcher's to give"),
-        (["--devices", "cpu", "--launcher", "slurm"], "--devices is for --launcher local or wandb, not for slurm"),
+        (
+            ["device=cpu", "--launcher", "ray"],
+            "device=cpu with --launcher ray: device is the launcher's to give: use ",
+        ),
+        (
+            ["device=cpu", "--launcher", "slurm"],
+            "device=cpu with --launcher slurm: device is the launcher's to give",
+        ),
+        (
+            ["--devices", "cpu", "--launcher", "slurm"],
+            "--devices is for --launcher local or wandb, not for slurm",
+        ),
         (["--slurm", "mem=1", "--launcher", "ray"], "--slurm is for --launcher slurm, not for ray"),
         (["--chunk", "4"], "--chunk is for --launcher slurm, not for local"),
-        (["--max-trials", "1"], "mine.yaml: 2 trials are more than --max-trials=1; raise it if you mean it"),
+        (
+            ["--max-trials", "1"],
+            "mine.yaml: 2 trials are more than --max-trials=1; raise it if you mean it",
+        ),
         (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_is_started(arguments: Sequence[str], line: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_nothing_is_started(
+    arguments: Sequence[str], line: str, tmp_path: Path
+) -> None:
     definition(tmp_path)
     done = sweep(tmp_path, *arguments)
     assert done.returncode == 2
@@ -223,12 +298,15 @@ def test_a_mistake_is_one_line_and_nothing_is_started(arguments: Sequence[str], 
 
 
 @pytest.mark.parametrize("launcher", ["local", "ray", "slurm"])
-def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(launcher: str, tmp_path: Path) -> None:
+def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(
+    launcher: str, tmp_path: Path
+) -> None:
     definition(tmp_path, device={"values": ["cpu", "gpu:0"]})
     done = sweep(tmp_path, "--launcher", launcher)
     assert (done.returncode, done.stderr) == (
-        2, "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this machine, or accelerator\n",
-    )  # fmt: skip
+        2,
+        "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this machine, or accelerator\n",
+    )
     assert not (tmp_path / "results").exists()
 
 
@@ -240,10 +318,15 @@ def test_ctrl_c_on_a_terminal_saves_prints_the_way_on_and_exits_130(tmp_path: Pa
     assert "Traceback" not in screen
     assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
     assert sweep(tmp_path).returncode == 0
-    assert Counter(str(record.status) for record in records(tmp_path)) == {"interrupted": 1, "ok": 2}
+    assert Counter(str(record.status) for record in records(tmp_path)) == {
+        "interrupted": 1,
+        "ok": 2,
+    }
 
 
-def test_the_terminal_shows_the_device_what_it_does_and_how_far_the_sweep_is(tmp_path: Path) -> None:
+def test_the_terminal_shows_the_device_what_it_does_and_how_far_the_sweep_is(
+    tmp_path: Path,
+) -> None:
     definition(tmp_path)
     code, screen = on_terminal(tmp_path, presses=0)
     assert code == 0
@@ -253,12 +336,20 @@ def test_the_terminal_shows_the_device_what_it_does_and_how_far_the_sweep_is(tmp
 
 def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, str]:
     """Run the sweep on a pseudo-terminal, press Ctrl-C while the first trial measures, and give what was shown."""
-    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "140", "LINES": "40", "FAKE_WORKER": worker}
+    environ = {
+        **os.environ,
+        "TERM": "xterm",
+        "COLUMNS": "140",
+        "LINES": "40",
+        "FAKE_WORKER": worker,
+    }
     environ.pop("CI", None)
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)
-        os.execve(sys.executable, [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none"], environ)
+        os.execve(
+            sys.executable, [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none"], environ
+        )
     shown, deadline = b"", time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
@@ -274,7 +365,9 @@ def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, s
             presses -= 1
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
-    return os.waitstatus_to_exitcode(status), re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode("utf-8", "replace"))
+    return os.waitstatus_to_exitcode(status), re.sub(
+        r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode("utf-8", "replace")
+    )
 
 
 CPU = Device(kind="cpu", index=0, name="Some CPU")

@@ -12,17 +12,28 @@ from paths import ROOT
 
 def sweep_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "sweep", *arguments], cwd=cwd, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-m", "xla_sweeps", "sweep", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(cwd)},
-    )  # fmt: skip
+    )
 
 
 def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
     done = sweep_command(
-        str(ROOT / "sweeps" / "smoke.yaml"), "batch_size=1", "--dry-run", "resolution=64", cwd=tmp_path
+        str(ROOT / "sweeps" / "smoke.yaml"),
+        "batch_size=1",
+        "--dry-run",
+        "resolution=64",
+        cwd=tmp_path,
     )
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
+    assert (
+        done.stdout.splitlines()[0]
+        == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
+    )
     assert len(done.stdout.splitlines()) == 3
     assert done.stderr == (
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
@@ -40,7 +51,10 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
             "method: grid\nparameters: {model: {values: [resnet5]}}\n",
             "s.yaml:2: unknown model 'resnet5'. Did you mean 'resnet50'?",
         ),
-        ("method: grid\nparameters: {seed: {min: 1, max: 20000}}\n", "20,000 trials are more than --max-trials=10,000"),
+        (
+            "method: grid\nparameters: {seed: {min: 1, max: 20000}}\n",
+            "20,000 trials are more than --max-trials=10,000",
+        ),
     ],
 )
 def test_a_wrong_file_is_one_line_and_exit_2(text: str, line: str, tmp_path: Path) -> None:
@@ -52,4 +66,6 @@ def test_a_wrong_file_is_one_line_and_exit_2(text: str, line: str, tmp_path: Pat
 
 
 def test_an_absent_file_is_one_line(tmp_path: Path) -> None:
-    assert sweep_command("none.yaml", cwd=tmp_path).stderr == "xla-sweeps: none.yaml: no such file\n"
+    assert (
+        sweep_command("none.yaml", cwd=tmp_path).stderr == "xla-sweeps: none.yaml: no such file\n"
+    )

@@ -12,34 +12,88 @@ from xla_sweeps.errors import ConfigError
 
 COUNTS = {
     "applications": {
-        "ConvNeXt": 5, "DenseNet": 3, "EfficientNetV1": 8, "EfficientNetV2": 7, "Inception": 2, "MobileNetV1": 1,
-        "MobileNetV2": 1, "MobileNetV3": 2, "NASNet": 2, "RegNetX": 12, "RegNetY": 12, "ResNetRS": 7, "ResNetV1": 3,
-        "ResNetV2": 3, "VGG": 2, "Xception": 1,
+        "ConvNeXt": 5,
+        "DenseNet": 3,
+        "EfficientNetV1": 8,
+        "EfficientNetV2": 7,
+        "Inception": 2,
+        "MobileNetV1": 1,
+        "MobileNetV2": 1,
+        "MobileNetV3": 2,
+        "NASNet": 2,
+        "RegNetX": 12,
+        "RegNetY": 12,
+        "ResNetRS": 7,
+        "ResNetV1": 3,
+        "ResNetV2": 3,
+        "VGG": 2,
+        "Xception": 1,
     },
     "keras_cv": {
-        "BASNet": 2, "CSPDarkNet": 5, "DeepLabV3Plus": 1, "DenseNet": 6, "EfficientNetLite": 10, "EfficientNetV1": 16,
-        "EfficientNetV2": 14, "MiT": 6, "MobileNetV3": 4, "ResNetV1": 10, "ResNetV2": 10, "RetinaNet": 1,
-        "SegFormer": 6, "VGG": 2, "ViTDet": 3, "VideoSwin": 6, "YOLOv8": 10,
+        "BASNet": 2,
+        "CSPDarkNet": 5,
+        "DeepLabV3Plus": 1,
+        "DenseNet": 6,
+        "EfficientNetLite": 10,
+        "EfficientNetV1": 16,
+        "EfficientNetV2": 14,
+        "MiT": 6,
+        "MobileNetV3": 4,
+        "ResNetV1": 10,
+        "ResNetV2": 10,
+        "RetinaNet": 1,
+        "SegFormer": 6,
+        "VGG": 2,
+        "ViTDet": 3,
+        "VideoSwin": 6,
+        "YOLOv8": 10,
     },
     "keras_hub": {
-        "BASNet": 2, "CSPNet": 4, "D-FINE": 5, "DINOv2": 3, "DINOv3": 2, "DeepLabV3Plus": 1, "DeiT": 4, "DenseNet": 3,
-        "DepthAnything": 2, "EfficientNetLite": 1, "EfficientNetV1": 6, "HGNetV2": 7, "MiT": 6, "MobileNetV3": 2,
-        "MobileNetV5": 1, "ResNetV1": 5, "ResNetV2": 2, "RetinaNet": 1, "SegFormer": 6, "Swin": 6, "VGG": 4, "ViT": 5,
-        "ViTDet": 3, "Xception": 1,
+        "BASNet": 2,
+        "CSPNet": 4,
+        "D-FINE": 5,
+        "DINOv2": 3,
+        "DINOv3": 2,
+        "DeepLabV3Plus": 1,
+        "DeiT": 4,
+        "DenseNet": 3,
+        "DepthAnything": 2,
+        "EfficientNetLite": 1,
+        "EfficientNetV1": 6,
+        "HGNetV2": 7,
+        "MiT": 6,
+        "MobileNetV3": 2,
+        "MobileNetV5": 1,
+        "ResNetV1": 5,
+        "ResNetV2": 2,
+        "RetinaNet": 1,
+        "SegFormer": 6,
+        "Swin": 6,
+        "VGG": 4,
+        "ViT": 5,
+        "ViTDet": 3,
+        "Xception": 1,
     },
     "hub": {"DeiT": 8, "MLP-Mixer": 3, "Swin": 9, "ViT": 7},
-}  # fmt: skip
+}
 
 ENTRIES = catalog.load_catalog()
 
 ENTRY: dict[str, Any] = {
-    "name": "mine", "family": "F", "variant": "V", "task": "classification", "resolution": 224, "min_resolution": 32,
+    "name": "mine",
+    "family": "F",
+    "variant": "V",
+    "task": "classification",
+    "resolution": 224,
+    "min_resolution": 32,
     "sources": {"applications": {"library": "keras", "constructor": "ResNet50"}},
-}  # fmt: skip
+}
 
 
 def spec(document: dict[str, Any], **changes: Any) -> Any:
-    return catalog.model_spec(document, **{"source": None, "resolution": None, "weights": "random", **changes})
+    return catalog.model_spec(
+        document, **{"source": None, "resolution": None, "weights": "random", **changes}
+    )
 
 
 @pytest.mark.parametrize("source", COUNTS)
@@ -49,7 +103,10 @@ def test_every_family_has_all_its_variants_in_every_source(source: str) -> None:
 
 
 def test_a_file_is_named_as_its_model() -> None:
-    assert {path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")} == {*ENTRIES, "local"}
+    assert {path.stem for path in (catalog.conf_dir() / "model").glob("*.yaml")} == {
+        *ENTRIES,
+        "local",
+    }
 
 
 def test_aliases_are_unique_and_no_models_name() -> None:
@@ -77,10 +134,14 @@ def test_families_that_keras_3_dropped_come_from_tf_keras(family: str) -> None:
     assert {entry.sources["applications"].library for entry in entries} == {"tf_keras"}
 
 
-@pytest.mark.parametrize(("name", "million"), [("regnetx_016", 9.2), ("regnetx_002", 2.7), ("regnety_016", 11.2)])
+@pytest.mark.parametrize(
+    ("name", "million"), [("regnetx_016", 9.2), ("regnetx_002", 2.7), ("regnety_016", 11.2)]
+)
 def test_regnet_names_mean_what_they_say(name: str, million: float) -> None:
     entry = ENTRIES[name]
-    assert entry.sources["applications"].recipe["constructor"] == f"RegNet{name[6].upper()}{name[-3:]}"
+    assert (
+        entry.sources["applications"].recipe["constructor"] == f"RegNet{name[6].upper()}{name[-3:]}"
+    )
     assert entry.published is not None
     assert entry.published.params_million == million
 
@@ -89,7 +150,10 @@ def test_regnet_names_mean_what_they_say(name: str, million: float) -> None:
     ("pattern", "names"),
     [
         ("vgg", ["vgg11", "vgg13", "vgg16", "vgg16_backbone", "vgg19"]),
-        ("regnety_0[04]*", ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"]),
+        (
+            "regnety_0[04]*",
+            ["regnety_002", "regnety_004", "regnety_006", "regnety_008", "regnety_040"],
+        ),
         ("efficient_s_v2", ["efficientnetv2s"]),
         ("XCEPTION", ["xception"]),
         ("nothing", []),
@@ -101,7 +165,11 @@ def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: lis
 
 @pytest.mark.parametrize(
     ("given", "nearest"),
-    [("efficientnetv2", "efficientnetv2"), ("efficient_s_v2", "efficientnetv2s"), ("resnet5O", "resnet50")],
+    [
+        ("efficientnetv2", "efficientnetv2"),
+        ("efficient_s_v2", "efficientnetv2s"),
+        ("resnet5O", "resnet50"),
+    ],
 )
 def test_an_unknown_model_is_told_the_nearest_aliases_considered(given: str, nearest: str) -> None:
     text = str(catalog.unknown_model(given))
@@ -113,18 +181,26 @@ def test_a_resolution_below_the_models_least_is_refused_in_one_line() -> None:
     document = {**ENTRY, "name": "inception_v3", "min_resolution": 75, "resolution": 299}
     with pytest.raises(ConfigError) as caught:
         spec(document, resolution=64)
-    assert str(caught.value) == "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
+    assert (
+        str(caught.value)
+        == "resolution=64: too small for inception_v3, which needs at least 75 px (native: 299)"
+    )
     assert spec(document, resolution=75).resolution_px == 75
 
 
 def test_a_source_that_lacks_the_model_is_told_those_that_have_it() -> None:
     with pytest.raises(ConfigError) as caught:
         spec(ENTRY, source="keras_cv")
-    assert str(caught.value) == "source=keras_cv: mine is not available from it. Sources that have it: applications."
+    assert (
+        str(caught.value)
+        == "source=keras_cv: mine is not available from it. Sources that have it: applications."
+    )
 
 
 def test_weights_must_be_there() -> None:
-    with pytest.raises(ConfigError, match=r"weights=/nowhere: no such file; allowed: random, imagenet, or the path"):
+    with pytest.raises(
+        ConfigError, match=r"weights=/nowhere: no such file; allowed: random, imagenet, or the path"
+    ):
         spec(ENTRY, weights="/nowhere")
 
 
@@ -140,7 +216,10 @@ def test_weights_must_be_there() -> None:
             {"sources": {"applications": {"library": "keras", "constructor": "os.system"}}},
             "constructor=os.system: the name",
         ),
-        ({"sources": {"applications": {"library": "keras", "constructor": "_x"}}}, "constructor=_x: the name"),
+        (
+            {"sources": {"applications": {"library": "keras", "constructor": "_x"}}},
+            "constructor=_x: the name",
+        ),
         ({"resolution": "big"}, "model.resolution=big: a whole number is needed"),
         ({"resolution": True}, "model.resolution=True: a whole number is needed"),
         ({"resolution": -1}, "model.resolution=-1: it must be at least 1"),
@@ -158,14 +237,19 @@ def test_a_resolution_that_does_not_divide_is_told_the_nearest_that_do() -> None
     document = {**ENTRY, "name": "yolo", "resolution": 640, "min_resolution": 32, "divisor": 32}
     with pytest.raises(ConfigError) as caught:
         spec(document, resolution=230)
-    assert str(caught.value) == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
+    assert (
+        str(caught.value)
+        == "resolution=230: yolo needs a multiple of 32 px; nearest: 224 and 256 (native: 640)"
+    )
     assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
 
 
 def test_a_source_may_need_more_pixels_than_the_others() -> None:
     sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "min_resolution": 96}}
     assert spec({**ENTRY, "sources": sources}, resolution=64).resolution_px == 64
-    with pytest.raises(ConfigError, match="too small for mine from source=keras_hub, which needs at least 96 px"):
+    with pytest.raises(
+        ConfigError, match="too small for mine from source=keras_hub, which needs at least 96 px"
+    ):
         spec({**ENTRY, "sources": sources}, source="keras_hub", resolution=64)
 
 
@@ -196,9 +280,21 @@ def test_figures_of_a_source_win_over_the_entrys() -> None:
 @pytest.mark.parametrize(
     ("source", "weights", "reason"),
     [
-        ("keras_cv", "imagenet", "weights=imagenet: no pretrained preset of mine is known for source=keras_cv"),
-        ("keras_cv", "no/file.h5", "weights=no/file.h5: no such file; allowed: random, imagenet, or a preset's name"),
-        ("hub", "nowhere", "weights=nowhere: no such file; allowed: random, imagenet, or the path of a SavedModel"),
+        (
+            "keras_cv",
+            "imagenet",
+            "weights=imagenet: no pretrained preset of mine is known for source=keras_cv",
+        ),
+        (
+            "keras_cv",
+            "no/file.h5",
+            "weights=no/file.h5: no such file; allowed: random, imagenet, or a preset's name",
+        ),
+        (
+            "hub",
+            "nowhere",
+            "weights=nowhere: no such file; allowed: random, imagenet, or the path of a SavedModel",
+        ),
     ],
 )
 def test_weights_are_checked_for_their_source(source: str, weights: str, reason: str) -> None:
@@ -223,7 +319,9 @@ def test_a_nested_recipe_is_checked_all_the_way_down() -> None:
 
 
 def test_a_source_that_there_is_not_is_told_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"):
+    with pytest.raises(
+        ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"
+    ):
         spec({**ENTRY, "sources": {"kerascv": {"constructor": "Net"}}})
 
 

@@ -27,7 +27,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def spec(path: str | None, document: dict[str, Any] | None = None, **changes: Any) -> ModelSpec:
-    arguments: dict[str, Any] = {"trust_code": True, "resolution": None, "input_spec": None, **changes}
+    arguments: dict[str, Any] = {
+        "trust_code": True,
+        "resolution": None,
+        "input_spec": None,
+        **changes,
+    }
     return user_model_spec(document or {"name": "local"}, path=path, **arguments)
 
 
@@ -54,11 +59,19 @@ def test_a_path_is_a_file_a_folder_or_a_function(path: str, kind: str, variant: 
     model = spec(path)
     assert model.recipe["kind"] == kind
     assert model.variant == model.name == variant
-    assert (model.family, model.source, model.weights, model.resolution_px) == ("local", "local", "own", None)
+    assert (model.family, model.source, model.weights, model.resolution_px) == (
+        "local",
+        "local",
+        "own",
+        None,
+    )
 
 
 def test_the_user_may_name_it_and_say_what_it_does() -> None:
-    model = spec("net.keras", {"name": "local", "variant": "MyNet", "family": "Mine", "task": "classification"})
+    model = spec(
+        "net.keras",
+        {"name": "local", "variant": "MyNet", "family": "Mine", "task": "classification"},
+    )
     assert (model.name, model.family, model.task) == ("MyNet", "Mine", "classification")
 
 
@@ -85,10 +98,14 @@ def test_what_is_no_model_is_refused_with_what_would_be(path: str | None, reason
 def test_finding_a_function_runs_no_code(here: Path) -> None:
     (here / "mine.py").write_text("raise SystemExit('imported')\n")
     (here / "pkg" / "__init__.py").write_text("raise SystemExit('imported')\n")
-    assert spec("mine:build").recipe["kind"] == spec("pkg.models:build").recipe["kind"] == "function"
+    assert (
+        spec("mine:build").recipe["kind"] == spec("pkg.models:build").recipe["kind"] == "function"
+    )
 
 
-def test_the_same_content_elsewhere_is_the_same_trial_and_another_content_is_not(here: Path) -> None:
+def test_the_same_content_elsewhere_is_the_same_trial_and_another_content_is_not(
+    here: Path,
+) -> None:
     def identity(path: str) -> str:
         return trial_id(replace(TRIAL, model=spec(path, {"name": "local", "variant": "x"})), {})
 
@@ -105,7 +122,10 @@ def test_the_same_content_elsewhere_is_the_same_trial_and_another_content_is_not
 
 
 def test_inputs_are_what_the_user_says() -> None:
-    given = [{"shape": [224, 224, 3], "name": "image"}, {"shape": 16, "dtype": "int32", "high": 1000, "name": "ids"}]
+    given = [
+        {"shape": [224, 224, 3], "name": "image"},
+        {"shape": 16, "dtype": "int32", "high": 1000, "name": "ids"},
+    ]
     assert spec("net.keras", input_spec=given).inputs == (
         InputSpec(shape=(224, 224, 3), name="image"),
         InputSpec(shape=(16,), dtype="int32", high=1000.0, name="ids"),
@@ -120,13 +140,22 @@ def test_inputs_are_what_the_user_says() -> None:
         ("big", "input_spec=big: give one mapping for each input"),
         ([], "input_spec=[]: give one mapping for each input"),
         ([{"dtype": "int32"}], "input_spec[0]={'dtype': 'int32'}: give a shape without the batch"),
-        ([{"shape": [4], "type": "int32"}], "unknown key of input_spec[0] 'type'. Did you mean 'dtype'?"),
-        ([{"shape": [4], "dtype": "float31"}], "unknown dtype in input_spec[0] 'float31'. Did you mean 'float32'?"),
+        (
+            [{"shape": [4], "type": "int32"}],
+            "unknown key of input_spec[0] 'type'. Did you mean 'dtype'?",
+        ),
+        (
+            [{"shape": [4], "dtype": "float31"}],
+            "unknown dtype in input_spec[0] 'float31'. Did you mean 'float32'?",
+        ),
         ([{"shape": [None, 4]}], "input_spec[0].shape=[None, 4]: whole numbers of at least 1"),
         ([{"shape": [0]}], "input_spec[0].shape=[0]: whole numbers of at least 1"),
         ([{"shape": [4], "low": 3, "high": 3}], "input_spec[0]: low=3 must be below high=3"),
         ([{"shape": [4], "high": "many"}], "input_spec[0].high=many: a number is needed"),
-        ([{"shape": [4], "name": "a"}, {"shape": [4]}], "input_spec: name every input, each differently, or none"),
+        (
+            [{"shape": [4], "name": "a"}, {"shape": [4]}],
+            "input_spec: name every input, each differently, or none",
+        ),
     ],
 )
 def test_a_malformed_input_is_told_where_and_why(given: Any, reason: str) -> None:

@@ -51,7 +51,13 @@ def test_a_model_of_ones_own_is_known_by_its_name_everywhere(tmp_path: Path) -> 
     assert checked.trial.model.name == checked.document["model"]["name"] == "net"
     assert checked.document["resolution"] is None
     assert settings(*own, "model.variant=MyNet").document["model"]["variant"] == "MyNet"
-    header = run_header(checked.document, trial_id="0", device_kind="cpu", device_name="Some CPU", results_dir=tmp_path)
+    header = run_header(
+        checked.document,
+        trial_id="0",
+        device_kind="cpu",
+        device_name="Some CPU",
+        results_dir=tmp_path,
+    )
     assert header.name == "net b4 xla Some CPU"
 
 
@@ -74,19 +80,28 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
             "weights=imagenet: your own model keeps the weights that it has",
         ),
         (["model=local"], "model=local: say which, as in path=my_model.keras"),
-        (["model=resnet50", "scenario=detect"], "scenario=detect: resnet50 is no detector; detectors: dfine_large"),
+        (
+            ["model=resnet50", "scenario=detect"],
+            "scenario=detect: resnet50 is no detector; detectors: dfine_large",
+        ),
         (
             ["model=mixer_b16", "precision=mixed_bfloat16"],
             "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model, whose dtypes are built in",
         ),
     ],
 )
-def test_requests_that_do_not_go_together_are_one_clear_line(overrides: list[str], reason: str) -> None:
+def test_requests_that_do_not_go_together_are_one_clear_line(
+    overrides: list[str], reason: str
+) -> None:
     assert complaint(*overrides).startswith(reason)
 
 
-def test_a_source_that_is_not_installed_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_sweeps.system.environment.is_installed", lambda module: module != "keras_cv")
+def test_a_source_that_is_not_installed_is_told_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "xla_sweeps.system.environment.is_installed", lambda module: module != "keras_cv"
+    )
     assert complaint("model=yolo_v8_m") == (
         "source=keras_cv: keras_cv is not installed; install it: pip install 'xla-sweeps[keras_cv]', or scripts/setup "
         "keras_cv in a checkout"
@@ -105,35 +120,54 @@ def test_the_default_is_a_quick_trial_of_eager_graph_and_xla() -> None:
     trial = settings().trial
     assert trial.model.name == "mobilenet_v2"
     assert trial.modes == ("eager", "graph", "xla")
-    assert (trial.batch_size, trial.precision, trial.effort.name, trial.device) == (4, "float32", "quick", "cpu")
+    assert (trial.batch_size, trial.precision, trial.effort.name, trial.device) == (
+        4,
+        "float32",
+        "quick",
+        "cpu",
+    )
 
 
 @pytest.mark.parametrize(
     ("override", "modes"),
     [
-        ("jit=true", ("eager", "graph", "xla")), ("jit=True", ("eager", "graph", "xla")),
-        ("jit=false", ("eager", "graph")), ("jit=False", ("eager", "graph")),
-        ("jit=null", ("eager", "graph", "default")), ("jit=None", ("eager", "graph", "default")),
+        ("jit=true", ("eager", "graph", "xla")),
+        ("jit=True", ("eager", "graph", "xla")),
+        ("jit=false", ("eager", "graph")),
+        ("jit=False", ("eager", "graph")),
+        ("jit=null", ("eager", "graph", "default")),
+        ("jit=None", ("eager", "graph", "default")),
         ("jit=auto", ("eager", "graph", "autocluster")),
-        ("modes=[graph,graph]", ("graph", "graph_2")), ("modes=[xla]", ("xla",)),
+        ("modes=[graph,graph]", ("graph", "graph_2")),
+        ("modes=[xla]", ("xla",)),
         ("modes='graph, xla'", ("graph", "xla")),
     ],
-)  # fmt: skip
-def test_jit_chooses_the_candidate_and_modes_overrides_it(override: str, modes: tuple[str, ...]) -> None:
+)
+def test_jit_chooses_the_candidate_and_modes_overrides_it(
+    override: str, modes: tuple[str, ...]
+) -> None:
     assert settings(override).trial.modes == modes
 
 
 @pytest.mark.parametrize("value", ["maybe", 1, 0, 1.0, "yes", [True]])
 def test_any_other_jit_is_refused(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"allowed are true \(xla\), false \(graph\), null \(default\) and auto"):
+    with pytest.raises(
+        ConfigError, match=r"allowed are true \(xla\), false \(graph\), null \(default\) and auto"
+    ):
         candidate_mode(value)
 
 
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        (["model=efficientnetv2x"], "unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2"),
-        (["model=efficient_s_v2"], "unknown model 'efficient_s_v2'. Did you mean 'efficientnetv2s'?"),
+        (
+            ["model=efficientnetv2x"],
+            "unknown model 'efficientnetv2x'. Did you mean 'efficientnetv2",
+        ),
+        (
+            ["model=efficient_s_v2"],
+            "unknown model 'efficient_s_v2'. Did you mean 'efficientnetv2s'?",
+        ),
         (
             ["source=keras_cv"],
             "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: applications.",
@@ -142,8 +176,14 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["resolution=-5"], "resolution=-5: it must be at least 1"),
         (["resolution=big"], "resolution=big: a whole number is needed"),
         (["resolution=224.5"], "resolution=224.5: a whole number is needed"),
-        (["resolution=16"], "resolution=16: too small for mobilenet_v2, which needs at least 32 px (native: 224)"),
-        (["model=inception_v3", "resolution=64"], "resolution=64: too small for inception_v3, which needs at least 75"),
+        (
+            ["resolution=16"],
+            "resolution=16: too small for mobilenet_v2, which needs at least 32 px (native: 224)",
+        ),
+        (
+            ["model=inception_v3", "resolution=64"],
+            "resolution=64: too small for inception_v3, which needs at least 75",
+        ),
         (["batch_size=0"], "batch_size=0: it must be at least 1 and at most 65536"),
         (["batch_size=many"], "batch_size=many: a whole number is needed"),
         (["jit=maybe"], "jit=maybe: allowed are true (xla)"),
@@ -155,7 +195,10 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["precision=float16"], "unknown precision 'float16'. Did you mean '"),
         (["precision=mixed_float16"], "precision=mixed_float16: "),
         (["tf32=true"], "tf32=true: "),
-        (["effort=quik"], "unknown effort 'quik'. Did you mean 'quick'? Allowed: publish, quick, standard."),
+        (
+            ["effort=quik"],
+            "unknown effort 'quik'. Did you mean 'quick'? Allowed: publish, quick, standard.",
+        ),
         (["effort.rounds_min=2"], "effort.rounds_min=2: it must be at least 6"),
         (["effort.rounds_max=7"], "effort.rounds_max=7 is below effort.rounds_min=10"),
         (["effort.block_s=0"], "effort.block_s=0: a number above 0 is needed"),
@@ -174,17 +217,26 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             ["weights=/no/such/file"],
             "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a weights file",
         ),
-        (["jit=true", "jit=false"], "conflicting overrides: 'jit=true' and 'jit=false'; give jit once"),
+        (
+            ["jit=true", "jit=false"],
+            "conflicting overrides: 'jit=true' and 'jit=false'; give jit once",
+        ),
         (
             ["jit=true", "modes=[eager,graph]"],
             "conflicting overrides: jit=true asks for the mode xla, which modes=[eager,graph]",
         ),
-        (["model=resnet50,vgg16"], "'model=resnet50,vgg16' gives several values: add -m to run each of them"),
+        (
+            ["model=resnet50,vgg16"],
+            "'model=resnet50,vgg16' gives several values: add -m to run each of them",
+        ),
         (["model="], "model: name one, as in model="),
         (["model=[1"], "cannot read the override 'model=[1'"),
         (["+model._target_=os.system"], "_target_ in override"),
         (["results_dir=${oc.env:HOME}"], "resolver ${oc.env:…} in override"),
-        (["tracker.project=sweeps"], "tracker.project=sweeps: W&B's client cannot read a project of that name"),
+        (
+            ["tracker.project=sweeps"],
+            "tracker.project=sweeps: W&B's client cannot read a project of that name",
+        ),
         (["scenario=fit"], "unknown scenario 'fit'. Allowed: call, detect."),
     ],
 )
@@ -238,7 +290,10 @@ def write(folder: Path, text: str) -> Path:
 
 def test_a_users_folder_adds_models(tmp_path: Path) -> None:
     write(
-        tmp_path, (catalog.conf_dir() / "model" / "resnet50.yaml").read_text().replace("name: resnet50", "name: mine")
+        tmp_path,
+        (catalog.conf_dir() / "model" / "resnet50.yaml")
+        .read_text()
+        .replace("name: resnet50", "name: mine"),
     )
     composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
     assert to_settings(composed, environ={}).trial.model.name == "mine"
@@ -256,7 +311,9 @@ def test_a_users_folder_adds_models(tmp_path: Path) -> None:
         ("name: ${oc.decode:x}\n", "resolver ${oc.decode:…}"),
     ],
 )
-def test_a_bad_file_of_a_users_folder_is_told_with_its_place(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_bad_file_of_a_users_folder_is_told_with_its_place(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     place = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         compose_config(["model=mine"], config_dir=tmp_path)

@@ -56,17 +56,24 @@ def test_a_quiet_page_is_reported_as_quiet(browser: Browser, toy: str) -> None:
         ("console.warn('warned-word')", "warned-word"),
         ("document.body.innerHTML = '<img src=data:, onerror=alert(1)>'", "img-src"),
         ("new Image().src = 'http://127.0.0.1:9/pixel'", "img-src"),
-        ("const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)", "script-src"),
+        (
+            "const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)",
+            "script-src",
+        ),
         ("try { eval('1') } catch {}", "script-src"),
     ],
 )
-def test_what_goes_wrong_in_a_page_is_collected(browser: Browser, tmp_path: Path, script: str, word: str) -> None:
+def test_what_goes_wrong_in_a_page_is_collected(
+    browser: Browser, tmp_path: Path, script: str, word: str
+) -> None:
     browser.open(write(tmp_path, script))
     browser.evaluate("new Promise((done) => setTimeout(done, 200))")
     assert any(word in text for text in browser.complaints), browser.complaints
 
 
-def test_requests_are_collected_and_forgotten_by_the_next_page(browser: Browser, tmp_path: Path, toy: str) -> None:
+def test_requests_are_collected_and_forgotten_by_the_next_page(
+    browser: Browser, tmp_path: Path, toy: str
+) -> None:
     path = tmp_path / "asks.html"
     path.write_text("<!doctype html><img src='http://127.0.0.1:8099/pixel'><img src='data:,'>")
     browser.open(path.as_uri())
@@ -115,7 +122,9 @@ def test_what_a_mouse_would_not_meet_cannot_be_clicked(browser: Browser, toy: st
         browser.click("button")
 
 
-def test_size_and_colour_scheme_are_what_was_asked_for(browser: Browser, toy: str, tmp_path: Path) -> None:
+def test_size_and_colour_scheme_are_what_was_asked_for(
+    browser: Browser, toy: str, tmp_path: Path
+) -> None:
     for dark in (True, False, True):
         browser.open(toy, size=PHONE, dark=dark)
         assert browser.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark
@@ -140,7 +149,9 @@ def test_what_a_page_saves_is_read(browser: Browser, toy: str) -> None:
     assert browser.download(lambda: browser.click("#save")) == ("a.csv", b"a,b\n")
 
 
-def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(browser: Browser, toy: str) -> None:
+def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(
+    browser: Browser, toy: str
+) -> None:
     browser.open(toy)
     engine = browser._engine
     if isinstance(engine, Firefox):  # which does so by itself at some time after its start

@@ -1,4 +1,7 @@
-"""The chaos script at its short size; by hand it runs for ten minutes (`python tests/support/chaos.py`)."""
+"""The chaos script at its short size.
+
+By hand it runs for ten minutes (`python tests/support/chaos.py`).
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ with (DOCS / "compatibility.csv").open(encoding="utf-8") as stream:
 
 
 def test_every_model_of_every_source_is_in_the_table() -> None:
-    assert set(ROWS) == {(name, source) for name, entry in ENTRIES.items() for source in entry.sources}
+    assert set(ROWS) == {
+        (name, source) for name, entry in ENTRIES.items() for source in entry.sources
+    }
 
 
 def test_the_page_is_written_from_the_table() -> None:
@@ -30,21 +32,28 @@ def test_the_page_is_written_from_the_table() -> None:
 
 
 @pytest.mark.parametrize(("model", "source"), [key for key, row in ROWS.items() if row["macs"]])
-def test_multiply_accumulates_are_the_published_ones_or_it_is_said_why_not(model: str, source: str) -> None:
+def test_multiply_accumulates_are_the_published_ones_or_it_is_said_why_not(
+    model: str, source: str
+) -> None:
     row, entry = ROWS[model, source], ENTRIES[model]
     published = entry.published_in(source)
     assert published is not None
-    # Run smaller than native, convolutions alone scale with area where both sizes are multiples of the stride.
+    # Run smaller than native, convolutions alone scale with area where both sizes are multiples of
+    # the stride.
     scale = (entry.resolution / int(row["px"])) ** 2
     if published.gmacs is None or (scale != 1 and entry.family != "YOLOv8"):
         return
     counted = scale * int(row["macs"]) / 1e9
     same = counted == pytest.approx(published.gmacs, rel=0.03)
-    assert same or published.gmacs_note, f"{counted:.3f} G instead of {published.gmacs} G, and no word why"
+    assert same or published.gmacs_note, (
+        f"{counted:.3f} G instead of {published.gmacs} G, and no word why"
+    )
 
 
 @pytest.mark.parametrize(("model", "source"), [key for key, row in ROWS.items() if row["params"]])
-def test_a_models_size_is_the_same_in_every_source_to_within_what_is_published(model: str, source: str) -> None:
+def test_a_models_size_is_the_same_in_every_source_to_within_what_is_published(
+    model: str, source: str
+) -> None:
     row, entry = ROWS[model, source], ENTRIES[model]
     published = entry.published_in(source)
     assert published is not None
@@ -52,4 +61,7 @@ def test_a_models_size_is_the_same_in_every_source_to_within_what_is_published(m
         return
     printed = 10.0 ** -len(f"{published.params_million:g}".partition(".")[2])
     tolerance = max(0.02 * published.params_million, printed)
-    assert int(row["params"]) / 1e6 == pytest.approx(published.params_million, abs=tolerance) or published.params_note
+    assert (
+        int(row["params"]) / 1e6 == pytest.approx(published.params_million, abs=tolerance)
+        or published.params_note
+    )

@@ -37,10 +37,24 @@ FAKE = (sys.executable, str(SUPPORT / "fake_trial.py"))
 
 IN_DRIVER = ("plan.loaded", "driver.submit", "driver.ended")
 
-IN_QUICK_TRIAL = ("worker.import", "claim.before", "claim.after", "claim.release", "supervisor.result", "store.opened",
-                  "store.written", "store.synced", "store.linked", "store.folder_synced")  # fmt: skip
+IN_QUICK_TRIAL = (
+    "worker.import",
+    "claim.before",
+    "claim.after",
+    "claim.release",
+    "supervisor.result",
+    "store.opened",
+    "store.written",
+    "store.synced",
+    "store.linked",
+    "store.folder_synced",
+)
 
-IN_REAL_TRIAL = ("spawn.before", "spawn.after", *(point for point in POINTS if point.startswith("worker.")))
+IN_REAL_TRIAL = (
+    "spawn.before",
+    "spawn.after",
+    *(point for point in POINTS if point.startswith("worker.")),
+)
 
 TRIALS = [f"t{number:06d}" for number in range(4)]
 
@@ -52,22 +66,34 @@ def acknowledged(log: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("action", ["kill", "raise"])
 @pytest.mark.parametrize("point", [*IN_DRIVER, *IN_QUICK_TRIAL])
-def test_death_at_a_point_loses_and_doubles_nothing(point: str, action: str, tmp_path: Path) -> None:
+def test_death_at_a_point_loses_and_doubles_nothing(
+    point: str, action: str, tmp_path: Path
+) -> None:
     for repetition in range(REPETITIONS):
         results, log = tmp_path / f"r{repetition}", tmp_path / f"ack{repetition}"
-        fault = {"XLA_SWEEPS_FP": f"{point}:{action}:1:{tmp_path / f'once{repetition}'}", "ACK": str(log), "IDS": "4"}
+        fault = {
+            "XLA_SWEEPS_FP": f"{point}:{action}:1:{tmp_path / f'once{repetition}'}",
+            "ACK": str(log),
+            "IDS": "4",
+        }
         sweep = start(results, lanes=2, **fault)
         output, _ = sweep.communicate(timeout=60)
         assert gone(results, 5), alive_in(results)
         final = set(counted(results))
-        assert acknowledged(log) <= {(trial, number) for trial in final for number in range(9)}, output
+        assert acknowledged(log) <= {(trial, number) for trial in final for number in range(9)}, (
+            output
+        )
         if sweep.returncode:
             resumed = start(results, lanes=2, ACK=str(log), IDS="4")
             output, _ = resumed.communicate(timeout=60)
             assert resumed.returncode == 0, output
-            measured = {line.split("id=")[1].split()[0] for line in output.splitlines() if " end " in line}
+            measured = {
+                line.split("id=")[1].split()[0] for line in output.splitlines() if " end " in line
+            }
             assert measured == set(TRIALS) - final, "exactly what was missing"
-        assert {trial: counts["ok"] for trial, counts in counted(results).items()} == dict.fromkeys(TRIALS, 1)
+        assert {trial: counts["ok"] for trial, counts in counted(results).items()} == dict.fromkeys(
+            TRIALS, 1
+        )
         assert [line for line in check(results)[1] if "temporary file" not in line] == []
 
 
@@ -84,7 +110,9 @@ class _Screen:
     def warn(self, message: str) -> None: ...
 
 
-def real_sweep(results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **environ: str) -> list[str]:
+def real_sweep(
+    results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **environ: str
+) -> list[str]:
     """One trial with the real command line and a scripted measuring process, under the real driver."""
     from xla_sweeps.sweep.driver import Driver
     from xla_sweeps.system.devices import devices, usable_cores
@@ -102,7 +130,9 @@ def real_sweep(results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **en
     store, screen = Store(results), _Screen()
     store.check_writable()
     match([task], read_index(store), software=composer.software, retry=())
-    launcher = LocalLauncher([Lane(name="cpu", device=Device(kind="cpu", index=0, name="d"))], command=FAKE)
+    launcher = LocalLauncher(
+        [Lane(name="cpu", device=Device(kind="cpu", index=0, name="d"))], command=FAKE
+    )
     Driver(launcher, store, screen, extra=["ui=plain"], logs=results / "logs").run([task])
     return screen.ends
 
@@ -113,7 +143,9 @@ def real_sweep(results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **en
 def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_again(
     point: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends = real_sweep(tmp_path / "r", monkeypatch, XLA_SWEEPS_FP=f"{point}:{action}:1:{tmp_path / 'once'}")
+    ends = real_sweep(
+        tmp_path / "r", monkeypatch, XLA_SWEEPS_FP=f"{point}:{action}:1:{tmp_path / 'once'}"
+    )
     outcomes = [entry.outcome for entry in read_index(Store(tmp_path / "r")).all()]
     assert outcomes.count(Status.OK) == 1
     assert len(outcomes) <= 2
@@ -122,23 +154,32 @@ def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_
 
 
 @pytest.mark.slow
-def test_every_point_there_is_is_passed_by_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_point_there_is_is_passed_by_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "passed"
     with wandb_server() as server:
         for name, value in server.environment(HOME=str(tmp_path / "home")).items():
             monkeypatch.setenv(name, value)
         real_sweep(tmp_path / "r", monkeypatch, XLA_SWEEPS_FP_LOG=str(log))
         done = subprocess.run(
-            [sys.executable, "-m", "xla_sweeps", "push", str(tmp_path / "r")], capture_output=True, timeout=120
+            [sys.executable, "-m", "xla_sweeps", "push", str(tmp_path / "r")],
+            capture_output=True,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
     assert set(log.read_text().split()) == set(POINTS)
 
 
-def test_a_hang_is_ended_by_its_deadline_and_the_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hang_is_ended_by_its_deadline_and_the_sweep_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = time.monotonic()
     ends = real_sweep(
-        tmp_path / "r", monkeypatch, "timeouts.measure=1", XLA_SWEEPS_FP=f"worker.square:hang:1:{tmp_path / 'once'}"
+        tmp_path / "r",
+        monkeypatch,
+        "timeouts.measure=1",
+        XLA_SWEEPS_FP=f"worker.square:hang:1:{tmp_path / 'once'}",
     )
     assert ends == ["timeout", "ok"]
     assert time.monotonic() - begun < 30
@@ -150,7 +191,10 @@ IDS = ["a", "b", "c"]
 
 
 class SweepMachine(RuleBasedStateMachine):
-    """Drivers that plan, claim, publish, die and are overtaken, over one store; the model is what was acknowledged."""
+    """Drivers that plan, claim, publish, die and are overtaken, over one store.
+
+    The model is what was acknowledged.
+    """
 
     drivers: Bundle[dict[str, Any]] = Bundle("drivers")
     holders: Bundle[dict[str, Any]] = Bundle("holders")
@@ -180,7 +224,11 @@ class SweepMachine(RuleBasedStateMachine):
         final = {
             trial
             for trial in IDS
-            if any(status not in WEAK for (name, _), status in self.acknowledged.items() if name == trial)
+            if any(
+                status not in WEAK
+                for (name, _), status in self.acknowledged.items()
+                if name == trial
+            )
         }
         assert set(wanted) >= set(IDS) - final
         return {"wanted": wanted, "known": {trial: self.store.count(trial) for trial in IDS}}
@@ -208,7 +256,9 @@ class SweepMachine(RuleBasedStateMachine):
     def publish(self, holder: dict[str, Any], status: str) -> None:
         """It saves its record, and is told so."""
         saved, _ = self.store.save(record(holder["trial"], status, {}))
-        assert (saved.trial_id, saved.replicate) not in self.acknowledged, "somebody measured the same replicate"
+        assert (saved.trial_id, saved.replicate) not in self.acknowledged, (
+            "somebody measured the same replicate"
+        )
         self.acknowledged[saved.trial_id, saved.replicate] = saved.status
         self.held.pop(holder["trial"]).__exit__(None, None, None)
 
@@ -237,7 +287,9 @@ class SweepMachine(RuleBasedStateMachine):
         }
         assert loaded == self.acknowledged
         index = read_index(self.store)
-        assert {(entry.trial_id, entry.replicate): entry.outcome for entry in index.all()} == self.acknowledged
+        assert {
+            (entry.trial_id, entry.replicate): entry.outcome for entry in index.all()
+        } == self.acknowledged
 
 
 SweepMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
@@ -271,8 +323,14 @@ CHECKED: Sequence[tuple[str, str, str]] = [
 @pytest.mark.parametrize(("word", "before", "after"), CHECKED)
 def test_check_finds_what_does_not_hold(word: str, before: str, after: str, tmp_path: Path) -> None:
     _, path = Store(tmp_path).save(record("t0", "unsupported_op", {}))
-    path.write_text(path.read_text().replace('"unsupported_op"', '"ok"', 1).replace('"ok"', '"unsupported_op"', 1))
-    text = path.read_text().replace('"status": "unsupported_op",\n "config"', '"status": "ok",\n "config"')
+    path.write_text(
+        path.read_text()
+        .replace('"unsupported_op"', '"ok"', 1)
+        .replace('"ok"', '"unsupported_op"', 1)
+    )
+    text = path.read_text().replace(
+        '"status": "unsupported_op",\n "config"', '"status": "ok",\n "config"'
+    )
     assert before in text
     path.write_text(text.replace(before, after, 1))
     assert any(word in line for line in check(tmp_path)[1]), check(tmp_path)

@@ -19,21 +19,47 @@ from xla_sweeps.config.catalog import load_catalog
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--wheel-dir",
+            folder,
+            ROOT,
+        ],
+        check=True,
+        capture_output=True,
+    )
     (wheel,) = folder.glob("xla_sweeps-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "site")
     return folder / "site"
 
 
-def test_the_wheel_works_from_any_directory_with_its_own_configuration(unpacked: Path, tmp_path: Path) -> None:
+def test_the_wheel_works_from_any_directory_with_its_own_configuration(
+    unpacked: Path, tmp_path: Path
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv.pop(1)); import xla_sweeps; print(xla_sweeps.__file__);"
-         "from xla_sweeps.cli.main import run; sys.exit(run(sys.argv[1:]))", str(unpacked), "model=regnetx_016", "--cfg", "job"],
-        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ""},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.path.insert(0, sys.argv.pop(1)); import xla_sweeps; print(xla_sweeps.__file__);"
+            "from xla_sweeps.cli.main import run; sys.exit(run(sys.argv[1:]))",
+            str(unpacked),
+            "model=regnetx_016",
+            "--cfg",
+            "job",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
     assert done.stdout.startswith(str(unpacked))
     assert "constructor: RegNetX016" in done.stdout
 
@@ -42,7 +68,10 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
     names = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     assert "xla_sweeps/py.typed" in names
     assert "xla_sweeps/conf/config.yaml" in names
-    assert len([name for name in names if name.startswith("xla_sweeps/conf/model/")]) == len(load_catalog()) + 1
+    assert (
+        len([name for name in names if name.startswith("xla_sweeps/conf/model/")])
+        == len(load_catalog()) + 1
+    )
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("test", "conf/")) or "/test" in name for name in names)
     assert {
@@ -53,12 +82,18 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
 
 
 def tracked_files() -> list[Path]:
-    done = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True
+    )
     return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
 def test_constraints_name_versions_and_no_hosts() -> None:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     assert len(lines) > 30
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
 
@@ -68,6 +103,10 @@ def test_no_code_evaluates_pickles_or_calls_a_shell() -> None:
         r"\b(pickle|marshal|dill)\b|\beval\(|\bexec\(|shell=True|os\.system\(|yaml\.load\((?!.*loader)|mktemp\("
     )
     for path in tracked_files():
-        if path.suffix == ".py" and "xla_sweeps" in path.parts and "tests" not in path.relative_to(ROOT).parts:
+        if (
+            path.suffix == ".py"
+            and "xla_sweeps" in path.parts
+            and "tests" not in path.relative_to(ROOT).parts
+        ):
             for line in path.read_text().splitlines():
                 assert not forbidden.search(line), f"{path}: {line}"

@@ -48,7 +48,13 @@ def test_the_package_sums_up_as_the_second_computation_does(baseline: str, count
     rows = list(make_rows(count))
     found = asdict(overview_of(columns_of(rows), baseline=baseline))
     expected = page_oracle.overview(rows, baseline)
-    families = dict(zip([family["family"] for family in expected["families"]], expected.pop("families"), strict=True))
+    families = dict(
+        zip(
+            [family["family"] for family in expected["families"]],
+            expected.pop("families"),
+            strict=True,
+        )
+    )
     assert len(found["families"]) == len(families)
     for family in found["families"]:
         assert family == {
@@ -60,7 +66,11 @@ def test_the_package_sums_up_as_the_second_computation_does(baseline: str, count
 
 
 def test_the_package_shares_ranks_as_the_second_computation_does() -> None:
-    rows = [row for row in make_rows(5000) if row["device"] == "AMD EPYC 9654" and row["candidate"] == "xla"]
+    rows = [
+        row
+        for row in make_rows(5000)
+        if row["device"] == "AMD EPYC 9654" and row["candidate"] == "xla"
+    ]
     ranked = page_oracle.ranked(rows, page_oracle.speedup)
     assert shared_ranks([(row["speedup_low"], row["speedup_high"]) for _, row in ranked]) == [
         rank for rank, _ in ranked

@@ -22,20 +22,39 @@ from xla_sweeps.schema.record import Record
 pytestmark = pytest.mark.tf
 
 SHORT = [
-    "effort.block_s=0.01", "effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6", "effort.warmup_cap_s=0.5",
-    "effort.warmup_s=0.1", "effort.latency_calls=10", "effort.latency_cap_s=0.5",
-]  # fmt: skip
+    "effort.block_s=0.01",
+    "effort.rounds_min=6",
+    "effort.rounds_look=6",
+    "effort.rounds_max=6",
+    "effort.warmup_cap_s=0.5",
+    "effort.warmup_s=0.1",
+    "effort.latency_calls=10",
+    "effort.latency_cap_s=0.5",
+]
 
 SMALL = ["model=mobilenet_v2", "resolution=32", "batch_size=2", *SHORT]
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "TF_", "XLA_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("WANDB_", "TF_", "XLA_"))
+    }
     return subprocess.Popen(
-        [sys.executable, "-m", "xla_sweeps", "ui=plain", *arguments], cwd=cwd, text=True, stdout=subprocess.PIPE,
+        [sys.executable, "-m", "xla_sweeps", "ui=plain", *arguments],
+        cwd=cwd,
+        text=True,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "SECRET_TOKEN": "canary-5ec7e7", "WANDB_API_KEY": "canary-k3y"},
-    )  # fmt: skip
+        env={
+            **kept,
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "120",
+            "SECRET_TOKEN": "canary-5ec7e7",
+            "WANDB_API_KEY": "canary-k3y",
+        },
+    )
 
 
 def finished(*arguments: str, cwd: Path) -> tuple[int, str, str]:
@@ -84,7 +103,9 @@ def all_modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str,
     return cwd, code, out, err
 
 
-def test_a_trial_measures_every_mode_with_its_proof_and_agreement(all_modes: tuple[Path, int, str, str]) -> None:
+def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
+    all_modes: tuple[Path, int, str, str],
+) -> None:
     cwd, code, _, err = all_modes
     assert code == 0, err
     (record,) = records(cwd)
@@ -108,7 +129,9 @@ def test_a_trial_measures_every_mode_with_its_proof_and_agreement(all_modes: tup
     assert compile_s["autocluster"] > compile_s["graph"]
 
 
-def test_a_record_holds_raw_blocks_facts_and_environment(all_modes: tuple[Path, int, str, str]) -> None:
+def test_a_record_holds_raw_blocks_facts_and_environment(
+    all_modes: tuple[Path, int, str, str],
+) -> None:
     (record,) = records(all_modes[0])
     clean = [item for item in record.rounds if not item.dirty]
     assert len(record.rounds) >= 10  # a whole square of five modes
@@ -119,7 +142,9 @@ def test_a_record_holds_raw_blocks_facts_and_environment(all_modes: tuple[Path, 
     assert record.model.params == 3_538_984
     assert record.model.macs is not None
     assert 6e6 < record.model.macs < 8e6
-    assert record.environment["loaded"]["tensorflow"] == record.environment["packages"]["tensorflow"]
+    assert (
+        record.environment["loaded"]["tensorflow"] == record.environment["packages"]["tensorflow"]
+    )
     assert record.sync["queued"] is False
     assert record.contamination["samples"] > 5
     assert record.contamination["peak_rss_bytes"] > 2e8
@@ -158,10 +183,18 @@ def test_an_offline_run_is_written_without_an_account_and_no_secret_reaches_any_
 def test_everything_is_written_below_results_dir(all_modes: tuple[Path, int, str, str]) -> None:
     cwd = all_modes[0]
     assert [path.name for path in cwd.iterdir()] == ["results"]
-    assert {path.name for path in (cwd / "results").iterdir()} == {"records", "logs", "wandb", "hydra", "claims"}
+    assert {path.name for path in (cwd / "results").iterdir()} == {
+        "records",
+        "logs",
+        "wandb",
+        "hydra",
+        "claims",
+    }
 
 
-def test_measuring_again_adds_a_replicate_and_an_aa_pair_is_a_trial_of_its_own(tmp_path: Path) -> None:
+def test_measuring_again_adds_a_replicate_and_an_aa_pair_is_a_trial_of_its_own(
+    tmp_path: Path,
+) -> None:
     for _ in range(2):
         code, out, err = finished(*SMALL, "modes=[graph,graph]", "tracker=none", cwd=tmp_path)
         assert code == 0, err
@@ -172,9 +205,15 @@ def test_measuring_again_adds_a_replicate_and_an_aa_pair_is_a_trial_of_its_own(t
 
 def test_bfloat16_and_another_library_work_too(tmp_path: Path) -> None:
     code, _, err = finished(
-        "model=regnetx_002", "resolution=32", "batch_size=2", "precision=mixed_bfloat16", "modes=[graph,xla]", *SHORT,
-        "tracker=none", cwd=tmp_path,
-    )  # fmt: skip
+        "model=regnetx_002",
+        "resolution=32",
+        "batch_size=2",
+        "precision=mixed_bfloat16",
+        "modes=[graph,xla]",
+        *SHORT,
+        "tracker=none",
+        cwd=tmp_path,
+    )
     (record,) = records(tmp_path)
     assert code == 0, err
     assert record.config["precision"] == "mixed_bfloat16"
@@ -184,7 +223,13 @@ def test_bfloat16_and_another_library_work_too(tmp_path: Path) -> None:
 
 def test_multirun_measures_each_choice(tmp_path: Path) -> None:
     code, _, err = finished(
-        "-m", *SMALL[:1], "resolution=32,40", *SMALL[2:], "modes=[graph]", "tracker=none", cwd=tmp_path
+        "-m",
+        *SMALL[:1],
+        "resolution=32,40",
+        *SMALL[2:],
+        "modes=[graph]",
+        "tracker=none",
+        cwd=tmp_path,
     )
     assert code == 0, err
     assert {record.config["resolution"] for record in records(tmp_path)} == {32, 40}
@@ -197,7 +242,9 @@ def test_multirun_measures_each_choice(tmp_path: Path) -> None:
         ("timeouts.build=0.5", Status.TIMEOUT, "no end of the stage 'import' within 0.5 s"),
     ],
 )
-def test_a_limit_that_is_passed_is_a_recorded_outcome(limit: str, status: Status, text: str, tmp_path: Path) -> None:
+def test_a_limit_that_is_passed_is_a_recorded_outcome(
+    limit: str, status: Status, text: str, tmp_path: Path
+) -> None:
     code, out, _ = finished(*SMALL, limit, "tracker=none", cwd=tmp_path)
     assert code == 1
     (record,) = records(tmp_path)
@@ -242,8 +289,14 @@ def test_a_measuring_process_that_is_killed_is_a_recorded_crash(tmp_path: Path) 
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     (record,) = records(tmp_path)
-    assert (record.status, record.failure.kind if record.failure else "") == (Status.CRASHED, "SIGSEGV")
-    assert "Fatal Python error: Segmentation fault" in next(tmp_path.glob("results/logs/*/*.log")).read_text()
+    assert (record.status, record.failure.kind if record.failure else "") == (
+        Status.CRASHED,
+        "SIGSEGV",
+    )
+    assert (
+        "Fatal Python error: Segmentation fault"
+        in next(tmp_path.glob("results/logs/*/*.log")).read_text()
+    )
     assert "not measured" in out
     assert "Traceback" not in err
 
@@ -260,41 +313,66 @@ def test_the_same_trial_twice_at_once_is_refused(tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-def test_json_results_of_a_real_trial_have_the_documented_columns(all_modes: tuple[Path, int, str, str]) -> None:
+def test_json_results_of_a_real_trial_have_the_documented_columns(
+    all_modes: tuple[Path, int, str, str],
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "results", "--all", "--format", "json"], cwd=all_modes[0], check=True,
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-m", "xla_sweeps", "results", "--all", "--format", "json"],
+        cwd=all_modes[0],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     rows = json.loads(done.stdout)
     assert [(row["baseline"], row["candidate"]) for row in rows if row["headline"]] == [
-        ("graph", "autocluster"), ("graph", "default"), ("graph", "xla"),
-    ]  # fmt: skip
+        ("graph", "autocluster"),
+        ("graph", "default"),
+        ("graph", "xla"),
+    ]
     assert all(row["speedup"] > 0 and row["verdict"] != "failed" for row in rows)
 
 
 def test_a_model_of_ones_own_is_measured_from_the_folder_that_it_lies_in(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text((SUPPORT / "own_models.py").read_text())
     code, out, err = finished(
-        "model=local", "path=mine:two_inputs", "trust_code=true", "tracker=none", "batch_size=2", *SHORT, cwd=tmp_path
+        "model=local",
+        "path=mine:two_inputs",
+        "trust_code=true",
+        "tracker=none",
+        "batch_size=2",
+        *SHORT,
+        cwd=tmp_path,
     )
     assert code == 0, err
     assert "mine:two_inputs" in out
     assert "samples/s" in out
     (record,) = records(tmp_path)
     assert record.model.inputs == ("tokens[16] int32", "image[32, 32, 3] float32")
-    assert (record.model.params, record.model.macs) == (3 * 3 * 3 * 8 + 8 + 255 * 8 + 16 * 4 + 4, 194_464)
+    assert (record.model.params, record.model.macs) == (
+        3 * 3 * 3 * 8 + 8 + 255 * 8 + 16 * 4 + 4,
+        194_464,
+    )
     assert {mode: outcome.status for mode, outcome in record.modes.items()} == dict.fromkeys(
         ("eager", "graph", "xla"), Status.OK
     )
     assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
 
 
-def test_a_model_that_xla_cannot_compile_is_told_why_and_the_others_are_measured(tmp_path: Path) -> None:
+def test_a_model_that_xla_cannot_compile_is_told_why_and_the_others_are_measured(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "mine.py").write_text(
         "import tensorflow as tf\n\ndef build():\n    return lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, 'SAME')[0]\n"
     )
     code, out, _ = finished(
-        "model=local", "path=mine.py:build", "resolution=16", "trust_code=true", "tracker=none", *SHORT, cwd=tmp_path
+        "model=local",
+        "path=mine.py:build",
+        "resolution=16",
+        "trust_code=true",
+        "tracker=none",
+        *SHORT,
+        cwd=tmp_path,
     )
     assert code == 1
     assert "XLA has no kernel for the operation MaxPoolWithArgmax" in out
@@ -325,9 +403,15 @@ def test_a_saved_batch_is_the_only_one_and_that_is_said_in_one_line(tmp_path: Pa
 
 def test_a_detector_is_measured_with_decoding_and_suppression(tmp_path: Path) -> None:
     code, out, err = finished(
-        "model=yolo_v8_xs", "resolution=64", "batch_size=2", "scenario=detect", "modes=[graph,xla]", "tracker=none",
-        *SHORT, cwd=tmp_path,
-    )  # fmt: skip
+        "model=yolo_v8_xs",
+        "resolution=64",
+        "batch_size=2",
+        "scenario=detect",
+        "modes=[graph,xla]",
+        "tracker=none",
+        *SHORT,
+        cwd=tmp_path,
+    )
     assert code == 0, err
     (record,) = records(tmp_path)
     assert record.config["scenario"] == "detect"
@@ -335,19 +419,38 @@ def test_a_detector_is_measured_with_decoding_and_suppression(tmp_path: Path) ->
     assert "keras_cv" in out
 
 
-def test_a_hub_model_runs_as_a_replica_that_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_model_runs_as_a_replica_that_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "hub-replicas", "deit_tiny_patch16_224"], cwd=tmp_path, text=True,
-        capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "xla_sweeps", "hub-replicas", "deit_tiny_patch16_224"],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
     assert "1 of 1 made" in made.stdout
-    saved = tmp_path / "cache" / "xla-sweeps" / "replicas" / "v1" / "deit_tiny_patch16_224" / "saved_model.pb"
+    saved = (
+        tmp_path
+        / "cache"
+        / "xla-sweeps"
+        / "replicas"
+        / "v1"
+        / "deit_tiny_patch16_224"
+        / "saved_model.pb"
+    )
     before = saved.stat().st_mtime_ns
     code, out, err = finished(
-        "model=deit_tiny_patch16_224", "source=hub", "batch_size=1", "modes=[eager,graph,xla]", "tracker=none", *SHORT,
+        "model=deit_tiny_patch16_224",
+        "source=hub",
+        "batch_size=1",
+        "modes=[eager,graph,xla]",
+        "tracker=none",
+        *SHORT,
         cwd=tmp_path,
-    )  # fmt: skip
+    )
     assert code == 0, err
     assert saved.stat().st_mtime_ns == before
     (record,) = records(tmp_path)

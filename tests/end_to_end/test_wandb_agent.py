@@ -34,17 +34,32 @@ parameters:
 
 
 def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_holds_the_result(tmp_path: Path) -> None:
-    program = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    program = shutil.which(
+        "wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
     assert program is not None
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     with wandb_server() as server:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "TF_", "XLA_"))}
-        environ = {**kept, **server.environment(HOME=str(tmp_path)), "PYTHONPATH": str(ROOT), "WANDB_PROJECT": "agents",
-                   "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # fmt: skip
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("WANDB_", "TF_", "XLA_"))
+        }
+        environ = {
+            **kept,
+            **server.environment(HOME=str(tmp_path)),
+            "PYTHONPATH": str(ROOT),
+            "WANDB_PROJECT": "agents",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
         made = subprocess.run(
-            [program, "sweep", "--project", "agents", "sweep.yaml"], cwd=tmp_path, env=environ, capture_output=True,
-            text=True, timeout=60,
-        )  # fmt: skip
+            [program, "sweep", "--project", "agents", "sweep.yaml"],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert made.returncode == 0, made.stderr
         sweep = made.stderr.rpartition("wandb agent ")[2].split()[0]
         ran = subprocess.run(

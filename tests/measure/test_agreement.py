@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xla_sweeps.measure import agreement
-from xla_sweeps.measure.agreement import compare, deterministic
+from xla_sweeps.measure.agreement import Agreement, compare, deterministic
 from xla_sweeps.schema.trial import Precision
 
 RNG = np.random.default_rng(0)
@@ -18,9 +18,15 @@ REFERENCE = RNG.normal(size=(4, 1000))
 EAGER = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
 
 
-def gate(output: np.ndarray, *, eager: np.ndarray = EAGER, reference: np.ndarray | None = REFERENCE, **changes: object):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def gate(
+    output: np.ndarray,
+    *,
+    eager: np.ndarray = EAGER,
+    reference: np.ndarray | None = REFERENCE,
+    **changes: Any,
+) -> Agreement:
     arguments = {"precision": Precision.FLOAT32, "classes": True, **changes}
-    return compare([output], [eager], None if reference is None else [reference], **arguments)  # type: ignore[arg-type]
+    return compare([output], [eager], None if reference is None else [reference], **arguments)
 
 
 def test_rounding_differences_agree() -> None:
@@ -41,15 +47,24 @@ def test_a_difference_past_the_tolerance_does_not_agree_and_says_by_how_much() -
 def test_a_mode_as_close_to_float64_as_eager_is_agrees_however_far_from_eager() -> None:
     poor_eager = REFERENCE + 1e-3 * RNG.normal(size=REFERENCE.shape)
     assert gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager).ok
-    assert not gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager, reference=None).ok
+    assert not gate(
+        REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager, reference=None
+    ).ok
 
 
-@pytest.mark.parametrize(("precision", "factor"), [(Precision.FLOAT32, 2.0), (Precision.MIXED_BFLOAT16, 3.0)])
+@pytest.mark.parametrize(
+    ("precision", "factor"), [(Precision.FLOAT32, 2.0), (Precision.MIXED_BFLOAT16, 3.0)]
+)
 def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision, factor: float) -> None:
     noise = RNG.normal(size=REFERENCE.shape)
     eager = REFERENCE + 0.1 * noise
     for times, expected in ((0.95 * factor, True), (1.1 * factor, False)):
-        assert gate(REFERENCE - 0.1 * times * noise, eager=eager, precision=precision, classes=False).ok is expected
+        assert (
+            gate(
+                REFERENCE - 0.1 * times * noise, eager=eager, precision=precision, classes=False
+            ).ok
+            is expected
+        )
 
 
 def test_another_shape_is_found_before_any_value_is_compared() -> None:
@@ -68,7 +83,9 @@ def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.001, 1e-40])
-def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(constant: float) -> None:
+def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(
+    constant: float,
+) -> None:
     eager = np.full((4, 1000), constant)
     result = gate(eager, eager=eager, reference=None)
     assert not result.ok
@@ -98,7 +115,9 @@ def test_another_class_on_top_does_not_agree_unless_eager_cannot_tell_them_apart
 
 
 def test_of_several_heads_the_worst_counts() -> None:
-    result = compare([EAGER, EAGER + 1.0], [EAGER, EAGER], precision=Precision.FLOAT32, classes=False)
+    result = compare(
+        [EAGER, EAGER + 1.0], [EAGER, EAGER], precision=Precision.FLOAT32, classes=False
+    )
     assert not result.ok
     assert result.rmse_rel == pytest.approx(1.0 / np.abs(EAGER).max())
 
@@ -109,9 +128,13 @@ def test_two_runs_are_deterministic_when_they_agree_to_rounding() -> None:
     assert not deterministic([EAGER], [EAGER[:2]])
 
 
-def detections(order: list[int], *, moved: float = 0.0, classes: list[int] | None = None) -> list[np.ndarray]:
+def detections(
+    order: list[int], *, moved: float = 0.0, classes: list[int] | None = None
+) -> list[np.ndarray]:
     """One image's boxes in some order: boxes, confidences, classes, count."""
-    boxes = np.array([[10.0 * index, 5, 10.0 * index + 8, 20] for index in range(40)])[order] + moved
+    boxes = (
+        np.array([[10.0 * index, 5, 10.0 * index + 8, 20] for index in range(40)])[order] + moved
+    )
     confidences = np.linspace(0.9, 0.5, 40)[order]
     labels = np.array(classes if classes is not None else [index % 3 for index in range(40)])[order]
     return [boxes[None], confidences[None], labels[None], np.array([len(order)])]
@@ -128,12 +151,21 @@ def test_boxes_agree_in_whatever_order() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "share"),
-    [({"moved": 5.0}, "0%"), ({"classes": [9] * 40}, "0%"), ({"classes": [*range(4), *([1] * 36)]}, "")],
+    [
+        ({"moved": 5.0}, "0%"),
+        ({"classes": [9] * 40}, "0%"),
+        ({"classes": [*range(4), *([1] * 36)]}, ""),
+    ],
 )
-def test_boxes_elsewhere_or_of_other_classes_are_not_found(changes: dict[str, Any], share: str) -> None:
+def test_boxes_elsewhere_or_of_other_classes_are_not_found(
+    changes: dict[str, Any], share: str
+) -> None:
     order = list(range(40))
     result = agreement.compare_detections(
-        detections(order, **changes), detections(order), detections(order), precision=Precision.FLOAT32
+        detections(order, **changes),
+        detections(order),
+        detections(order),
+        precision=Precision.FLOAT32,
     )
     assert not result.ok
     assert f"it finds {share}" in result.reason

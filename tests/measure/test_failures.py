@@ -39,7 +39,13 @@ GPU_OOM = (
 @pytest.mark.parametrize(
     ("phase", "kind", "text", "status", "op"),
     [
-        (Phase.COMPILE, "InvalidArgumentError", UNSUPPORTED, Status.UNSUPPORTED_OP, "MaxPoolWithArgmax"),
+        (
+            Phase.COMPILE,
+            "InvalidArgumentError",
+            UNSUPPORTED,
+            Status.UNSUPPORTED_OP,
+            "MaxPoolWithArgmax",
+        ),
         (
             Phase.VERIFY,
             "ValueError",
@@ -47,7 +53,13 @@ GPU_OOM = (
             Status.UNSUPPORTED_OP,
             "MaxPoolWithArgmax",
         ),
-        (Phase.COMPILE, "InvalidArgumentError", NOT_CONSTANT, Status.DYNAMIC_SHAPE, "ResizeBilinear"),
+        (
+            Phase.COMPILE,
+            "InvalidArgumentError",
+            NOT_CONSTANT,
+            Status.DYNAMIC_SHAPE,
+            "ResizeBilinear",
+        ),
         (Phase.COMPILE, "InvalidArgumentError", LOOP, Status.DYNAMIC_SHAPE, ""),
         (Phase.COMPILE, "UnimplementedError", LIFT, Status.TRACE_ERROR, ""),
         (Phase.MEASURE, "ResourceExhaustedError", GPU_OOM, Status.OOM_GPU, ""),
@@ -59,15 +71,29 @@ GPU_OOM = (
             Status.OOM_HOST,
             "",
         ),
-        (Phase.WARMUP, "InternalError", "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error", Status.INFRA, ""),
+        (
+            Phase.WARMUP,
+            "InternalError",
+            "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error",
+            Status.INFRA,
+            "",
+        ),
         (Phase.BUILD, "ValueError", "bad constructor", Status.BUILD_ERROR, ""),
         (Phase.TRACE, "TypeError", "bad call", Status.TRACE_ERROR, ""),
         (Phase.COMPILE, "InternalError", "ptxas exited with 1", Status.COMPILE_ERROR, ""),
-        (Phase.MEASURE, "InvalidArgumentError", "indices[0] = 100 is not in [0, 32)", Status.RUN_ERROR, ""),
+        (
+            Phase.MEASURE,
+            "InvalidArgumentError",
+            "indices[0] = 100 is not in [0, 32)",
+            Status.RUN_ERROR,
+            "",
+        ),
         (Phase.IMPORT, "ImportError", "libcudart.so", Status.INFRA, ""),
     ],
 )
-def test_an_exception_becomes_a_status(phase: Phase, kind: str, text: str, status: Status, op: str) -> None:
+def test_an_exception_becomes_a_status(
+    phase: Phase, kind: str, text: str, status: Status, op: str
+) -> None:
     found, failure = diagnose_exception(phase, kind, text)
     assert found is status
     assert failure.op == op
@@ -90,20 +116,34 @@ def test_out_of_memory_never_suggests_that_the_batch_was_changed() -> None:
     ("end", "status", "kind"),
     [
         (ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.COMPILE), Status.CRASHED, "SIGSEGV"),
-        (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE, oom_kills=1), Status.OOM_HOST, "SIGKILL"),
+        (
+            ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE, oom_kills=1),
+            Status.OOM_HOST,
+            "SIGKILL",
+        ),
         (ProcessEnd(exit_code=-signal.SIGKILL, phase=Phase.MEASURE), Status.CRASHED, "SIGKILL"),
         (
-            ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.BUILD, log_tail="what(): std::bad_alloc"),
+            ProcessEnd(
+                exit_code=-signal.SIGABRT, phase=Phase.BUILD, log_tail="what(): std::bad_alloc"
+            ),
             Status.OOM_HOST,
             "SIGABRT",
         ),
-        (ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"), Status.TIMEOUT, "timeout"),
+        (
+            ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"),
+            Status.TIMEOUT,
+            "timeout",
+        ),
         (
             ProcessEnd(exit_code=-9, phase=Phase.BUILD, killed_for="memory", limit="2.0 GiB"),
             Status.OOM_HOST,
             "memory_limit",
         ),
-        (ProcessEnd(exit_code=-15, phase=Phase.MEASURE, killed_for="interrupt"), Status.INTERRUPTED, "interrupted"),
+        (
+            ProcessEnd(exit_code=-15, phase=Phase.MEASURE, killed_for="interrupt"),
+            Status.INTERRUPTED,
+            "interrupted",
+        ),
         (ProcessEnd(exit_code=1, phase=Phase.IMPORT), Status.INFRA, "exit code 1"),
         (ProcessEnd(exit_code=3, phase=Phase.TRACE), Status.CRASHED, "exit code 3"),
     ],
@@ -115,7 +155,9 @@ def test_the_end_of_a_process_becomes_a_status(end: ProcessEnd, status: Status, 
 
 
 def test_a_timeout_names_the_option_that_raises_it() -> None:
-    _, failure = diagnose_end(ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s"))
+    _, failure = diagnose_end(
+        ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s")
+    )
     assert failure.message == "no end of the stage 'compile' within 5 s"
     assert "timeouts.compile=SECONDS" in failure.hint
 
@@ -129,4 +171,7 @@ def test_first_line_skips_blank_lines_and_is_bounded() -> None:
 def test_a_layers_error_is_shown_in_place_of_the_wrapper_that_keras_puts_around_it() -> None:
     text = "Exception encountered when calling Queries.call().\n\n\x1b[1minput must have at least 300 columns\x1b[0m\n\nArguments"
     _, failure = diagnose_exception(Phase.BUILD, "InvalidArgumentError", text)
-    assert failure.message == "InvalidArgumentError: input must have at least 300 columns (in Queries.call())"
+    assert (
+        failure.message
+        == "InvalidArgumentError: input must have at least 300 columns (in Queries.call())"
+    )

@@ -23,9 +23,16 @@ SECOND = 10**9
 
 def sample(at_s: float, **changes: object) -> Sample:
     fields = {
-        "at_ns": round(at_s * SECOND), "busy_s": 0.0, "own_s": 0.0, "steal_s": 0.0, "pressure_s": 0.0, "throttled_s": 0.0,
-        "involuntary_switches": 0, "rss_bytes": 0, "gpu": {},
-    }  # fmt: skip
+        "at_ns": round(at_s * SECOND),
+        "busy_s": 0.0,
+        "own_s": 0.0,
+        "steal_s": 0.0,
+        "pressure_s": 0.0,
+        "throttled_s": 0.0,
+        "involuntary_switches": 0,
+        "rss_bytes": 0,
+        "gpu": {},
+    }
     return Sample(**{**fields, **changes})  # type: ignore[arg-type]
 
 
@@ -65,7 +72,10 @@ def machine(tmp_path: Path) -> Path:
     """A /proc and /sys with made-up counters; `step` in a test moves them on."""
     for name, text in {
         "proc/stat": "cpu  100 0 100 500 0 0 0 10 0 0\n",
-        "proc/77/stat": "77 (a b) c) S " + " ".join(["0"] * 10) + " 50 30 5 5 " + " ".join(["0"] * 30),
+        "proc/77/stat": "77 (a b) c) S "
+        + " ".join(["0"] * 10)
+        + " 50 30 5 5 "
+        + " ".join(["0"] * 30),
         "proc/77/status": "VmRSS:\t 2048 kB\nnonvoluntary_ctxt_switches:\t42\n",
         "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=5000000\nfull avg10=0.00 total=1\n",
         "sys/fs/cgroup/cpu.stat": "usage_usec 1\nthrottled_usec 2000000\n",
@@ -89,7 +99,9 @@ def test_the_kernels_counters_are_read_right(machine: Path) -> None:
 
 
 def test_a_kernel_that_shows_less_is_no_error(tmp_path: Path) -> None:
-    sampler = Sampler(77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=tmp_path)
+    sampler = Sampler(
+        77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=tmp_path
+    )
     sampler.close()
     assert sampler.summary()["foreign_cores"] == 0.0
     assert sampler.review([]) == {}
@@ -114,7 +126,9 @@ def test_passing_the_memory_limit_is_told_once(machine: Path) -> None:
 def busy_neighbour() -> Iterator[None]:
     """A process of nobody's that computes: started through a shell that leaves it behind."""
     command = f"setsid {sys.executable} -c 'while True: pass' >/dev/null 2>&1 & echo $!"
-    pid = int(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout)
+    pid = int(
+        subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    )
     time.sleep(0.2)
     try:
         yield
@@ -126,10 +140,20 @@ def busy_neighbour() -> Iterator[None]:
 def test_a_real_neighbour_disturbs_the_rounds_beside_it() -> None:
     quiet = subprocess.Popen(["sleep", "60"])
     try:
-        with Sampler.watching(quiet.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None) as sampler:
+        with Sampler.watching(
+            quiet.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None
+        ) as sampler:
             started = time.perf_counter_ns()
             time.sleep(1.2)
-            rounds = [Round(round=3, order=(), blocks=(), started_ns=started, finished_ns=time.perf_counter_ns())]
+            rounds = [
+                Round(
+                    round=3,
+                    order=(),
+                    blocks=(),
+                    started_ns=started,
+                    finished_ns=time.perf_counter_ns(),
+                )
+            ]
             reasons = sampler.review(rounds)
             assert sampler.summary()["foreign_cores"] > 0.25
     finally:
@@ -142,7 +166,9 @@ def test_a_real_neighbour_disturbs_the_rounds_beside_it() -> None:
 def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
     worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        with Sampler.watching(worker.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None) as sampler:
+        with Sampler.watching(
+            worker.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None
+        ) as sampler:
             time.sleep(0.2)
             first = sampler.read()
             time.sleep(1.0)

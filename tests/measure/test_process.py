@@ -92,7 +92,9 @@ def test_everything_a_process_tells_is_kept(tmp_path: Path) -> None:
     assert [type(event).__name__ for event in seen[-3:]] == ["Square", "Square", "Finished"]
 
 
-def test_output_of_the_libraries_goes_to_the_log_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_the_libraries_goes_to_the_log_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     attempt(tmp_path)
     assert "output of a library" in (tmp_path / "child.log").read_text()
     assert capfd.readouterr() == ("", "")
@@ -102,7 +104,9 @@ def test_the_child_is_told_which_rounds_were_disturbed(tmp_path: Path) -> None:
     seen: list[protocol.Event] = []
     result = attempt(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}), on_event=seen.append)
     squares = [event for event in seen if isinstance(event, protocol.Square)]
-    assert {item.round: item.dirty for square in squares for item in square.rounds if item.dirty} == {5: "steal 30 %"}
+    assert {
+        item.round: item.dirty for square in squares for item in square.rounds if item.dirty
+    } == {5: "steal 30 %"}
     assert {item.round: item.dirty for item in result.rounds if item.dirty} == {5: "steal 30 %"}
     assert "review {5: 'steal 30 %'}" in (tmp_path / "child.log").read_text()
 
@@ -116,7 +120,9 @@ def test_an_exception_in_one_mode_leaves_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
-def test_a_death_while_preparing_a_mode_is_that_modes_failure(tmp_path: Path, how: str, kind: str) -> None:
+def test_a_death_while_preparing_a_mode_is_that_modes_failure(
+    tmp_path: Path, how: str, kind: str
+) -> None:
     result = attempt(tmp_path, f"{how}:xla")
     assert not result.finished
     assert result.dead_mode == "xla"
@@ -147,7 +153,9 @@ def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(
 
 def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
     result = attempt(tmp_path, "grandchild:graph")
-    pid = int(next(flag for flag in result.flags if flag.startswith("grandchild:")).partition(":")[2])
+    pid = int(
+        next(flag for flag in result.flags if flag.startswith("grandchild:")).partition(":")[2]
+    )
     deadline = time.monotonic() + 5
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -57,7 +57,9 @@ def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *script: str, overrides: Sequence[str] = ()
 ) -> tuple[TrialResult, Notes]:
     command = (sys.executable, WORKER, *script)
-    monkeypatch.setattr(process, "run_attempt", functools.partial(process.run_attempt, command=command))
+    monkeypatch.setattr(
+        process, "run_attempt", functools.partial(process.run_attempt, command=command)
+    )
     notes = Notes()
     with Progress(ui="quiet") as screen:
         return run_trial(settings(tmp_path, *overrides), screen=screen, tracker=notes), notes
@@ -69,8 +71,11 @@ def test_a_trial_is_opened_before_it_is_measured_and_saved_before_it_is_finished
     result, notes = run(tmp_path, monkeypatch)
     assert result.exit_code == 0
     assert notes.told == [
-        f"open {result.trial_id}", "rounds 0 [0, 1, 2, 3]", "rounds 0 [4, 5, 6, 7]", "finish 1 0",
-    ]  # fmt: skip
+        f"open {result.trial_id}",
+        "rounds 0 [0, 1, 2, 3]",
+        "rounds 0 [4, 5, 6, 7]",
+        "finish 1 0",
+    ]
     (record,) = Store(tmp_path).load().records[result.trial_id]
     assert record == result.records[0]
     assert [item.round for item in record.rounds] == list(range(8))
@@ -78,7 +83,9 @@ def test_a_trial_is_opened_before_it_is_measured_and_saved_before_it_is_finished
     assert result.summary.comparisons[0].replicates == 1
 
 
-def test_every_replicate_is_a_process_and_a_record_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_replicate_is_a_process_and_a_record_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3"])
     assert [record.replicate for record in result.records] == [0, 1, 2]
     assert len({record.log for record in result.records}) == 3
@@ -86,10 +93,15 @@ def test_every_replicate_is_a_process_and_a_record_of_its_own(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("how", "status"), [("segv", Status.CRASHED), ("exit", Status.CRASHED), ("raise", Status.COMPILE_ERROR)]
+    ("how", "status"),
+    [("segv", Status.CRASHED), ("exit", Status.CRASHED), ("raise", Status.COMPILE_ERROR)],
 )
 def test_one_modes_death_does_not_lose_the_others(
-    how: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    how: str,
+    status: Status,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     result, notes = run(tmp_path, monkeypatch, f"{how}:xla")
     record = result.records[0]
@@ -102,17 +114,24 @@ def test_one_modes_death_does_not_lose_the_others(
     assert "warning: xla: " in capsys.readouterr().err
 
 
-def test_a_trial_in_which_every_mode_dies_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_in_which_every_mode_dies_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result, _ = run(tmp_path, monkeypatch, "segv:xla", "exit:graph")
     assert result.exit_code == 1
     record = result.records[0]
-    assert {name: outcome.status for name, outcome in record.modes.items()} == {"graph": "crashed", "xla": "crashed"}
+    assert {name: outcome.status for name, outcome in record.modes.items()} == {
+        "graph": "crashed",
+        "xla": "crashed",
+    }
     assert record.status is Status.CRASHED
     assert result.summary is not None
     assert result.summary.comparisons[0].verdict == "failed"
 
 
-def test_rounds_received_before_a_death_are_kept_and_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_received_before_a_death_are_kept_and_flagged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result, _ = run(tmp_path, monkeypatch, "die-at:4")
     record = result.records[0]
     assert record.status is Status.CRASHED
@@ -122,7 +141,9 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(tmp_path: Path, mon
     assert result.summary.comparisons[0].speedup is not None
 
 
-def test_a_failing_disk_is_an_error_and_not_a_silent_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_is_an_error_and_not_a_silent_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from xla_sweeps.errors import StoreError
 
     def full(self: Store, record: Record) -> None:
@@ -140,18 +161,27 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     words = ["device=cpu", f"results_dir={tmp_path}"]
     asked = to_settings(compose_config([*words, "modes=[graph,autocluster]"]), environ={})
     plain = to_settings(compose_config([*words, "modes=[graph,xla]"]), environ={})
-    assert runner.child_environment(asked.trial, asked)["TF_XLA_FLAGS"] == "--mine --tf_xla_cpu_global_jit"
+    assert (
+        runner.child_environment(asked.trial, asked)["TF_XLA_FLAGS"]
+        == "--mine --tf_xla_cpu_global_jit"
+    )
     assert runner.child_environment(plain.trial, plain)["TF_XLA_FLAGS"] == "--mine"
 
 
-def test_a_full_disk_is_found_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_found_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import os
 
     from xla_sweeps.errors import StoreError
 
     real = os.statvfs(tmp_path)
-    monkeypatch.setattr(os, "statvfs", lambda path: type("Full", (), {"f_bavail": 1, "f_frsize": real.f_frsize})())
-    with pytest.raises(StoreError, match=r"has less than 16 MiB of space left. Free some, or choose another"):
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: type("Full", (), {"f_bavail": 1, "f_frsize": real.f_frsize})()
+    )
+    with pytest.raises(
+        StoreError, match=r"has less than 16 MiB of space left. Free some, or choose another"
+    ):
         run(tmp_path, monkeypatch)
     assert not list((tmp_path / "records").iterdir())
 
@@ -161,7 +191,9 @@ def test_a_sweeps_job_measures_one_replicate_and_none_that_was_measured_meanwhil
 ) -> None:
     first, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])
     assert [record.replicate for record in first.records] == [0]
-    with pytest.raises(HeldError, match=r"has 1 records, known_records=0: it was measured meanwhile") as caught:
+    with pytest.raises(
+        HeldError, match=r"has 1 records, known_records=0: it was measured meanwhile"
+    ) as caught:
         run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])
     assert caught.value.exit_code == 75
     again, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=1"])
@@ -179,7 +211,8 @@ def test_the_request_is_the_same_on_every_device_and_the_trial_is_not(tmp_path: 
 
 def test_a_device_that_is_not_the_accelerator_asked_for_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        DeviceError, match=r"accelerator=H100: cpu here is .*; run this trial where there is one, or drop it"
+        DeviceError,
+        match=r"accelerator=H100: cpu here is .*; run this trial where there is one, or drop it",
     ):
         settings(tmp_path, "accelerator=H100")
     assert settings(tmp_path, f"accelerator={cpu_name()[:3]}").document["accelerator"]

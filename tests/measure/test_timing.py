@@ -117,7 +117,11 @@ def test_a_block_includes_the_work_done_after_the_last_call_returned() -> None:
 def test_garbage_collection_is_off_inside_blocks_and_on_again_afterwards() -> None:
     clock = Clock()
     device = Device(clock, work_s=0.1)
-    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock, effort=replace(EFFORT, mode_cap_s=5))
+    measured(
+        {"graph": device, "xla": Device(clock, work_s=0.1)},
+        clock,
+        effort=replace(EFFORT, mode_cap_s=5),
+    )
     assert gc.isenabled()
     assert False in device.gc_states
 
@@ -135,7 +139,9 @@ def test_warm_up_ends_at_its_cap_and_says_that_speed_still_moved() -> None:
     clock = Clock()
     ever_slower = [1.0 + 0.05 * index for index in range(10_000)]
     warm = timing.warm_up(
-        Device(clock, work_s=0.2, noise=ever_slower), effort=replace(EFFORT, warmup_cap_s=10), clock=clock
+        Device(clock, work_s=0.2, noise=ever_slower),
+        effort=replace(EFFORT, warmup_cap_s=10),
+        clock=clock,
     )
     assert not warm.stationary
     assert 10 <= warm.seconds < 13
@@ -153,7 +159,9 @@ def test_warm_up_groups_fast_calls_into_blocks() -> None:
     ("call_s", "sync_s", "calls"),
     [(0.03, 0.0, 1), (0.0299, 0.0, 2), (0.001, 0.0, 30), (0.001, 0.001, 200), (5.0, 0.0, 1)],
 )
-def test_calls_per_block_match_durations_not_counts(call_s: float, sync_s: float, calls: int) -> None:
+def test_calls_per_block_match_durations_not_counts(
+    call_s: float, sync_s: float, calls: int
+) -> None:
     assert timing.calls_per_block(call_s, sync_s=sync_s, block_s=0.03) == calls
 
 
@@ -187,13 +195,18 @@ def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough()
     assert result.converged
     assert len(result.rounds) == 8  # whole squares of four: the first look at or after six rounds
     ratios = rounds.log_ratios(result.rounds, "graph", "xla")
-    assert ratios == pytest.approx([math.log(0.401 / 0.201)] * 8)  # two calls and the first one's enqueue
+    assert ratios == pytest.approx(
+        [math.log(0.401 / 0.201)] * 8
+    )  # two calls and the first one's enqueue
 
 
 def test_measuring_never_stops_on_significance() -> None:
     clock = Clock()
     noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
-    devices = {"graph": Device(clock, work_s=1.0, noise=noise), "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
+    devices = {
+        "graph": Device(clock, work_s=1.0, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
     result = measured(devices, clock)
     assert not result.converged
     assert len(result.rounds) == 24
@@ -220,7 +233,10 @@ def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() 
     noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
     for hopeless_ends, expected in ((True, 8), (False, 24)):
         clock = Clock()
-        devices = {"graph": Device(clock, work_s=1.0, noise=noise), "xla": Device(clock, work_s=0.1, noise=noise[::-1])}
+        devices = {
+            "graph": Device(clock, work_s=1.0, noise=noise),
+            "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+        }
         result = measured(devices, clock, effort=replace(EFFORT, hopeless_ends=hopeless_ends))
         assert not result.converged
         assert len(result.rounds) == expected
@@ -242,7 +258,10 @@ def test_a_slow_mode_outside_the_headline_leaves_and_the_others_go_on() -> None:
 
 def test_a_headline_mode_over_its_cap_ends_measuring_unconverged_after_a_whole_square() -> None:
     clock = Clock()
-    devices = {"graph": Device(clock, work_s=10.0, noise=[1.0, 1.5]), "xla": Device(clock, work_s=0.1)}
+    devices = {
+        "graph": Device(clock, work_s=10.0, noise=[1.0, 1.5]),
+        "xla": Device(clock, work_s=0.1),
+    }
     result = measured(devices, clock, effort=replace(EFFORT, mode_cap_s=60), calls=1)
     assert not result.converged
     assert len(result.rounds) == 4
@@ -257,7 +276,9 @@ def test_disturbed_rounds_are_repeated_whole_and_left_out_of_the_ratios() -> Non
         return {1: "a neighbour"} if 1 in {item.round for item in rounds} else {}
 
     result = measured(
-        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock, review=disturbed_once
+        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
+        clock,
+        review=disturbed_once,
     )
     assert asked == list(range(len(result.rounds)))
     assert [item.round for item in result.rounds if item.dirty] == [1]
@@ -281,9 +302,13 @@ def test_a_machine_that_is_never_quiet_ends_measuring_and_marks_it_contaminated(
 
 def test_an_aa_pair_is_measured_like_any_other_pair() -> None:
     clock = Clock()
-    result = measured({"graph": Device(clock, work_s=0.1), "graph_2": Device(clock, work_s=0.1)}, clock)
+    result = measured(
+        {"graph": Device(clock, work_s=0.1), "graph_2": Device(clock, work_s=0.1)}, clock
+    )
     assert result.converged
-    assert rounds.log_ratios(result.rounds, "graph", "graph_2") == pytest.approx([0.0] * len(result.rounds))
+    assert rounds.log_ratios(result.rounds, "graph", "graph_2") == pytest.approx(
+        [0.0] * len(result.rounds)
+    )
 
 
 def test_a_single_mode_is_measured_for_the_minimum_of_rounds() -> None:
@@ -306,7 +331,9 @@ def test_blocks_of_one_call_are_latencies_already() -> None:
     devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
     result = measured(devices, clock, calls=1)
     before = devices["graph"].calls
-    latencies = timing.measure_latencies(devices, result.rounds, {"graph": 1, "xla": 1}, effort=EFFORT, clock=clock)
+    latencies = timing.measure_latencies(
+        devices, result.rounds, {"graph": 1, "xla": 1}, effort=EFFORT, clock=clock
+    )
     assert devices["graph"].calls == before
     assert latencies["graph"] == pytest.approx((0.501,) * len(result.rounds))
 
@@ -320,7 +347,9 @@ def test_the_sync_self_test_passes_a_device_that_queues_and_a_sync_that_waits() 
 
 def test_the_sync_self_test_catches_a_sync_that_does_not_wait() -> None:
     clock = Clock()
-    assert not timing.sync_self_test(Device(clock, work_s=0.05, waits=False), calls=20, clock=clock).works
+    assert not timing.sync_self_test(
+        Device(clock, work_s=0.05, waits=False), calls=20, clock=clock
+    ).works
 
 
 def test_sync_overhead_is_the_median_of_empty_syncs() -> None:
@@ -341,5 +370,7 @@ def test_latencies_of_a_disturbed_replicate_come_from_all_its_rounds() -> None:
     calls = {"graph": 1, "xla": 1}
     latencies = timing.measure_latencies(devices, dirty, calls, effort=EFFORT, clock=clock)
     assert len(latencies["graph"]) == len(latencies["xla"]) == len(dirty)
-    latencies = timing.measure_latencies(devices, [*dirty[1:], rounds_[0]], calls, effort=EFFORT, clock=clock)
+    latencies = timing.measure_latencies(
+        devices, [*dirty[1:], rounds_[0]], calls, effort=EFFORT, clock=clock
+    )
     assert len(latencies["graph"]) == 1

@@ -15,8 +15,12 @@ from xla_sweeps.schema.row import ComparisonRow, Verdict
 
 ROW = replace(
     summarize([make_record()]).comparisons[0],
-    speedup=1.38, speedup_low=1.34, speedup_high=1.42, compile_s_extra=12.3, break_even_calls=5412.0,
-)  # fmt: skip
+    speedup=1.38,
+    speedup_low=1.34,
+    speedup_high=1.42,
+    compile_s_extra=12.3,
+    break_even_calls=5412.0,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,23 +41,46 @@ ROW = replace(
             "this model on this device.",
         ),
         (
-            {"verdict": Verdict.EQUIVALENT, "speedup": 1.001, "speedup_low": 0.998, "speedup_high": 1.004},
+            {
+                "verdict": Verdict.EQUIVALENT,
+                "speedup": 1.001,
+                "speedup_low": 0.998,
+                "speedup_high": 1.004,
+            },
             "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 process: preliminary). Choose by compile time "
             "and memory, not by speed.",
         ),
         (
-            {"verdict": Verdict.AMBIGUOUS, "speedup": 1.02, "speedup_low": 0.98, "speedup_high": 1.06},
+            {
+                "verdict": Verdict.AMBIGUOUS,
+                "speedup": 1.02,
+                "speedup_low": 0.98,
+                "speedup_high": 1.06,
+            },
             "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 1 process: preliminary), and differences up to 1.0% do "
             "not count. Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
         ),
         (
-            {"verdict": Verdict.AMBIGUOUS, "speedup": 1.02, "speedup_low": 0.98, "speedup_high": 1.06, "replicates": 3,
-             "preliminary": False, "within_percent": 0.3, "between_percent": 1.4},
+            {
+                "verdict": Verdict.AMBIGUOUS,
+                "speedup": 1.02,
+                "speedup_low": 0.98,
+                "speedup_high": 1.06,
+                "replicates": 3,
+                "preliminary": False,
+                "within_percent": 0.3,
+                "between_percent": 1.4,
+            },
             "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 3 processes), and differences up to 1.0% do not count. "
             "Processes differ by 1.4%, rounds within one by 0.3%: more processes narrow it (effort.replicates=8).",
         ),
         (
-            {"candidate": "autocluster", "baseline": "default", "break_even_calls": None, "compile_s_extra": None},
+            {
+                "candidate": "autocluster",
+                "baseline": "default",
+                "break_even_calls": None,
+                "compile_s_extra": None,
+            },
             "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, 1 process: preliminary); use "
             'tf.config.optimizer.set_jit("autoclustering").',
         ),
@@ -73,8 +100,13 @@ ROW = replace(
             "that graph contains XLA already: the model compiles parts of itself.",
         ),
         (
-            {"candidate": "graph_2", "verdict": Verdict.EQUIVALENT, "speedup": 1.001, "speedup_low": 0.998,
-             "speedup_high": 1.004},
+            {
+                "candidate": "graph_2",
+                "verdict": Verdict.EQUIVALENT,
+                "speedup": 1.001,
+                "speedup_low": 0.998,
+                "speedup_high": 1.004,
+            },
             "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 process: preliminary), 0.1% apart, as copies "
             "should.",
         ),
@@ -84,7 +116,7 @@ ROW = replace(
             "the same: this machine adds differences of that size. Run `xla-sweeps doctor`.",
         ),
     ],
-)  # fmt: skip
+)
 def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence: str) -> None:
     assert answer(replace(ROW, **changes)) == sentence  # type: ignore[arg-type]
 
@@ -92,16 +124,34 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [
-        (Status.UNSUPPORTED_OP, "XLA cannot run this model: R. Keep tf.function(jit_compile=False), or see the hint."),
-        (Status.DYNAMIC_SHAPE, "XLA cannot run this model: R. Keep tf.function(jit_compile=False), or see the hint."),
+        (
+            Status.UNSUPPORTED_OP,
+            "XLA cannot run this model: R. Keep tf.function(jit_compile=False), or see the hint.",
+        ),
+        (
+            Status.DYNAMIC_SHAPE,
+            "XLA cannot run this model: R. Keep tf.function(jit_compile=False), or see the hint.",
+        ),
         (
             Status.WRONG_RESULT,
             "XLA computes something else than eager execution, so its speed means nothing: R.",
         ),
-        (Status.NONDETERMINISTIC, "No mode can be checked, because the model itself is not repeatable: R."),
-        (Status.MODE_NOT_EFFECTIVE, "XLA was asked for but not in force, so there is no number: R."),
-        (Status.RETRACED, "A mode was traced again while it was measured, so its speed is withheld: R."),
-        (Status.OOM_GPU, "XLA against graph ran out of memory: R. Try batch_size=1 or a smaller resolution."),
+        (
+            Status.NONDETERMINISTIC,
+            "No mode can be checked, because the model itself is not repeatable: R.",
+        ),
+        (
+            Status.MODE_NOT_EFFECTIVE,
+            "XLA was asked for but not in force, so there is no number: R.",
+        ),
+        (
+            Status.RETRACED,
+            "A mode was traced again while it was measured, so its speed is withheld: R.",
+        ),
+        (
+            Status.OOM_GPU,
+            "XLA against graph ran out of memory: R. Try batch_size=1 or a smaller resolution.",
+        ),
         (Status.TIMEOUT, "XLA against graph took too long: R."),
         (
             Status.INTERRUPTED,
@@ -111,7 +161,9 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
     ],
 )
 def test_each_failure_has_its_own_sentence(status: Status, sentence: str) -> None:
-    row: ComparisonRow = replace(ROW, verdict=Verdict.FAILED, speedup=None, status=status, failure_message="R")
+    row: ComparisonRow = replace(
+        ROW, verdict=Verdict.FAILED, speedup=None, status=status, failure_message="R"
+    )
     assert answer(row) == sentence
 
 
@@ -128,16 +180,25 @@ def test_the_mode_that_failed_is_the_one_that_is_named() -> None:
         "status": Status.WRONG_RESULT,
         "failure_message": "R",
     }
-    assert answer(replace(ROW, **changes, failed_mode="graph")).startswith("Graph computes something else than eager")
-    assert answer(replace(ROW, **changes, failed_mode="xla")).startswith("XLA computes something else than eager")
+    assert answer(replace(ROW, **changes, failed_mode="graph")).startswith(
+        "Graph computes something else than eager"
+    )
+    assert answer(replace(ROW, **changes, failed_mode="xla")).startswith(
+        "XLA computes something else than eager"
+    )
 
 
 def test_a_check_that_cannot_be_made_accuses_no_mode() -> None:
     row = replace(
-        ROW, verdict=Verdict.FAILED, speedup=None, status=Status.WRONG_RESULT,
+        ROW,
+        verdict=Verdict.FAILED,
+        speedup=None,
+        status=Status.WRONG_RESULT,
         failure_message="refused: eager's output is constant",
-    )  # fmt: skip
-    assert answer(row) == "No mode can be checked, so no speedup is given: eager's output is constant."
+    )
+    assert (
+        answer(row) == "No mode can be checked, so no speedup is given: eager's output is constant."
+    )
 
 
 def test_the_eager_of_a_saved_model_is_said_to_be_a_graph() -> None:

@@ -29,19 +29,53 @@ ROW: dict[str, Any] = {
 @pytest.mark.parametrize(
     "text",
     [
-        "family=ResNetV1", "FAMILY=resnetv1", "family='ResNetV1'", 'family == "resnetv1"', "family!=ConvNeXt",
-        "resolution=224", "resolution_px>=224.0", "px<225", "batch=4", "throughput>39 and throughput<41", "speedup>1.9",
-        "params>25M and params<26e6", "macs < 4G", "batch=4 or batch=8",
-        "device~a100", "device ~ *A100*", "device ~ 'NVIDIA A1??-SXM4*'", "not device~h100",
-        "model~[qr]esnet50", "headline", "headline=true and preliminary", "not host_bound", "host_bound=no",
-        "p_value=null", "p_value != 0.5", "not p_value<1", "not p_value>=0", "replica_of=null", "model!=null",
-        "flags=drift", "flag=contains_xla", "flags=contains_xla:graph", "flags~contains*", "flags!=contaminated",
-        "verdict=faster and (resolution=224 or batch=8)", "family=x or family=resnetv1 and batch=4",
+        "family=ResNetV1",
+        "FAMILY=resnetv1",
+        "family='ResNetV1'",
+        'family == "resnetv1"',
+        "family!=ConvNeXt",
+        "resolution=224",
+        "resolution_px>=224.0",
+        "px<225",
+        "batch=4",
+        "throughput>39 and throughput<41",
+        "speedup>1.9",
+        "params>25M and params<26e6",
+        "macs < 4G",
+        "batch=4 or batch=8",
+        "device~a100",
+        "device ~ *A100*",
+        "device ~ 'NVIDIA A1??-SXM4*'",
+        "not device~h100",
+        "model~[qr]esnet50",
+        "headline",
+        "headline=true and preliminary",
+        "not host_bound",
+        "host_bound=no",
+        "p_value=null",
+        "p_value != 0.5",
+        "not p_value<1",
+        "not p_value>=0",
+        "replica_of=null",
+        "model!=null",
+        "flags=drift",
+        "flag=contains_xla",
+        "flags=contains_xla:graph",
+        "flags~contains*",
+        "flags!=contaminated",
+        "verdict=faster and (resolution=224 or batch=8)",
+        "family=x or family=resnetv1 and batch=4",
         "batch=8 and family=x or batch=4",
-        "not (family=x or batch=8)", "not not batch=4", "driver='550.54'", "driver~550", "measured_at>='2026-01-01'",
-        "measured_at<2027-01-01", "candidate=xla and baseline=graph", "statistics_version=1",
+        "not (family=x or batch=8)",
+        "not not batch=4",
+        "driver='550.54'",
+        "driver~550",
+        "measured_at>='2026-01-01'",
+        "measured_at<2027-01-01",
+        "candidate=xla and baseline=graph",
+        "statistics_version=1",
     ],
-)  # fmt: skip
+)
 def test_a_row_is_meant(text: str) -> None:
     assert filter.compile(text)(ROW), text
     assert not filter.compile(f"not ({text})")(ROW)
@@ -50,11 +84,22 @@ def test_a_row_is_meant(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "family=ConvNeXt", "family=ResNet", "family~^resnet", "speedup>2", "p_value<1", "p_value>=0", "p_value=0.5",
-        "replica_of!=null", "replica_of~x", "flags=contains", "headline=false", "(family=x or batch=4) and batch=8",
-        "not batch=4 or batch=8", "device='a100'",
+        "family=ConvNeXt",
+        "family=ResNet",
+        "family~^resnet",
+        "speedup>2",
+        "p_value<1",
+        "p_value>=0",
+        "p_value=0.5",
+        "replica_of!=null",
+        "replica_of~x",
+        "flags=contains",
+        "headline=false",
+        "(family=x or batch=4) and batch=8",
+        "not batch=4 or batch=8",
+        "device='a100'",
     ],
-)  # fmt: skip
+)
 def test_a_row_is_not_meant(text: str) -> None:
     assert not filter.compile(text)(ROW), text
 
@@ -64,7 +109,10 @@ def test_and_binds_closer_than_or_and_not_closest() -> None:
         (
             filter.Comparison("batch_size", "=", 1.0),
             filter.Both(
-                (filter.Not(filter.Comparison("batch_size", "=", 2.0)), filter.Comparison("batch_size", "=", 3.0))
+                (
+                    filter.Not(filter.Comparison("batch_size", "=", 2.0)),
+                    filter.Comparison("batch_size", "=", 3.0),
+                )
             ),
         )
     )
@@ -75,31 +123,55 @@ def test_and_binds_closer_than_or_and_not_closest() -> None:
     [
         ("", "where, character 1: a column is needed, not the end"),
         ("famly=x", "where, character 1: unknown column 'famly'; did you mean 'family'?"),
-        ("batch=4 and resoluton=3", "where, character 13: unknown column 'resoluton'; did you mean 'resolution'?"),
+        (
+            "batch=4 and resoluton=3",
+            "where, character 13: unknown column 'resoluton'; did you mean 'resolution'?",
+        ),
         ("zzz=1", "where, character 1: unknown column 'zzz'"),
         ("resolution=big", "where, character 12: resolution_px is a number, not 'big'"),
         ("resolution='224'", "where, character 13: resolution_px is a number, not '224'"),
-        ("family=224", "where, character 8: family is text, not a number; for the text write family = '224'"),
+        (
+            "family=224",
+            "where, character 8: family is text, not a number; for the text write family = '224'",
+        ),
         ("family>3", "where, character 8: family is text, not a number"),
         ("speedup~1*", "where, character 8: speedup is no text; ~ is for texts"),
         ("headline>true", "where, character 10: headline is true or false"),
         ("headline=maybe", "where, character 10: headline is true or false"),
-        ("speedup<null", "where, character 8: null has no order and no parts: speedup = null, or speedup != null"),
-        ("speedup", "where, character 8: what about speedup? One of = != < <= > >= ~ and a value are needed"),
+        (
+            "speedup<null",
+            "where, character 8: null has no order and no parts: speedup = null, or speedup != null",
+        ),
+        (
+            "speedup",
+            "where, character 8: what about speedup? One of = != < <= > >= ~ and a value are needed",
+        ),
         ("speedup=", "where, character 9: a value is needed after speedup ="),
         ("speedup= and batch=4", "where, character 10: a value is needed after speedup ="),
-        ("batch=4 batch=8", "where, character 9: 'batch' is not expected here; join conditions by 'and' or 'or'"),
+        (
+            "batch=4 batch=8",
+            "where, character 9: 'batch' is not expected here; join conditions by 'and' or 'or'",
+        ),
         ("batch=4 and", "where, character 12: a column is needed, not the end"),
         ("and batch=4", "where, character 1: a column is needed, not 'and'"),
         ("(batch=4", "where, character 1: this bracket is not closed"),
         ("batch=4)", "where, character 8: ')' is not expected here"),
-        ("model='resnet", "where, character 7: \"'\" is not expected here, or its quotation does not end"),
-        ("batch=4 & x", "where, character 9: '&' is not expected here; join conditions by 'and' or 'or'"),
+        (
+            "model='resnet",
+            'where, character 7: "\'" is not expected here, or its quotation does not end',
+        ),
+        (
+            "batch=4 & x",
+            "where, character 9: '&' is not expected here; join conditions by 'and' or 'or'",
+        ),
         ("batch!4", "where, character 6: '!' is not expected here"),
-        ("(" * 60 + "batch=4" + ")" * 60, "where, character 52: more than 50 brackets or nots in each other"),
+        (
+            "(" * 60 + "batch=4" + ")" * 60,
+            "where, character 52: more than 50 brackets or nots in each other",
+        ),
         ("not " * 5000 + "batch=4", "where: a filter of 20007 characters"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_said_with_its_place(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
         filter.compile(text)
@@ -109,14 +181,21 @@ def test_a_mistake_is_said_with_its_place(text: str, complaint: str) -> None:
 COLUMNS: dict[str, type] = {"n": float, "t": str, "b": bool}
 
 SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 numbers = st.integers(-5, 5).map(float)
 
 words = st.text("abcXYZ _-é'", min_size=1, max_size=4)
 
-rows = st.fixed_dictionaries({"n": st.none() | numbers, "t": st.just("") | words, "b": st.booleans()})
+rows = st.fixed_dictionaries(
+    {"n": st.none() | numbers, "t": st.just("") | words, "b": st.booleans()}
+)
 
 
 @st.composite
@@ -128,34 +207,52 @@ def conditions(draw: st.DrawFn) -> tuple[str, Callable[[dict[str, Any]], bool]]:
             number = draw(numbers)
             return (
                 f"n {sign} {number}",
-                lambda row: sign == "!=" if row["n"] is None else bool(SIGNS[sign](row["n"], number)),
+                lambda row: (
+                    sign == "!=" if row["n"] is None else bool(SIGNS[sign](row["n"], number))
+                ),
             )
         case "t":
             word = draw(words)
             return (
                 f't{sign}"{word}"',
-                lambda row: sign == "!=" if not row["t"] else bool(SIGNS[sign](row["t"].lower(), word.lower())),
+                lambda row: (
+                    sign == "!="
+                    if not row["t"]
+                    else bool(SIGNS[sign](row["t"].lower(), word.lower()))
+                ),
             )
         case _:
             truth = draw(st.booleans())
-            return (f"b={truth}", lambda row: row["b"] is truth) if draw(st.booleans()) else ("b", lambda row: row["b"])
+            return (
+                (f"b={truth}", lambda row: row["b"] is truth)
+                if draw(st.booleans())
+                else ("b", lambda row: row["b"])
+            )
 
 
 def joined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     negated = parts.map(lambda part: (f"not ({part[0]})", lambda row: not part[1](row)))
     pairs = st.tuples(parts, parts)
     both = pairs.map(
-        lambda pair: (f"({pair[0][0]}) and ({pair[1][0]})", lambda row: pair[0][1](row) and pair[1][1](row))
+        lambda pair: (
+            f"({pair[0][0]}) and ({pair[1][0]})",
+            lambda row: pair[0][1](row) and pair[1][1](row),
+        )
     )
     either = pairs.map(
-        lambda pair: (f"({pair[0][0]}) OR ({pair[1][0]})", lambda row: pair[0][1](row) or pair[1][1](row))
+        lambda pair: (
+            f"({pair[0][0]}) OR ({pair[1][0]})",
+            lambda row: pair[0][1](row) or pair[1][1](row),
+        )
     )
     return negated | both | either
 
 
 @given(st.recursive(conditions(), joined, max_leaves=8), rows)
 @settings(max_examples=300, deadline=None)
-def test_a_filter_means_what_python_means(condition: tuple[str, Callable[[Any], bool]], row: dict[str, Any]) -> None:
+def test_a_filter_means_what_python_means(
+    condition: tuple[str, Callable[[Any], bool]], row: dict[str, Any]
+) -> None:
     text, expected = condition
     assert filter.compile(text, columns=COLUMNS)(row) is expected(row)
 

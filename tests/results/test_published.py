@@ -34,60 +34,110 @@ def text(*lines: str) -> str:
 
 
 def rows(*lines: str) -> list[ComparisonRow]:
-    return published.rows(published.parse(text(*lines), where="F"), load_catalog(), label="study")[0]
+    return published.rows(published.parse(text(*lines), where="F"), load_catalog(), label="study")[
+        0
+    ]
 
 
-def line(variant: str, *, params: str = "5.0", flop: str = "1.0", xla: bool = True, rate: float = 100.0) -> str:
+def line(
+    variant: str, *, params: str = "5.0", flop: str = "1.0", xla: bool = True, rate: float = 100.0
+) -> str:
     return f"Family,{variant},224,{xla},a100,{flop},{params},{rate}"
 
 
 @pytest.mark.parametrize(
     ("variant", "name"),
     [
-        ("efficient_s_v2", "efficientnetv2s"), ("efficient_b1", "efficientnetb1"), ("efficient_b1_v2", "efficientnetv2b1"),
-        ("EfficientNetV2-L", "efficientnetv2l"), ("resnet50_v1", "resnet50"), ("resnet101_v2", "resnet101v2"),
-        ("convnext_tiny", "convnext_tiny"), ("densenet_201", "densenet201"), ("inception_resnetv2", "inception_resnet_v2"),
-        ("resnetrs_420", "resnetrs420"), ("mobilenet_v3_small", "mobilenet_v3_small"), ("mobilenet", "mobilenet_v1"),
-        ("nasnet_mobile", "nasnet_mobile"), ("regnety_320", "regnety_320"), ("vit_r26_s32", "vit_r26_s32"),
-        ("vit_b16_classification", "vit_b16"), ("vit_small_patch16_224", "vit_s16"),
+        ("efficient_s_v2", "efficientnetv2s"),
+        ("efficient_b1", "efficientnetb1"),
+        ("efficient_b1_v2", "efficientnetv2b1"),
+        ("EfficientNetV2-L", "efficientnetv2l"),
+        ("resnet50_v1", "resnet50"),
+        ("resnet101_v2", "resnet101v2"),
+        ("convnext_tiny", "convnext_tiny"),
+        ("densenet_201", "densenet201"),
+        ("inception_resnetv2", "inception_resnet_v2"),
+        ("resnetrs_420", "resnetrs420"),
+        ("mobilenet_v3_small", "mobilenet_v3_small"),
+        ("mobilenet", "mobilenet_v1"),
+        ("nasnet_mobile", "nasnet_mobile"),
+        ("regnety_320", "regnety_320"),
+        ("vit_r26_s32", "vit_r26_s32"),
+        ("vit_b16_classification", "vit_b16"),
+        ("vit_small_patch16_224", "vit_s16"),
         ("deit_tiny_distilled_patch16_224", "deit_tiny_distilled_patch16_224"),
-        ("swin_s3_base_224", "swin_s3_base_224"), ("swin_large_patch4_window7_384", "swin_large_patch4_window12_384"),
-        ("mixer_b16", "mixer_b16"), ("mlp_mixer_l16_i1k", "mixer_l16"), ("yolo_v8_m_pascalvoc", "yolo_v8_m"),
-        ("yolov8_xl_coco", "yolo_v8_xl"), ("retinanet_resnet50_pascalvoc", "retinanet_resnet50"), ("RetinaNet", "retinanet_resnet50"),
+        ("swin_s3_base_224", "swin_s3_base_224"),
+        ("swin_large_patch4_window7_384", "swin_large_patch4_window12_384"),
+        ("mixer_b16", "mixer_b16"),
+        ("mlp_mixer_l16_i1k", "mixer_l16"),
+        ("yolo_v8_m_pascalvoc", "yolo_v8_m"),
+        ("yolov8_xl_coco", "yolo_v8_xl"),
+        ("retinanet_resnet50_pascalvoc", "retinanet_resnet50"),
+        ("RetinaNet", "retinanet_resnet50"),
     ],
-)  # fmt: skip
+)
 def test_the_names_of_others_are_models_of_the_catalog(variant: str, name: str) -> None:
     (row,) = rows(line(variant))
     entry = load_catalog()[name]
-    assert (row.model, row.family, row.variant, row.task) == (name, entry.family, entry.variant, entry.task)
+    assert (row.model, row.family, row.variant, row.task) == (
+        name,
+        entry.family,
+        entry.variant,
+        entry.task,
+    )
     assert row.source in entry.sources
 
 
 def test_a_model_s_source_is_the_one_that_the_study_used() -> None:
     sources = {
-        row.model: row for row in rows(*map(line, ("vit_b16", "yolo_v8_m_pascalvoc", "regnetx_002", "resnet50_v1")))
+        row.model: row
+        for row in rows(
+            *map(line, ("vit_b16", "yolo_v8_m_pascalvoc", "regnetx_002", "resnet50_v1"))
+        )
     }
-    assert [row.source for row in sources.values()] == ["hub", "keras_cv", "applications", "applications"]
+    assert [row.source for row in sources.values()] == [
+        "hub",
+        "keras_cv",
+        "applications",
+        "applications",
+    ]
     assert sources["vit_b16"].eager_is_graph
     assert not sources["resnet50"].eager_is_graph
 
 
 def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
-    (row,) = rows(line("resnet50_v1", params="25.64", flop="3.86", xla=False, rate=50), line("resnet50_v1", rate=200))
+    (row,) = rows(
+        line("resnet50_v1", params="25.64", flop="3.86", xla=False, rate=50),
+        line("resnet50_v1", rate=200),
+    )
     assert (row.baseline, row.candidate, row.headline, row.batch_size) == ("eager", "xla", True, 4)
     assert (row.baseline_throughput_samples_per_s, row.throughput_samples_per_s) == (50, 200)
     assert (row.baseline_latency_ms, row.latency_ms) == (80, 20)
     assert (row.speedup, row.speedup_percent, row.absolute_speedup_samples_per_s) == (4, 300, 150)
-    assert (row.speedup_low, row.speedup_high, row.p_value, row.throughput_low) == (None, None, None, None)
+    assert (row.speedup_low, row.speedup_high, row.p_value, row.throughput_low) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert (row.verdict, row.preliminary, row.replicates) == (Verdict.AMBIGUOUS, True, 1)
-    assert (row.origin, row.flags, row.device, row.precision) == ("imported", ("imported",), "NVIDIA A100", "float32")
+    assert (row.origin, row.flags, row.device, row.precision) == (
+        "imported",
+        ("imported",),
+        "NVIDIA A100",
+        "float32",
+    )
     assert (row.params, row.macs) == (25_640_000, 3_860_000_000)
     assert row.command == "python -m xla_sweeps model=resnet50 source=applications jit=true"
 
 
 def test_a_side_alone_keeps_its_throughput_and_says_that_the_other_is_missing() -> None:
     (row,) = rows(line("resnet50_v1", xla=False, rate=50))
-    assert (row.baseline_throughput_samples_per_s, row.throughput_samples_per_s, row.speedup) == (50, None, None)
+    assert (row.baseline_throughput_samples_per_s, row.throughput_samples_per_s, row.speedup) == (
+        50,
+        None,
+        None,
+    )
     assert (str(row.status), row.verdict) == ("ok", Verdict.AMBIGUOUS)
     assert "XLA is not in the file" in row.note
 
@@ -101,20 +151,29 @@ def test_a_figure_that_is_there_several_times_becomes_their_median() -> None:
 @pytest.mark.parametrize(
     ("called", "params", "truth"),
     [
-        ("regnetx_006", "7.30", "regnetx_008"), ("regnetx_008", "9.23", "regnetx_016"),
-        ("regnetx_016", "2.71", "regnetx_002"), ("regnety_006", "6.29", "regnety_008"),
-        ("regnety_008", "11.26", "regnety_016"), ("regnety_016", "3.18", "regnety_002"), ("regnety_016", "", "regnety_002"),
-        ("regnetx_016", "9.23", "regnetx_016"), ("regnetx_032", "15.36", "regnetx_032"),
+        ("regnetx_006", "7.30", "regnetx_008"),
+        ("regnetx_008", "9.23", "regnetx_016"),
+        ("regnetx_016", "2.71", "regnetx_002"),
+        ("regnety_006", "6.29", "regnety_008"),
+        ("regnety_008", "11.26", "regnety_016"),
+        ("regnety_016", "3.18", "regnety_002"),
+        ("regnety_016", "", "regnety_002"),
+        ("regnetx_016", "9.23", "regnetx_016"),
+        ("regnetx_032", "15.36", "regnetx_032"),
     ],
-)  # fmt: skip
-def test_a_regnet_is_what_its_parameters_say_not_what_the_study_called_it(called: str, params: str, truth: str) -> None:
+)
+def test_a_regnet_is_what_its_parameters_say_not_what_the_study_called_it(
+    called: str, params: str, truth: str
+) -> None:
     (row,) = rows(line(called, params=params))
     assert row.model == truth
     assert (f"called {called} in the file" in row.note) is (called != truth)
 
 
 def test_the_figures_of_a_relabelled_regnet_join_those_of_the_true_one() -> None:
-    (row,) = rows(line("regnetx_016", params="2.71", rate=100), line("regnetx_002", params="2.71", rate=110))
+    (row,) = rows(
+        line("regnetx_016", params="2.71", rate=100), line("regnetx_002", params="2.71", rate=110)
+    )
     assert (row.model, row.throughput_samples_per_s) == ("regnetx_002", 105)
 
 
@@ -128,8 +187,9 @@ def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None
     figures = published.parse(text(line("resnet51_v1"), line("zzz")), where="F")
     found, warnings = published.rows(figures, load_catalog(), label="study")
     assert [(row.model, row.family, row.source, row.command) for row in found] == [
-        ("resnet51_v1", "Family", "", ""), ("zzz", "Family", "", ""),
-    ]  # fmt: skip
+        ("resnet51_v1", "Family", "", ""),
+        ("zzz", "Family", "", ""),
+    ]
     assert warnings[0].startswith(
         "line 2: 'resnet51_v1' is no model of the catalog and keeps its name; the nearest is 'resnet"
     )
@@ -144,20 +204,49 @@ def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None
         (HEADER + "\n", "F: no line below the header"),
         (HEADER.replace("xla", "jit") + "\n", "F, line 1: no column 'xla'."),
         (HEADER + ",xla\n", "F, line 1: column 'xla' is there twice"),
-        (text("a,b,224,True,t4,1,1"), "F, line 2, column 'throughput (samples/sec)': nothing there"),
-        (text("a,b,224,True,t4,1,1,fast"), "F, line 2, column 'throughput (samples/sec)': 'fast' is not a number"),
-        (text("a,b,224,True,t4,1,1,-5"), "F, line 2, column 'throughput (samples/sec)': -5 is not above 0"),
-        (text("a,b,224,True,t4,1,1,nan"), "F, line 2, column 'throughput (samples/sec)': nan is not above 0"),
+        (
+            text("a,b,224,True,t4,1,1"),
+            "F, line 2, column 'throughput (samples/sec)': nothing there",
+        ),
+        (
+            text("a,b,224,True,t4,1,1,fast"),
+            "F, line 2, column 'throughput (samples/sec)': 'fast' is not a number",
+        ),
+        (
+            text("a,b,224,True,t4,1,1,-5"),
+            "F, line 2, column 'throughput (samples/sec)': -5 is not above 0",
+        ),
+        (
+            text("a,b,224,True,t4,1,1,nan"),
+            "F, line 2, column 'throughput (samples/sec)': nan is not above 0",
+        ),
         (text("a,b,224,True,t4,inf,1,5"), "F, line 2, column 'flop (giga)': inf is not above 0"),
-        (text("a,b,224,True,t4,1,1e30,5"), "F, line 2, column 'params (million)': 1e30 is not between 1e-09 and 1e+09"),
-        (text("a,b,224,True,t4,1,1,1e-300"), "F, line 2, column 'throughput (samples/sec)': 1e-300 is not between"),
-        (text("a,b,224.5,True,t4,1,1,5"), "F, line 2, column 'resolution': 224.5 is no whole number of pixels"),
-        (text("a,b,224,maybe,t4,1,1,5"), "F, line 2, column 'xla': 'maybe' is neither True nor False"),
-        (text(line("vgg16"), "a,,224,True,t4,1,1,5"), "F, line 3, column 'model_variant': nothing there"),
+        (
+            text("a,b,224,True,t4,1,1e30,5"),
+            "F, line 2, column 'params (million)': 1e30 is not between 1e-09 and 1e+09",
+        ),
+        (
+            text("a,b,224,True,t4,1,1,1e-300"),
+            "F, line 2, column 'throughput (samples/sec)': 1e-300 is not between",
+        ),
+        (
+            text("a,b,224.5,True,t4,1,1,5"),
+            "F, line 2, column 'resolution': 224.5 is no whole number of pixels",
+        ),
+        (
+            text("a,b,224,maybe,t4,1,1,5"),
+            "F, line 2, column 'xla': 'maybe' is neither True nor False",
+        ),
+        (
+            text(line("vgg16"), "a,,224,True,t4,1,1,5"),
+            "F, line 3, column 'model_variant': nothing there",
+        ),
         (text('a,"b"c,224,True,t4,1,1,5'), "F, line 2: not CSV"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_file_is_said_with_line_and_column(content: str, complaint: str) -> None:
+)
+def test_what_is_wrong_with_a_file_is_said_with_line_and_column(
+    content: str, complaint: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         published.parse(content, where="F")
     assert str(error.value).startswith(complaint)
@@ -165,15 +254,36 @@ def test_what_is_wrong_with_a_file_is_said_with_line_and_column(content: str, co
 
 
 cells = st.sampled_from(
-    ["", "224", "True", "t4", "nan", "-1", "1e999", "0x1", "regnetx_016", "é", '"', "\n", "\x00", ",", "٣"]
+    [
+        "",
+        "224",
+        "True",
+        "t4",
+        "nan",
+        "-1",
+        "1e999",
+        "0x1",
+        "regnetx_016",
+        "é",
+        '"',
+        "\n",
+        "\x00",
+        ",",
+        "٣",
+    ]
 )
 
 
-@given(st.text(max_size=60) | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found)))
+@given(
+    st.text(max_size=60)
+    | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found))
+)
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_figures_or_a_mistake_of_the_user_s(content: str) -> None:
     with contextlib.suppress(ConfigError):
-        found, _ = published.rows(published.parse(content, where="F"), load_catalog(), label="study")
+        found, _ = published.rows(
+            published.parse(content, where="F"), load_catalog(), label="study"
+        )
         assert table_of(found).num_rows == len(found)
 
 
@@ -191,9 +301,10 @@ def test_columns_may_stand_in_any_order_beside_others() -> None:
 
 def test_the_answer_for_a_published_figure_promises_nothing() -> None:
     pair, alone = rows(
-        line("resnet50_v1", params="25.6", flop="3.9", xla=False, rate=50), line("resnet50_v1", params="25.6", flop="3.9", rate=200),
+        line("resnet50_v1", params="25.6", flop="3.9", xla=False, rate=50),
+        line("resnet50_v1", params="25.6", flop="3.9", rate=200),
         line("vgg16", params="138.4", flop="15.5", rate=100),
-    )  # fmt: skip
+    )
     assert advice.answer(pair) == (
         "Published, not measured here: XLA 4.00× faster than eager execution, from single measurements, so how sure it is "
         "cannot be said. Mind: float32 with TF32 in matrix products, TensorFlow's default there. To measure it here: "
@@ -204,7 +315,9 @@ def test_the_answer_for_a_published_figure_promises_nothing() -> None:
     )
 
 
-def test_the_study_s_tables_can_be_imported_shown_and_exported_without_a_record(tmp_path: Path) -> None:
+def test_the_study_s_tables_can_be_imported_shown_and_exported_without_a_record(
+    tmp_path: Path,
+) -> None:
     done = command("import", str(SAMPLE), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
@@ -213,7 +326,9 @@ def test_the_study_s_tables_can_be_imported_shown_and_exported_without_a_record(
     assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
     again = command("import", str(SAMPLE), "--name", "published_sample", cwd=tmp_path)
     assert "replaced results/imported/published_sample.json" in again.stdout
-    assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == ["published_sample.json"]
+    assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == [
+        "published_sample.json"
+    ]
     table = command("results", cwd=tmp_path)
     assert (table.returncode, table.stderr) == (0, "")
     assert table.stdout.count("○ imported") == 37
@@ -222,7 +337,10 @@ def test_the_study_s_tables_can_be_imported_shown_and_exported_without_a_record(
     (regnet,) = [row for row in shown if row["family"] == "RegNetX"]
     assert (regnet["model"], regnet["device"]) == ("regnetx_002", "NVIDIA T4")
     assert "called regnetx_016" in regnet["note"]
-    assert command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path).returncode == 0
+    assert (
+        command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path).returncode
+        == 0
+    )
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist() == shown
 
 
@@ -239,15 +357,35 @@ def test_imported_and_measured_rows_stand_side_by_side(tmp_path: Path) -> None:
     ("content", "arguments", "complaint"),
     [
         (None, (), "xla-sweeps: f.csv: No such file or directory"),
-        (b"\xff\xfe\x00m", (), "xla-sweeps: f.csv, line 1: not UTF-8 (byte 0xff); save it as UTF-8"),
+        (
+            b"\xff\xfe\x00m",
+            (),
+            "xla-sweeps: f.csv, line 1: not UTF-8 (byte 0xff); save it as UTF-8",
+        ),
         (b"", (), "xla-sweeps: f.csv: the file is empty"),
-        (text(line("vgg16", rate=-1)).encode(), (), "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': -1 is not"),
-        (text(line("vgg16")).encode(), ("--name", "../up"), "xla-sweeps: --name ../up: up to 64 letters"),
+        (
+            text(line("vgg16", rate=-1)).encode(),
+            (),
+            "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': -1 is not",
+        ),
+        (
+            text(line("vgg16")).encode(),
+            ("--name", "../up"),
+            "xla-sweeps: --name ../up: up to 64 letters",
+        ),
         (b"x" * (16 * 2**20 + 1), (), "xla-sweeps: f.csv: larger than 16 MiB"),
-        (b'"' + b"x" * 200_000, (), "xla-sweeps: f.csv, line 1: not CSV: field larger than field limit"),
-        (text(line("vgg16")).encode(), ("--into", "/proc/nope"), "xla-sweeps: cannot write /proc/nope/imported/f.json: No such"),
+        (
+            b'"' + b"x" * 200_000,
+            (),
+            "xla-sweeps: f.csv, line 1: not CSV: field larger than field limit",
+        ),
+        (
+            text(line("vgg16")).encode(),
+            ("--into", "/proc/nope"),
+            "xla-sweeps: cannot write /proc/nope/imported/f.json: No such",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_import_that_fails_is_one_line_and_writes_nothing(
     content: bytes | None, arguments: tuple[str, ...], complaint: str, tmp_path: Path
 ) -> None:
@@ -287,7 +425,8 @@ def test_who_reads_an_import_while_it_is_replaced_reads_all_of_the_old_one(
 
 
 @pytest.mark.parametrize(
-    "content", [b"{", b"[]", b'{"schema_version": 99}', b'{"schema_version": 1, "figures": 3}', b"\xff"]
+    "content",
+    [b"{", b"[]", b'{"schema_version": 99}', b'{"schema_version": 1, "figures": 3}', b"\xff"],
 )
 def test_a_damaged_import_is_said_and_the_rest_is_shown(content: bytes, tmp_path: Path) -> None:
     imported.add(SAMPLE, tmp_path)

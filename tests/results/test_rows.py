@@ -27,9 +27,13 @@ def old_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def same(rows: list[ComparisonRow], others: list[ComparisonRow]) -> bool:
     """Equal but for the last digits of p-values, which went through a logarithm once more."""
-    p_values = [[-1.0 if row.p_value is None else row.p_value for row in group] for group in (rows, others)]
+    p_values = [
+        [-1.0 if row.p_value is None else row.p_value for row in group] for group in (rows, others)
+    ]
     assert p_values[0] == pytest.approx(p_values[1], rel=1e-9)
-    return [replace(row, p_value=None) for row in rows] == [replace(row, p_value=None) for row in others]
+    return [replace(row, p_value=None) for row in rows] == [
+        replace(row, p_value=None) for row in others
+    ]
 
 
 def trial(number: int) -> str:
@@ -57,7 +61,14 @@ def key(row: ComparisonRow) -> tuple[str, str, str]:
 
 def test_a_table_gives_back_the_rows_it_was_made_of(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    save(tmp_path, 2, modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "<module>")})
+    save(
+        tmp_path,
+        2,
+        modes={
+            "graph": make_outcome(0.2),
+            "xla": failed_outcome(Status.UNSUPPORTED_OP, "<module>"),
+        },
+    )
     rows = anew(tmp_path)
     assert table.rows_of(table.table_of(rows)) == rows
     assert table.table_of([]).schema == table.schema() == table.table_of(rows).schema
@@ -96,13 +107,17 @@ def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert read == [trial(1)]
 
 
-def test_a_folder_that_changed_a_moment_ago_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_changed_a_moment_ago_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(row_cache, "RACY_NS", 3600 * 10**9)
     save(tmp_path, 1)
     row_cache.load(tmp_path)
     stamp = (tmp_path / "records" / trial(1)).stat()
     save(tmp_path, 1, replicate=1, seed=5)
-    os.utime(tmp_path / "records" / trial(1), ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # the clock could not tell
+    os.utime(
+        tmp_path / "records" / trial(1), ns=(stamp.st_atime_ns, stamp.st_mtime_ns)
+    )  # the clock could not tell
     assert same(kept(tmp_path), anew(tmp_path))
     assert kept(tmp_path)[0].replicates == 2
 
@@ -121,7 +136,9 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
     assert {row.floor for row in rows if row.device == "Another CPU"} == {0.01}
     assert min(row.floor for row in rows if row.device == "Some CPU") > 0.05
     judged = {
-        row.verdict for row in rows if row.candidate == "xla" and row.baseline == "graph" and row.device == "Some CPU"
+        row.verdict
+        for row in rows
+        if row.candidate == "xla" and row.baseline == "graph" and row.device == "Some CPU"
     }
     assert judged <= {Verdict.EQUIVALENT, Verdict.AMBIGUOUS}
     assert kept(tmp_path) == rows
@@ -130,8 +147,15 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
 def test_drift_between_anchors_flags_what_lies_between(tmp_path: Path) -> None:
     tagged = {**CONFIG, "tracker": {**CONFIG["tracker"], "tags": ["anchor"]}}
     for hour, seconds in ((1, 0.2), (3, 0.2), (5, 0.3)):
-        save(tmp_path, 1, replicate=hour, call_s={"graph": seconds, "graph_2": seconds}, config=tagged, noise=0.0,
-             started_at=f"2026-01-01T0{hour}:00:00+00:00")  # fmt: skip
+        save(
+            tmp_path,
+            1,
+            replicate=hour,
+            call_s={"graph": seconds, "graph_2": seconds},
+            config=tagged,
+            noise=0.0,
+            started_at=f"2026-01-01T0{hour}:00:00+00:00",
+        )
     save(tmp_path, 2, started_at="2026-01-01T02:00:00+00:00")
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
     rows = kept(tmp_path)
@@ -147,7 +171,11 @@ def test_a_damaged_record_is_said_and_left_out(tmp_path: Path) -> None:
     loaded = row_cache.load(tmp_path)
     assert [problem for problem in loaded.problems if trial(2) in problem]
     assert set(loaded.table["trial_id"].to_pylist()) == {trial(1)}
-    newer = make_record(TIMES, trial_id=trial(3)).to_json().replace(b'"schema_version": 1', b'"schema_version": 99')
+    newer = (
+        make_record(TIMES, trial_id=trial(3))
+        .to_json()
+        .replace(b'"schema_version": 1', b'"schema_version": 99')
+    )
     (tmp_path / "records" / trial(3)).mkdir()
     (tmp_path / "records" / trial(3) / "0.json").write_bytes(newer)
     for _ in range(2):  # what cannot be read is said each time, not only the first
@@ -155,7 +183,9 @@ def test_a_damaged_record_is_said_and_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 nonsense", b"{}"])
-def test_what_is_kept_may_be_damaged_or_deleted_or_unwritable(tmp_path: Path, content: bytes) -> None:
+def test_what_is_kept_may_be_damaged_or_deleted_or_unwritable(
+    tmp_path: Path, content: bytes
+) -> None:
     save(tmp_path, 1)
     rows = kept(tmp_path)
     (tmp_path / "cache" / "rows.parquet").write_bytes(content)

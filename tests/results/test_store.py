@@ -36,13 +36,20 @@ def test_a_saved_record_reads_back_equal(tmp_path: Path) -> None:
 
 def test_replicates_are_numbered_in_the_order_they_are_saved(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    assert [store.save(make_record(replicate=99))[0].replicate for _ in range(12)] == list(range(12))
-    assert [record.replicate for record in store.load().records[make_record().trial_id]] == list(range(12))
+    assert [store.save(make_record(replicate=99))[0].replicate for _ in range(12)] == list(
+        range(12)
+    )
+    assert [record.replicate for record in store.load().records[make_record().trial_id]] == list(
+        range(12)
+    )
 
 
 def test_processes_that_save_the_same_trial_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=save_many, args=(tmp_path, 20, f"writer {index}")) for index in range(3)]
+    writers = [
+        context.Process(target=save_many, args=(tmp_path, 20, f"writer {index}"))
+        for index in range(3)
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -54,7 +61,9 @@ def test_processes_that_save_the_same_trial_at_once_lose_nothing(tmp_path: Path)
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_a_record_truncated_at_any_byte_is_set_aside_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_record_truncated_at_any_byte_is_set_aside_and_the_others_are_read(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     store.save(make_record())
     _, path = store.save(make_record())
@@ -113,7 +122,14 @@ def test_what_json_cannot_hold_is_replaced_and_the_record_still_saved(tmp_path: 
     }
     _, path = Store(tmp_path).save(make_record(config=hostile))
     config = Record.from_json(path.read_bytes()).config
-    assert config == {"nan": None, "inf": None, "big": str(2**80), "surrogate": "a?b", "bytes": "b'\\xff'", "set": [1]}
+    assert config == {
+        "nan": None,
+        "inf": None,
+        "big": str(2**80),
+        "surrogate": "a?b",
+        "bytes": "b'\\xff'",
+        "set": [1],
+    }
     assert len(make_record(log="x" * 10**6).to_json()) < 200_000
 
 
@@ -163,7 +179,9 @@ def test_a_failing_disk_is_said_and_leaves_nothing_half_written(
     assert not store.load().problems
 
 
-def test_a_lost_reply_of_link_counts_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_reply_of_link_counts_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real: Callable[..., None] = os.link
 
     def link_then_repeat(source: object, target: object) -> None:
@@ -190,7 +208,9 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     with (
-        pytest.raises(StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "),
+        pytest.raises(
+            StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "
+        ),
         Store(tmp_path).claim("abc"),
     ):
         pytest.fail("claimed twice")
@@ -206,5 +226,8 @@ def test_replicates_of_several_trials_are_kept_apart(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(make_record())
     store.save(replace(make_record(), trial_id="b" * 16))
-    assert {key: len(value) for key, value in store.load().records.items()} == {make_record().trial_id: 1, "b" * 16: 1}
+    assert {key: len(value) for key, value in store.load().records.items()} == {
+        make_record().trial_id: 1,
+        "b" * 16: 1,
+    }
     assert list(store.load("b" * 16).records) == ["b" * 16]

@@ -23,7 +23,9 @@ IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
 
 
 def test_a_mode_given_twice_gets_labels_of_its_own() -> None:
-    labels = label_modes([ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.GRAPH, ExecutionMode.GRAPH])
+    labels = label_modes(
+        [ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.GRAPH, ExecutionMode.GRAPH]
+    )
     assert labels == ("graph", "xla", "graph_2", "graph_3")
     assert [mode_of(label) for label in labels] == ["graph", "xla", "graph", "graph"]
     assert is_aa_pair("graph", "graph_2")
@@ -41,7 +43,11 @@ def test_a_mode_given_twice_gets_labels_of_its_own() -> None:
         (("eager", "xla"), "eager", ("xla",)),
         (("xla", "eager"), "eager", ("xla",)),
         (("xla", "default"), "default", ("xla",)),
-        (("eager", "default", "graph", "xla", "autocluster"), "graph", ("default", "xla", "autocluster")),
+        (
+            ("eager", "default", "graph", "xla", "autocluster"),
+            "graph",
+            ("default", "xla", "autocluster"),
+        ),
     ],
 )
 def test_the_headline_baseline_is_graph_mode_where_it_is_measured(

@@ -1,8 +1,9 @@
 """Drive a real headless browser, Chromium or Firefox, by the debugging protocol that it speaks itself.
 
-No driver binary and no library but a WebSocket client. Keys and the mouse go in as input events, so that what a test
-clicks is what a person could click; JavaScript goes in through the debugger, which a page's Content-Security-Policy does
-not bind. Whatever the page complains about or asks the network for is collected.
+No driver binary and no library but a WebSocket client. Keys and the mouse go in as input events, so
+that what a test clicks is what a person could click; JavaScript goes in through the debugger, which
+a page's Content-Security-Policy does not bind. Whatever the page complains about or asks the
+network for is collected.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class Wire:
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             try:
-                message = json.loads(self._socket.recv(timeout=max(0.0, deadline - time.monotonic())))
+                message = json.loads(
+                    self._socket.recv(timeout=max(0.0, deadline - time.monotonic()))
+                )
             except TimeoutError:
                 raise BrowserError(f"{method}: no answer within {ANSWER_TIMEOUT_S:.0f} s") from None
             if message.get("id") != number:
@@ -154,10 +157,19 @@ class Browser:
     def requests(self) -> list[str]:
         """What the page asked for since `open`, without itself and what it carries in it (data:, blob:)."""
         self.evaluate("0")
-        return [url for url in self._engine.seen.requests if not url.startswith(("data:", "blob:", "about:"))]
+        return [
+            url
+            for url in self._engine.seen.requests
+            if not url.startswith(("data:", "blob:", "about:"))
+        ]
 
-    def open(self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False, before: str = "") -> None:
-        """A fresh page at this address, in which `before` runs first; what was collected is forgotten."""
+    def open(
+        self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False, before: str = ""
+    ) -> None:
+        """A fresh page at this address, in which `before` runs first.
+
+        What was collected is forgotten.
+        """
         self._engine.fresh_page(size=size, dark=dark, before=f"{VIOLATIONS}\n{before}")
         self._engine.navigate(url)
 
@@ -175,7 +187,9 @@ class Browser:
         deadline = time.monotonic() + timeout_s
         while not (value := self.evaluate(expression)):
             if time.monotonic() > deadline:
-                raise BrowserError(f"still {value!r} after {timeout_s:.0f} s: {expression}; {self.complaints}")
+                raise BrowserError(
+                    f"still {value!r} after {timeout_s:.0f} s: {expression}; {self.complaints}"
+                )
             time.sleep(0.02)
         return value
 
@@ -196,7 +210,8 @@ class Browser:
         """Scroll the one matching element into view: its centre, and its left, top, width and height.
 
         Raises:
-            BrowserError: there are none or several, or a mouse at its centre would meet another element.
+            BrowserError: there are none or several, or a mouse at its centre would meet another
+                element.
         """
         found = self.evaluate(f"{_PLACE}({json.dumps(selector)})")
         if isinstance(found, str):
@@ -228,7 +243,9 @@ class Browser:
         self._engine.pointer("down", *start)
         for step in range(1, steps + 1):
             part = step / steps
-            self.hover_at(start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1]))
+            self.hover_at(
+                start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])
+            )
         self._engine.pointer("up", *end)
 
     def download(self, start: Callable[[], None], *, timeout_s: float = 30) -> tuple[str, bytes]:
@@ -273,7 +290,9 @@ def started(kind: str) -> Iterator[Browser]:
     if binary is None:
         raise BrowserError(f"no {kind}: none of {', '.join(NAMES[kind])} is on the path")
     engines: dict[str, type[Chromium] | type[Firefox]] = {"chromium": Chromium, "firefox": Firefox}
-    with tempfile.TemporaryDirectory(prefix=f"xla_sweeps-{kind}-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix=f"xla_sweeps-{kind}-", ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         (folder / "downloads").mkdir()
         with _process([binary, *engines[kind].prepare(folder)], folder) as process:
@@ -287,10 +306,20 @@ def started(kind: str) -> Iterator[Browser]:
 @contextmanager
 def _process(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A running command that has its home in the folder, ended with all that it started."""
-    environment = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "MOZ_CRASHREPORTER_DISABLE": "1"}
+    environment = {
+        **os.environ,
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "MOZ_CRASHREPORTER_DISABLE": "1",
+    }
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=environment,
         )
     try:
         yield process
@@ -308,4 +337,6 @@ def await_lines(path: Path, alive: Callable[[], bool], *, timeout_s: float = 60)
             return lines
         time.sleep(0.02)
     log = path.parent.parent / "log"
-    raise BrowserError(f"the browser did not start: no {path.name}; {log.read_text(errors='replace')[-2000:]}")
+    raise BrowserError(
+        f"the browser did not start: no {path.name}; {log.read_text(errors='replace')[-2000:]}"
+    )

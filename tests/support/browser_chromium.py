@@ -33,10 +33,23 @@ FLAGS = (
 )
 # Windows virtual-key codes, and what the key types.
 _KEYS = {
-    "Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "Escape": (27, ""), "Backspace": (8, ""), "Delete": (46, ""),
-    "Home": (36, ""), "End": (35, ""), "PageUp": (33, ""), "PageDown": (34, ""), "ArrowLeft": (37, ""),
-    "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, ""), "Shift": (16, ""), "Control": (17, ""),
-}  # fmt: skip
+    "Tab": (9, ""),
+    "Enter": (13, "\r"),
+    " ": (32, " "),
+    "Escape": (27, ""),
+    "Backspace": (8, ""),
+    "Delete": (46, ""),
+    "Home": (36, ""),
+    "End": (35, ""),
+    "PageUp": (33, ""),
+    "PageDown": (34, ""),
+    "ArrowLeft": (37, ""),
+    "ArrowUp": (38, ""),
+    "ArrowRight": (39, ""),
+    "ArrowDown": (40, ""),
+    "Shift": (16, ""),
+    "Control": (17, ""),
+}
 _MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 
 
@@ -62,9 +75,18 @@ class Chromium:
             self._session = ""
             self._wire.call("Target.disposeBrowserContext", {"browserContextId": self._context})
         self._context = self._wire.call("Target.createBrowserContext", {})["browserContextId"]
-        place = {"behavior": "allow", "downloadPath": str(self.downloads), "browserContextId": self._context}
+        place = {
+            "behavior": "allow",
+            "downloadPath": str(self.downloads),
+            "browserContextId": self._context,
+        }
         self._wire.call("Browser.setDownloadBehavior", place)
-        where = {"url": "about:blank", "browserContextId": self._context, "width": size[0], "height": size[1]}
+        where = {
+            "url": "about:blank",
+            "browserContextId": self._context,
+            "width": size[0],
+            "height": size[1],
+        }
         target = self._wire.call("Target.createTarget", where)["targetId"]
         attached = self._wire.call("Target.attachToTarget", {"targetId": target, "flatten": True})
         self._session = attached["sessionId"]
@@ -86,10 +108,16 @@ class Chromium:
         if answer.get("errorText"):
             raise BrowserError(f"{url}: {answer['errorText']}")
         while not self._loaded:
-            self._call("Runtime.evaluate", expression="new Promise((done) => setTimeout(done, 5))", awaitPromise=True)
+            self._call(
+                "Runtime.evaluate",
+                expression="new Promise((done) => setTimeout(done, 5))",
+                awaitPromise=True,
+            )
 
     def evaluate(self, expression: str) -> str | None:
-        answer = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        answer = self._call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
         if "exceptionDetails" in answer:
             raise BrowserError(_description(answer["exceptionDetails"]))
         value: str | None = answer["result"].get("value")
@@ -101,7 +129,11 @@ class Chromium:
         self._held = self._held | modifier if down else self._held & ~modifier
         if self._held & _MODIFIERS["Control"]:
             text = ""
-        event: dict[str, Any] = {"key": name, "windowsVirtualKeyCode": code, "modifiers": self._held}
+        event: dict[str, Any] = {
+            "key": name,
+            "windowsVirtualKeyCode": code,
+            "modifiers": self._held,
+        }
         if name.isascii() and name.isalpha() and len(name) == 1:
             event["code"] = f"Key{name.upper()}"
         elif len(name) > 1:
@@ -137,10 +169,14 @@ class Chromium:
             case "Runtime.exceptionThrown":
                 self.seen.complaints.append(_description(params["exceptionDetails"]))
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning", "assert"):
-                words = [str(item.get("value", item.get("description", ""))) for item in params["args"]]
+                words = [
+                    str(item.get("value", item.get("description", ""))) for item in params["args"]
+                ]
                 self.seen.complaints.append(f"{params['type']}: {' '.join(words)}")
             case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
-                self.seen.complaints.append(f"{params['entry']['level']}: {params['entry']['text']}")
+                self.seen.complaints.append(
+                    f"{params['entry']['level']}: {params['entry']['text']}"
+                )
             case "Network.requestWillBeSent" if params["request"]["url"] != self._url:
                 self.seen.requests.append(params["request"]["url"])
 

@@ -11,7 +11,13 @@ from typing import Any
 
 from browser import BrowserError, Seen, Wire, await_lines
 
-FLAGS = ("--headless", "--no-remote", "--new-instance", "--remote-debugging-port=0", "--remote-allow-system-access")
+FLAGS = (
+    "--headless",
+    "--no-remote",
+    "--new-instance",
+    "--remote-debugging-port=0",
+    "--remote-allow-system-access",
+)
 _PREFERENCES: dict[str, bool | int | str] = {
     "app.update.disabledForTesting": True,
     "app.normandy.enabled": False,
@@ -43,10 +49,23 @@ _PREFERENCES: dict[str, bool | int | str] = {
 }
 # As WebDriver spells keys.
 _KEYS = {
-    "Backspace": "\ue003", "Tab": "\ue004", "Enter": "\ue007", "Shift": "\ue008", "Control": "\ue009", "Alt": "\ue00a",
-    "Escape": "\ue00c", "PageUp": "\ue00e", "PageDown": "\ue00f", "End": "\ue010", "Home": "\ue011",
-    "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Delete": "\ue017",
-}  # fmt: skip
+    "Backspace": "\ue003",
+    "Tab": "\ue004",
+    "Enter": "\ue007",
+    "Shift": "\ue008",
+    "Control": "\ue009",
+    "Alt": "\ue00a",
+    "Escape": "\ue00c",
+    "PageUp": "\ue00e",
+    "PageDown": "\ue00f",
+    "End": "\ue010",
+    "Home": "\ue011",
+    "ArrowLeft": "\ue012",
+    "ArrowUp": "\ue013",
+    "ArrowRight": "\ue014",
+    "ArrowDown": "\ue015",
+    "Delete": "\ue017",
+}
 _EVENTS = ("log.entryAdded", "network.beforeRequestSent")
 
 
@@ -59,7 +78,10 @@ class Firefox:
         profile = folder / "profile"
         profile.mkdir()
         preferences = {**_PREFERENCES, "browser.download.dir": str(folder / "downloads")}
-        lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in preferences.items()]
+        lines = [
+            f"user_pref({json.dumps(name)}, {json.dumps(value)});\n"
+            for name, value in preferences.items()
+        ]
         (profile / "user.js").write_text("".join(lines))
         return [*FLAGS, "--profile", str(profile), "about:blank"]
 
@@ -72,16 +94,21 @@ class Firefox:
         self._wire.call("session.new", {"capabilities": {}})
         self._wire.call("session.subscribe", {"events": list(_EVENTS)})
         self._context = self._user = self._url = self._preload = ""
-        (chrome,) = self._wire.call("browsingContext.getTree", {"moz:scope": "chrome", "maxDepth": 0})["contexts"][:1]
+        (chrome,) = self._wire.call(
+            "browsingContext.getTree", {"moz:scope": "chrome", "maxDepth": 0}
+        )["contexts"][:1]
         self._chrome: str = chrome["context"]
         self._dark = False
 
     def fresh_page(self, *, size: tuple[int, int], dark: bool, before: str) -> None:
         old_user, self._context = self._user, ""
-        # One for all contexts, taken back before its successor: one for a context that is gone spoils all later pages.
+        # One for all contexts, taken back before its successor: one for a context that is gone
+        # spoils all later pages.
         if self._preload:
             self._wire.call("script.removePreloadScript", {"script": self._preload})
-        added = self._wire.call("script.addPreloadScript", {"functionDeclaration": f"() => {{ {before} }}"})
+        added = self._wire.call(
+            "script.addPreloadScript", {"functionDeclaration": f"() => {{ {before} }}"}
+        )
         self._preload = added["script"]
         self._user = self._wire.call("browser.createUserContext", {})["userContext"]
         created = {"type": "tab", "userContext": self._user, "background": False}
@@ -111,16 +138,27 @@ class Firefox:
         if down:
             self._take_focus()
         action = {"type": "keyDown" if down else "keyUp", "value": _KEYS.get(name, name)}
-        self._call("input.performActions", actions=[{"type": "key", "id": "keyboard", "actions": [action]}])
+        self._call(
+            "input.performActions", actions=[{"type": "key", "id": "keyboard", "actions": [action]}]
+        )
 
     def pointer(self, kind: str, x: float, y: float) -> None:
-        action: dict[str, Any] = {"type": {"move": "pointerMove", "down": "pointerDown", "up": "pointerUp"}[kind]}
+        action: dict[str, Any] = {
+            "type": {"move": "pointerMove", "down": "pointerDown", "up": "pointerUp"}[kind]
+        }
         action.update({"x": round(x), "y": round(y)} if kind == "move" else {"button": 0})
-        source = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [action]}
+        source = {
+            "type": "pointer",
+            "id": "mouse",
+            "parameters": {"pointerType": "mouse"},
+            "actions": [action],
+        }
         self._call("input.performActions", actions=[source])
 
     def screenshot(self) -> bytes:
-        return base64.b64decode(self._call("browsingContext.captureScreenshot", origin="document")["data"])
+        return base64.b64decode(
+            self._call("browsingContext.captureScreenshot", origin="document")["data"]
+        )
 
     def close(self) -> None:
         self._wire.close()

@@ -2,8 +2,9 @@
 
     python tests/support/chaos.py --seconds 600 --seed 1
 
-At the end the sweep is resumed until done; then every trial must be final, everything acknowledged present, nothing twice,
-and no process left. The seed is printed; the same one makes the same wishes, though not the same timing.
+At the end the sweep is resumed until done; then every trial must be final, everything acknowledged
+present, nothing twice, and no process left. The seed is printed; the same one makes the same
+wishes, though not the same timing.
 """
 
 from __future__ import annotations
@@ -28,8 +29,13 @@ SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 
 def start(results: Path, trials: int, ack: Path) -> subprocess.Popen[bytes]:
     environ = {**os.environ, "IDS": str(trials), "ACK": str(ack), "BOARD": "quiet"}
-    return subprocess.Popen([sys.executable, SWEEP, str(results), "2"], env=environ, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, SWEEP, str(results), "2"],
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def ours(results: Path) -> list[int]:
@@ -69,7 +75,10 @@ def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
 
 
 def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str, object]:
-    """Chaos for so long, then resume and judge; raises AssertionError where something does not hold."""
+    """Chaos for so long, then resume and judge.
+
+    Raises AssertionError where something does not hold.
+    """
     source, done = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         results, ack = Path(folder) / "results", Path(folder) / "ack"
@@ -97,14 +106,23 @@ def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str
         records = Store(results).load().records
         acknowledged = Counter(ack.read_text().split("\n")) if ack.exists() else Counter[str]()
         acknowledged.pop("", None)
-        stored = {f"{item.trial_id} {item.replicate}" for group in records.values() for item in group}
+        stored = {
+            f"{item.trial_id} {item.replicate}" for group in records.values() for item in group
+        }
         ok = Counter(sum(item.status == "ok" for item in group) for group in records.values())
         problems = [line for line in check(results)[1] if "temporary file" not in line]
         report = {
-            "seed": seed, "disturbances": dict(done), "driver restarts": restarts, "trials": len(records),
-            "acknowledged": len(acknowledged), "lost": len(set(acknowledged) - stored), "measured twice": ok[2] + ok[3],
-            "unfinished": trials - ok[1] - ok[2] - ok[3], "alive after 5 s": len(left_alive), "problems": len(problems),
-        }  # fmt: skip
+            "seed": seed,
+            "disturbances": dict(done),
+            "driver restarts": restarts,
+            "trials": len(records),
+            "acknowledged": len(acknowledged),
+            "lost": len(set(acknowledged) - stored),
+            "measured twice": ok[2] + ok[3],
+            "unfinished": trials - ok[1] - ok[2] - ok[3],
+            "alive after 5 s": len(left_alive),
+            "problems": len(problems),
+        }
         print(report, flush=True)
         assert not (set(acknowledged) - stored), "something acknowledged is lost"
         assert ok == {1: trials}, f"trials by number of ok records: {dict(ok)}"
@@ -114,7 +132,9 @@ def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--trials", type=int, default=3000)

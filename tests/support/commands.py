@@ -13,6 +13,10 @@ from paths import ROOT
 def command(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     return subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-m", "xla_sweeps", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**kept, "PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", **environ},
-    )  # fmt: skip
+    )

@@ -33,8 +33,12 @@ def trial(
     """The records of one trial."""
     return [
         make_record(
-            call_s, noise=noise, seed=seed + number, replicate=number, request_id=asked,
+            call_s,
+            noise=noise,
+            seed=seed + number,
+            replicate=number,
+            request_id=asked,
             **{"trial_id": f"{seed:016x}", **changes},
         )
         for number in range(processes)
-    ]  # fmt: skip
+    ]

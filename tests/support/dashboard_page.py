@@ -19,7 +19,17 @@ from synthetic_rows import NUMBERS, TEXTS, Row, columns_of, make_meta, make_rows
 from xla_sweeps.report.dashboard.pack import pack
 from xla_sweeps.report.dashboard.page import render
 
-SECTIONS = ("answer", "where", "fastest", "flops", "cost", "compare", "broke", "trust", "everything")
+SECTIONS = (
+    "answer",
+    "where",
+    "fastest",
+    "flops",
+    "cost",
+    "compare",
+    "broke",
+    "trust",
+    "everything",
+)
 SIDES = ("graph", "eager")
 Filters = Sequence[tuple[str, str]]
 
@@ -41,9 +51,14 @@ def write_study(path: Path, count: int) -> Study:
 
 def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
     """A page of these rows, with what goes with them, which `meta` may change."""
-    known = make_meta(rows, **{"overview": {side: page_oracle.overview(rows, side) for side in SIDES}, **meta})
+    known = make_meta(
+        rows, **{"overview": {side: page_oracle.overview(rows, side) for side in SIDES}, **meta}
+    )
     path.write_text(render(pack(columns_of(rows), known), title=known["title"]), encoding="utf-8")
-    held = [{**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}} for row in rows]
+    held = [
+        {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
+        for row in rows
+    ]
     return Study(uri=path.as_uri(), rows=held, meta=known, path=path)
 
 
@@ -58,10 +73,17 @@ def rounded(value: float | None) -> float | None:
 
 
 def visit(
-    browser: Browser, study: Study, filters: Filters = (), *, size: tuple[int, int] = DESKTOP, dark: bool = False
+    browser: Browser,
+    study: Study,
+    filters: Filters = (),
+    *,
+    size: tuple[int, int] = DESKTOP,
+    dark: bool = False,
 ) -> None:
     """Open the page with these filters in its address, and wait until it is drawn."""
-    browser.open(f"{study.uri}#{urlencode(list(filters))}" if filters else study.uri, size=size, dark=dark)
+    browser.open(
+        f"{study.uri}#{urlencode(list(filters))}" if filters else study.uri, size=size, dark=dark
+    )
     browser.wait("document.documentElement.dataset.ready === 'true'")
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
 
@@ -108,7 +130,11 @@ def selected(rows: Sequence[Row], filters: Filters) -> list[int]:
     sides = {"baseline": ["graph"], "candidate": ["xla"], "origin": ["measured"]}
     wanted = {
         **sides,
-        **{name: values for name, values in chosen.items() if name not in ("sort", "tab", "theme", "model")},
+        **{
+            name: values
+            for name, values in chosen.items()
+            if name not in ("sort", "tab", "theme", "model")
+        },
     }
     text = chosen.get("model", [""])[0].lower()
     exact = any(row["model"].lower() == text for row in rows)
@@ -116,7 +142,11 @@ def selected(rows: Sequence[Row], filters: Filters) -> list[int]:
         place
         for place, row in enumerate(rows)
         if all(spelled(row[name]) in values or values == ["all"] for name, values in wanted.items())
-        and (row["model"].lower() == text if exact else any(text in row[name].lower() for name in ("model", "variant")))
+        and (
+            row["model"].lower() == text
+            if exact
+            else any(text in row[name].lower() for name in ("model", "variant"))
+        )
     ]
 
 
@@ -143,18 +173,33 @@ def axe_violations(browser: Browser) -> list[str]:
 
 
 COMPARISON: dict[str, Any] = {
-    "title_a": "before <b>x</b>", "title_b": "after {a|b}",
+    "title_a": "before <b>x</b>",
+    "title_b": "after {a|b}",
     "counts": {"faster": 1, "slower": 1, "equivalent": 1, "ambiguous": 0},
     "environment": [
-        {"what": "TensorFlow", "a": "2.20.0", "b": "2.21.0"}, {"what": "driver", "a": "570.86", "b": "570.86"},
+        {"what": "TensorFlow", "a": "2.20.0", "b": "2.21.0"},
+        {"what": "driver", "a": "570.86", "b": "570.86"},
     ],
-    "only_a": ["vgg16 224 px on <i>GPU</i>"], "only_b": [],
+    "only_a": ["vgg16 224 px on <i>GPU</i>"],
+    "only_b": [],
     "rows": [
-        {"name": f"resnet50 · {size} px", "device": "NVIDIA H100", "quantity": quantity, "ratio": ratio, "low": low, "high": high,
-         "p_value": 0.001, "q_value": 0.003, "verdict": verdict, "preliminary": size == 128}
+        {
+            "name": f"resnet50 · {size} px",
+            "device": "NVIDIA H100",
+            "quantity": quantity,
+            "ratio": ratio,
+            "low": low,
+            "high": high,
+            "p_value": 0.001,
+            "q_value": 0.003,
+            "verdict": verdict,
+            "preliminary": size == 128,
+        }
         for size, quantity, ratio, low, high, verdict in (
-            (224, "xla img/s", 1.25, 1.21, 1.29, "faster"), (128, "xla img/s", 0.8, 0.78, 0.82, "slower"),
-            (96, "graph img/s", 1.0, 0.995, 1.005, "equivalent"))
+            (224, "xla img/s", 1.25, 1.21, 1.29, "faster"),
+            (128, "xla img/s", 0.8, 0.78, 0.82, "slower"),
+            (96, "graph img/s", 1.0, 0.995, 1.005, "equivalent"),
+        )
     ],
-}  # fmt: skip
+}
 """What goes into a page that compares two results folders."""

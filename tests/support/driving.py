@@ -39,7 +39,14 @@ class Notes:
         self.ends.append((what.split()[0].removeprefix("id="), outcome))
         self.where_ended.append(lane)
 
-    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+    ) -> None:
         pass
 
     def tick(self) -> None:
@@ -49,25 +56,34 @@ class Notes:
         self.warnings.append(message)
 
 
-def drive(results: Path, *arguments: str, lanes: int = 2, retry: Sequence[Status] = ()) -> tuple[Outcome, Notes]:
+def drive(
+    results: Path, *arguments: str, lanes: int = 2, retry: Sequence[Status] = ()
+) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
     match(tasks, read_index(store), software="", retry=retry)
     launcher = LocalLauncher(lanes_of(lanes), command=QUICK)
-    return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(tasks), notes
+    return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
+        tasks
+    ), notes
 
 
 def counted(results: Path) -> dict[str, Counter[str]]:
     return {
-        trial: Counter(str(item.status) for item in group) for trial, group in Store(results).load().records.items()
+        trial: Counter(str(item.status) for item in group)
+        for trial, group in Store(results).load().records.items()
     }
 
 
 def start(results: Path, *arguments: str, lanes: int = 2, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, SWEEP, str(results), str(lanes), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, env={**os.environ, **environ}, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, SWEEP, str(results), str(lanes), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environ},
+        start_new_session=True,
+    )
 
 
 def alive_in(results: Path) -> list[int]:

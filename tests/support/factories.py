@@ -7,39 +7,99 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.schema.measurement import Agreement, Block, Failure, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.measurement import (
+    Agreement,
+    Block,
+    Failure,
+    ModeOutcome,
+    Phase,
+    Round,
+    Status,
+)
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.schema.trial import Effort, InputSpec, ModelSpec, Precision, Scenario, Timeouts, Trial
+from xla_sweeps.schema.trial import (
+    Effort,
+    InputSpec,
+    ModelSpec,
+    Precision,
+    Scenario,
+    Timeouts,
+    Trial,
+)
 
 EFFORT = Effort(
-    name="quick", replicates=1, rounds_min=10, rounds_look=10, rounds_max=20, target_half_width=0.01, block_s=0.03,
-    mode_cap_s=30, warmup_calls=5, warmup_s=0.5, warmup_cap_s=5, latency_calls=100, latency_cap_s=2,
-    settle_s=10, hopeless_ends=False,
-)  # fmt: skip
+    name="quick",
+    replicates=1,
+    rounds_min=10,
+    rounds_look=10,
+    rounds_max=20,
+    target_half_width=0.01,
+    block_s=0.03,
+    mode_cap_s=30,
+    warmup_calls=5,
+    warmup_s=0.5,
+    warmup_cap_s=5,
+    latency_calls=100,
+    latency_cap_s=2,
+    settle_s=10,
+    hopeless_ends=False,
+)
 TRIAL = Trial(
     model=ModelSpec(
-        name="resnet50", family="ResNetV1", variant="ResNet50", task="classification", source="applications",
-        library="keras", recipe={"constructor": "ResNet50"}, inputs=(InputSpec(shape=(224, 224, 3)),), resolution_px=224, native_resolution_px=224,
+        name="resnet50",
+        family="ResNetV1",
+        variant="ResNet50",
+        task="classification",
+        source="applications",
+        library="keras",
+        recipe={"constructor": "ResNet50"},
+        inputs=(InputSpec(shape=(224, 224, 3)),),
+        resolution_px=224,
+        native_resolution_px=224,
     ),
-    modes=("graph", "xla"), batch_size=4, precision=Precision.FLOAT32, tf32=False, seed=0, device="cpu",
-    scenario=Scenario.CALL, effort=EFFORT, memory_limit_bytes=8 * 2**30,
+    modes=("graph", "xla"),
+    batch_size=4,
+    precision=Precision.FLOAT32,
+    tf32=False,
+    seed=0,
+    device="cpu",
+    scenario=Scenario.CALL,
+    effort=EFFORT,
+    memory_limit_bytes=8 * 2**30,
     timeouts=Timeouts(build_s=60, trace_s=60, compile_s=60, warmup_s=60, measure_s=60),
-)  # fmt: skip
+)
 CONFIG: Mapping[str, Any] = {
-    "model": {"name": "resnet50", "family": "ResNetV1", "variant": "ResNet50"}, "source": "applications",
-    "resolution": 224, "batch_size": 4, "precision": "float32", "modes": ["eager", "graph", "xla"], "scenario": "call",
+    "model": {"name": "resnet50", "family": "ResNetV1", "variant": "ResNet50"},
+    "source": "applications",
+    "resolution": 224,
+    "batch_size": 4,
+    "precision": "float32",
+    "modes": ["eager", "graph", "xla"],
+    "scenario": "call",
     "effort": {"name": "quick"},
     "tracker": {"name": "none", "project": "xla-sweeps", "entity": None, "group": None, "tags": []},
-}  # fmt: skip
+}
 TRIAL_ID = "0123456789abcdef"
 MODEL = ModelFacts(
-    name="resnet50", family="ResNetV1", variant="ResNet50", source="applications", task="classification",
-    resolution_px=224, params=25_636_712, trainable_params=25_583_592, macs=3_858_000_000,
-)  # fmt: skip
+    name="resnet50",
+    family="ResNetV1",
+    variant="ResNet50",
+    source="applications",
+    task="classification",
+    resolution_px=224,
+    params=25_636_712,
+    trainable_params=25_583_592,
+    macs=3_858_000_000,
+)
 
 
 def make_rounds(
-    call_s: Mapping[str, float], *, count: int = 12, noise: float = 0.0, seed: int = 0, dirty: Sequence[int] = ()
+    call_s: Mapping[str, float],
+    *,
+    count: int = 12,
+    noise: float = 0.0,
+    seed: int = 0,
+    dirty: Sequence[int] = (),
 ) -> tuple[Round, ...]:
     """Rounds in which each mode takes its time, times log-normal noise."""
     source = random.Random(seed)
@@ -49,7 +109,10 @@ def make_rounds(
             order=tuple(call_s),
             blocks=tuple(
                 Block(
-                    mode=mode, calls=2, elapsed_ns=round(2e9 * seconds * math.exp(source.gauss(0, noise))), enqueue_ns=1000
+                    mode=mode,
+                    calls=2,
+                    elapsed_ns=round(2e9 * seconds * math.exp(source.gauss(0, noise))),
+                    enqueue_ns=1000,
                 )
                 for mode, seconds in call_s.items()
             ),
@@ -58,7 +121,7 @@ def make_rounds(
             dirty="other processes used 1.0 cores" if number in dirty else "",
         )
         for number in range(count)
-    )  # fmt: skip
+    )
 
 
 def make_outcome(
@@ -66,28 +129,48 @@ def make_outcome(
 ) -> ModeOutcome:
     """A mode that was prepared and measured."""
     fields: dict[str, Any] = {
-        "status": status, "trace_s": 0.5, "first_call_s": compile_s + call_s, "compile_s": compile_s,
-        "peak_memory_bytes": 2**30, "latencies_s": (call_s,) * 20, "effective": {"in_force": True},
+        "status": status,
+        "trace_s": 0.5,
+        "first_call_s": compile_s + call_s,
+        "compile_s": compile_s,
+        "peak_memory_bytes": 2**30,
+        "latencies_s": (call_s,) * 20,
+        "effective": {"in_force": True},
         "agreement": Agreement(rmse_rel=1e-6, top1_match=1.0, ok=True),
-    }  # fmt: skip
+    }
     return ModeOutcome(**{**fields, **changes})
 
 
 def failed_outcome(status: Status, message: str = "it failed", hint: str = "") -> ModeOutcome:
     """A mode that gave no number."""
-    return ModeOutcome(status=status, failure=Failure(phase=Phase.COMPILE, kind="Error", message=message, hint=hint))
+    return ModeOutcome(
+        status=status,
+        failure=Failure(phase=Phase.COMPILE, kind="Error", message=message, hint=hint),
+    )
 
 
 def make_record(
-    call_s: Mapping[str, float] | None = None, *, noise: float = 0.0, seed: int = 0, count: int = 12, **changes: Any
+    call_s: Mapping[str, float] | None = None,
+    *,
+    noise: float = 0.0,
+    seed: int = 0,
+    count: int = 12,
+    **changes: Any,
 ) -> Record:
     """A replicate whose modes take `call_s` seconds a call."""
     times = {"graph": 0.2, "xla": 0.1} if call_s is None else call_s
     fields: dict[str, Any] = {
-        "trial_id": TRIAL_ID, "replicate": 0, "status": Status.OK, "config": CONFIG, "model": MODEL,
-        "environment": {"python": "3.11"}, "device": {"kind": "cpu", "name": "Some CPU"},
+        "trial_id": TRIAL_ID,
+        "replicate": 0,
+        "status": Status.OK,
+        "config": CONFIG,
+        "model": MODEL,
+        "environment": {"python": "3.11"},
+        "device": {"kind": "cpu", "name": "Some CPU"},
         "modes": {mode: make_outcome(seconds) for mode, seconds in times.items()},
-        "rounds": make_rounds(times, count=count, noise=noise, seed=seed), "seconds": {"build": 1.0},
-        "started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T00:01:00+00:00",
-    }  # fmt: skip
+        "rounds": make_rounds(times, count=count, noise=noise, seed=seed),
+        "seconds": {"build": 1.0},
+        "started_at": "2026-01-01T00:00:00+00:00",
+        "finished_at": "2026-01-01T00:01:00+00:00",
+    }
     return Record(**{**fields, **changes})

@@ -1,6 +1,7 @@
 """The real command line with a measuring process that follows a script instead of loading TensorFlow.
 
-Started as `python fake_trial.py key=value ...`; the script's steps are in $FAKE_WORKER (see fake_worker.py).
+Started as `python fake_trial.py key=value ...`; the script's steps are in $FAKE_WORKER (see
+fake_worker.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from pathlib import Path
 from xla_sweeps.__main__ import main
 from xla_sweeps.measure import process
 
-WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")), *os.environ.get("FAKE_WORKER", "").split())
+WORKER = (
+    sys.executable,
+    str(Path(__file__).with_name("fake_worker.py")),
+    *os.environ.get("FAKE_WORKER", "").split(),
+)
 
 if __name__ == "__main__":
     process.run_attempt = functools.partial(process.run_attempt, command=WORKER)

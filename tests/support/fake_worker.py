@@ -1,6 +1,7 @@
 """A measuring process without TensorFlow: it follows a script of steps, and dies in every way that a real one may.
 
-Started as `python fake_worker.py SCRIPT... PARENT_PID EVENT_DESCRIPTOR`; steps are `say NAME`, `die`, `hang`, ...
+Started as `python fake_worker.py SCRIPT... PARENT_PID EVENT_DESCRIPTOR`; steps are `say NAME`,
+`die`, `hang`, ...
 """
 
 from __future__ import annotations
@@ -21,15 +22,22 @@ from xla_sweeps.system.faults import fault_point
 
 
 def outcome() -> ModeOutcome:
-    return ModeOutcome(status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.4, latencies_s=(0.01,) * 10)
+    return ModeOutcome(
+        status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.4, latencies_s=(0.01,) * 10
+    )
 
 
 def square(modes: tuple[str, ...], first: int) -> protocol.Square:
     rounds = []
     for number in range(first, first + 4):
         now = time.perf_counter_ns()
-        blocks = tuple(Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000) for mode in modes)
-        rounds.append(Round(round=number, order=modes, blocks=blocks, started_ns=now, finished_ns=now + 1))
+        blocks = tuple(
+            Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000)
+            for mode in modes
+        )
+        rounds.append(
+            Round(round=number, order=modes, blocks=blocks, started_ns=now, finished_ns=now + 1)
+        )
     return protocol.Square(rounds=tuple(rounds))
 
 
@@ -45,14 +53,24 @@ def main() -> None:
             fault_point(f"worker.{type(event).__name__.lower()}")
         out.write(protocol.encode(event))
 
-    if any(name.startswith("XLA_SWEEPS_FP") for name in os.environ):  # all the stages that there are
+    if any(
+        name.startswith("XLA_SWEEPS_FP") for name in os.environ
+    ):  # all the stages that there are
         for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY, Phase.WARMUP):
             say(protocol.Stage(phase=phase))
     say(protocol.Stage(phase=Phase.BUILD))
     say(protocol.Loaded(environment={"tensorflow": "fake"}))
     say(
         protocol.Built(
-            model=ModelFacts(name="fake", family="F", variant="V", source="s", task="t", resolution_px=8, params=7)
+            model=ModelFacts(
+                name="fake",
+                family="F",
+                variant="V",
+                source="s",
+                task="t",
+                resolution_px=8,
+                params=7,
+            )
         )
     )
     print("output of a library", flush=True)
@@ -60,7 +78,12 @@ def main() -> None:
         say(protocol.Stage(phase=Phase.COMPILE, mode=mode))
         if f"raise:{mode}" in script:
             say(
-                protocol.Failed(phase=Phase.COMPILE, mode=mode, kind="InvalidArgumentError", text="it does not compile")
+                protocol.Failed(
+                    phase=Phase.COMPILE,
+                    mode=mode,
+                    kind="InvalidArgumentError",
+                    text="it does not compile",
+                )
             )
         elif f"segv:{mode}" in script:
             os.kill(os.getpid(), signal.SIGSEGV)

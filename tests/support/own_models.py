@@ -10,7 +10,9 @@ import tensorflow as tf
 
 def build(resolution: int = 96) -> keras.Model:
     inputs = keras.Input((resolution, resolution, 3))
-    x = keras.layers.Conv2D(8, 3, strides=2, activation="relu")(keras.layers.Rescaling(1 / 255)(inputs))
+    x = keras.layers.Conv2D(8, 3, strides=2, activation="relu")(
+        keras.layers.Rescaling(1 / 255)(inputs)
+    )
     return keras.Model(inputs, keras.layers.Dense(10)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
@@ -21,11 +23,16 @@ def of_float32() -> keras.Model:
 
 def of_any_size() -> keras.Model:
     inputs = keras.Input((None, None, 3))
-    return keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(8, 3)(inputs)))
+    return keras.Model(
+        inputs, keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(8, 3)(inputs))
+    )
 
 
 def two_inputs() -> keras.Model:
-    image, tokens = keras.Input((32, 32, 3), name="image"), keras.Input((16,), dtype="int32", name="tokens")
+    image, tokens = (
+        keras.Input((32, 32, 3), name="image"),
+        keras.Input((16,), dtype="int32", name="tokens"),
+    )
     seen = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(8, 3)(image))
     read = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(255, 8)(tokens))
     joined = keras.layers.Dense(4)(keras.layers.concatenate([seen, read]))
@@ -55,7 +62,8 @@ class Scaled(tf.Module):
 
 def restored() -> Any:
     return tf.function(
-        lambda images: tf.reduce_mean(images, axis=(1, 2)), input_signature=[tf.TensorSpec((None, 8, 8, 3))]
+        lambda images: tf.reduce_mean(images, axis=(1, 2)),
+        input_signature=[tf.TensorSpec((None, 8, 8, 3))],
     )
 
 

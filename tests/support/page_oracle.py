@@ -15,7 +15,11 @@ VERDICTS = ("faster", "slower", "equivalent", "ambiguous", "failed")
 
 def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
     """Measured rows of XLA against one baseline, summed up."""
-    mine = [row for row in rows if (row["origin"], row["candidate"], row["baseline"]) == ("measured", "xla", baseline)]
+    mine = [
+        row
+        for row in rows
+        if (row["origin"], row["candidate"], row["baseline"]) == ("measured", "xla", baseline)
+    ]
     compared = [row for row in mine if row["speedup"] is not None]
     priced = [row for row in compared if row["compile_s_extra"] is not None]
     p_values = [row["p_value"] for row in compared if row["p_value"] is not None]
@@ -28,7 +32,9 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "geomean_low": low,
         "geomean_high": high,
         "discoveries": int(sum(false_discovery_control(p_values) <= 0.05)) if p_values else 0,
-        "median_extra_compile_s": statistics.median(row["compile_s_extra"] for row in priced) if priced else None,
+        "median_extra_compile_s": statistics.median(row["compile_s_extra"] for row in priced)
+        if priced
+        else None,
         "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in priced]),
         "never": sum(row["break_even_calls"] is None for row in priced),
         "families": [_family(name, mine) for name in sorted({row["family"] for row in mine})],
@@ -38,10 +44,14 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
 def ranked(
     rows: Iterable[Row], value: Callable[[Row], tuple[float | None, float | None, float | None]]
 ) -> list[tuple[int | None, Row]]:
-    """Best first, with ranks that are shared while an interval reaches that of its group's leader; None without one."""
+    """Best first, with ranks that are shared while an interval reaches that of its group's leader.
+
+    None without one.
+    """
     figures = [(value(row), row) for row in rows]
     placed = sorted(
-        ((item, row) for item, row in figures if item[0] is not None), key=lambda pair: -(pair[0][0] or 0.0)
+        ((item, row) for item, row in figures if item[0] is not None),
+        key=lambda pair: -(pair[0][0] or 0.0),
     )
     ranks: list[tuple[int | None, Row]] = []
     leader: tuple[int, float] | None = None
@@ -68,7 +78,9 @@ def speedup(row: Row) -> tuple[float | None, float | None, float | None]:
 def gained(row: Row) -> tuple[float | None, float | None, float | None]:
     """Images per second more than the baseline."""
     base = row["baseline_throughput_samples_per_s"]
-    found = [None if bound is None or base is None else base * (bound - 1) for bound in speedup(row)]
+    found = [
+        None if bound is None or base is None else base * (bound - 1) for bound in speedup(row)
+    ]
     return found[0], found[1], found[2]
 
 
@@ -83,7 +95,9 @@ def _family(name: str, rows: Sequence[Row]) -> dict[str, Any]:
         "geomean": mean,
         "low": low,
         "high": high,
-        "share_slower": sum(row["verdict"] == "slower" for row in compared) / len(compared) if compared else 0.0,
+        "share_slower": sum(row["verdict"] == "slower" for row in compared) / len(compared)
+        if compared
+        else 0.0,
     }
 
 
@@ -95,7 +109,9 @@ def _geomean(rows: Sequence[Row]) -> tuple[float | None, float | None, float | N
     mean = math.exp(statistics.fmean(logs))
     if len(logs) < 3:
         return None, mean, None
-    low, high = t.interval(0.95, len(logs) - 1, statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs)))
+    low, high = t.interval(
+        0.95, len(logs) - 1, statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    )
     return math.exp(low), mean, math.exp(high)
 
 

@@ -1,7 +1,8 @@
 """A sweep of quick trials with the real driver and local launcher, as a process that tests can kill.
 
-Started as `python quick_sweep.py RESULTS LANES ID=HOW[*REPLICATES] ...`; the exit code is that of `xla-sweeps sweep`.
-With $IDS=N there are N more trials, t000000 and on, that are all `ok`. Prints `counts {...}` at the end.
+Started as `python quick_sweep.py RESULTS LANES ID=HOW[*REPLICATES] ...`; the exit code is that of
+`xla-sweeps sweep`. With $IDS=N there are N more trials, t000000 and on, that are all `ok`. Prints
+`counts {...}` at the end.
 """
 
 from __future__ import annotations
@@ -25,8 +26,15 @@ CPU = Device(kind="cpu", index=0, name="d")
 
 
 def task(trial_id: str, how: str, results: Path, replicates: int = 1) -> Task:
-    return Task(words=(f"id={trial_id}", f"do={how}", f"results_dir={results}"), key=trial_id, model="m", effort="quick",
-                replicates=replicates, request_id=trial_id, trial_ids=(trial_id,))  # fmt: skip
+    return Task(
+        words=(f"id={trial_id}", f"do={how}", f"results_dir={results}"),
+        key=trial_id,
+        model="m",
+        effort="quick",
+        replicates=replicates,
+        request_id=trial_id,
+        trial_ids=(trial_id,),
+    )
 
 
 def tasks_of(results: Path, arguments: list[str]) -> list[Task]:
@@ -35,7 +43,9 @@ def tasks_of(results: Path, arguments: list[str]) -> list[Task]:
         trial_id, _, how = argument.partition("=")
         how, _, replicates = how.partition("*")
         tasks.append(task(trial_id, how, results, int(replicates or 1)))
-    return tasks + [task(f"t{number:06d}", "ok", results) for number in range(int(os.environ.get("IDS", "0")))]
+    return tasks + [
+        task(f"t{number:06d}", "ok", results) for number in range(int(os.environ.get("IDS", "0")))
+    ]
 
 
 def lanes_of(count: int) -> list[Lane]:
@@ -50,7 +60,9 @@ def main() -> int:
     match(tasks, read_index(store), software="", retry=())
     with Board("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
         launcher = LocalLauncher(lanes_of(int(lanes)), command=QUICK)
-        outcome = Driver(launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps").run(tasks)
+        outcome = Driver(
+            launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps"
+        ).run(tasks)
     print("counts", json.dumps(outcome.counts), flush=True)
     if outcome.signal_number:
         return 128 + outcome.signal_number

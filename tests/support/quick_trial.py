@@ -1,8 +1,9 @@
 """A trial without Hydra or a measuring process, for tests of thousands: it claims, saves one record and ends.
 
-Started as `python quick_trial.py id=ID do=HOW results_dir=DIR known_records=N ...`. HOW is a status, or: `die` (kill -9 of
-itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate` (until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several joined by `+` are for
-the first, second, ... record of the trial.
+Started as `python quick_trial.py id=ID do=HOW results_dir=DIR known_records=N ...`. HOW is a
+status, or: `die` (kill -9 of itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate`
+(until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several
+joined by `+` are for the first, second, ... record of the trial.
 """
 
 from __future__ import annotations
@@ -25,14 +26,32 @@ MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", reso
 
 
 def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
-    modes = {label: ModeOutcome(status=Status.OK, latencies_s=(0.01,)) for label in ("graph", "xla")}
+    modes = {
+        label: ModeOutcome(status=Status.OK, latencies_s=(0.01,)) for label in ("graph", "xla")
+    }
     stamp = "2026-01-01T00:00:00+00:00"
     blocks = tuple(
-        Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1) for label in modes
+        Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1)
+        for label in modes
     )
-    rounds = (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=2),) if status == "ok" else ()
-    return Record(trial_id=trial_id, replicate=0, status=Status(status), config=config, model=MODEL, environment={},
-                  device={"name": "d"}, modes=modes, rounds=rounds, started_at=stamp, finished_at=stamp)  # fmt: skip
+    rounds = (
+        (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=2),)
+        if status == "ok"
+        else ()
+    )
+    return Record(
+        trial_id=trial_id,
+        replicate=0,
+        status=Status(status),
+        config=config,
+        model=MODEL,
+        environment={},
+        device={"name": "d"},
+        modes=modes,
+        rounds=rounds,
+        started_at=stamp,
+        finished_at=stamp,
+    )
 
 
 def main() -> int:

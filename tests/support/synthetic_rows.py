@@ -1,8 +1,10 @@
-"""Comparison rows of a made-up study, as the page gets them: realistic in number, shape and noise; nothing was measured.
+"""Comparison rows of a made-up study, as the page gets them: realistic in number, shape and noise.
 
-The whole catalog on three devices, at several resolutions, batch sizes and precisions; failures of many kinds; figures
-without intervals, as published ones are; and texts that would break a page which trusted them. The same arguments always
-give the same rows.
+Nothing was measured.
+
+The whole catalog on three devices, at several resolutions, batch sizes and precisions; failures of
+many kinds; figures without intervals, as published ones are; and texts that would break a page
+which trusted them. The same arguments always give the same rows.
 """
 
 from __future__ import annotations
@@ -19,17 +21,68 @@ import numpy as np
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
 
 TEXTS = (
-    "trial_id", "family", "variant", "model", "source", "task", "precision", "scenario", "effort", "device", "candidate",
-    "baseline", "verdict", "status", "origin", "results", "flags", "failure_message", "failure_hint", "failed_mode", "note",
-    "software", "driver", "environment_flags", "host", "log", "measured_at", "command",
-)  # fmt: skip
+    "trial_id",
+    "family",
+    "variant",
+    "model",
+    "source",
+    "task",
+    "precision",
+    "scenario",
+    "effort",
+    "device",
+    "candidate",
+    "baseline",
+    "verdict",
+    "status",
+    "origin",
+    "results",
+    "flags",
+    "failure_message",
+    "failure_hint",
+    "failed_mode",
+    "note",
+    "software",
+    "driver",
+    "environment_flags",
+    "host",
+    "log",
+    "measured_at",
+    "command",
+)
 NUMBERS = (
-    "headline", "preliminary", "host_bound", "eager_is_graph", "resolution_px", "batch_size", "throughput_samples_per_s",
-    "throughput_low", "throughput_high", "baseline_throughput_samples_per_s", "baseline_throughput_low",
-    "baseline_throughput_high", "speedup", "speedup_low", "speedup_high", "p_value", "floor", "replicates", "rounds",
-    "compile_s_extra", "break_even_calls", "peak_memory_ratio", "params", "macs", "cv_percent", "within_percent",
-    "between_percent", "foreign_cores", "sm_clock_mhz_low", "sm_clock_mhz_high", "temperature_high",
-)  # fmt: skip
+    "headline",
+    "preliminary",
+    "host_bound",
+    "eager_is_graph",
+    "resolution_px",
+    "batch_size",
+    "throughput_samples_per_s",
+    "throughput_low",
+    "throughput_high",
+    "baseline_throughput_samples_per_s",
+    "baseline_throughput_low",
+    "baseline_throughput_high",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "p_value",
+    "floor",
+    "replicates",
+    "rounds",
+    "compile_s_extra",
+    "break_even_calls",
+    "peak_memory_ratio",
+    "params",
+    "macs",
+    "cv_percent",
+    "within_percent",
+    "between_percent",
+    "foreign_cores",
+    "sm_clock_mhz_low",
+    "sm_clock_mhz_high",
+    "temperature_high",
+)
 Row = dict[str, Any]
 
 EXPLOIT = "</script><script>globalThis.exploited = 1</script>"
@@ -37,15 +90,26 @@ IMAGE = '<img src=x onerror="globalThis.exploited = 2">'
 NASTY_MODEL = "net{a|b}{c}<b>&amp;\"'"
 NASTY_DEVICE = 'NVIDIA <i>A100</i> & "friends" {bold|x}'
 FAILURES = (
-    ("unsupported_op", 'Detected unsupported operations when trying to compile graph: CombinedNonMaxSuppression; File "<module>", line 1',
-     "use scenario=call, which leaves the detector's post-processing out"),
-    ("oom_gpu", "Out of memory while trying to allocate 3,221,225,472 bytes", "halve the batch size"),
+    (
+        "unsupported_op",
+        'Detected unsupported operations when trying to compile graph: CombinedNonMaxSuppression; File "<module>", line 1',
+        "use scenario=call, which leaves the detector's post-processing out",
+    ),
+    (
+        "oom_gpu",
+        "Out of memory while trying to allocate 3,221,225,472 bytes",
+        "halve the batch size",
+    ),
     ("timeout", "compiling took longer than 1800 s", "raise timeouts.compile_s"),
     ("crashed", "the process ended with SIGSEGV", '=HYPERLINK("http://127.0.0.1")'),
-    ("wrong_result", "differs from the float64 reference by 3.1e-01 (rmse_rel), more than 1e-02 allows", ""),
+    (
+        "wrong_result",
+        "differs from the float64 reference by 3.1e-01 (rmse_rel), more than 1e-02 allows",
+        "",
+    ),
     ("compile_error", f"INTERNAL: during context {EXPLOIT}", IMAGE),
     ("run_error", f"{IMAGE} {{a|b}} \t =1+1", ""),
-)  # fmt: skip
+)
 """Status, message and hint."""
 
 
@@ -102,7 +166,8 @@ def columns_of(rows: Iterable[Row]) -> dict[str, Any]:
     taken = list(rows)
     texts = {name: [row[name] for row in taken] for name in TEXTS}
     numbers = {
-        name: np.array([math.nan if row[name] is None else row[name] for row in taken], float) for name in NUMBERS
+        name: np.array([math.nan if row[name] is None else row[name] for row in taken], float)
+        for name in NUMBERS
     }
     return {**texts, **numbers}
 
@@ -111,14 +176,36 @@ def base_row(**changes: Any) -> Row:
     """A row in which nothing but a measured headline pair is said, for tests that need one special row."""
     row: Row = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS)
     row |= {
-        "trial_id": "0" * 16, "family": "ResNetV1", "variant": "ResNet50", "model": "resnet50", "source": "applications",
-        "task": "classification", "precision": "float32", "scenario": "call", "effort": "standard", "device": "AMD EPYC 9654",
-        "candidate": "xla", "baseline": "graph", "verdict": "faster", "status": "ok", "origin": "measured", "results": "results",
-        "software": "TensorFlow 2.21.0, Keras 3.15.1", "host": "node1", "measured_at": "2026-11-01T12:00:00+00:00",
+        "trial_id": "0" * 16,
+        "family": "ResNetV1",
+        "variant": "ResNet50",
+        "model": "resnet50",
+        "source": "applications",
+        "task": "classification",
+        "precision": "float32",
+        "scenario": "call",
+        "effort": "standard",
+        "device": "AMD EPYC 9654",
+        "candidate": "xla",
+        "baseline": "graph",
+        "verdict": "faster",
+        "status": "ok",
+        "origin": "measured",
+        "results": "results",
+        "software": "TensorFlow 2.21.0, Keras 3.15.1",
+        "host": "node1",
+        "measured_at": "2026-11-01T12:00:00+00:00",
         "command": "python -m xla_sweeps model=resnet50 source=applications jit=true",
-        "headline": 1, "preliminary": 0, "host_bound": 0, "eager_is_graph": 0, "resolution_px": 224, "batch_size": 1,
-        "floor": 0.01, "replicates": 5, "rounds": 300,
-    }  # fmt: skip
+        "headline": 1,
+        "preliminary": 0,
+        "host_bound": 0,
+        "eager_is_graph": 0,
+        "resolution_px": 224,
+        "batch_size": 1,
+        "floor": 0.01,
+        "replicates": 5,
+        "rounds": 300,
+    }
     return {**row, **changes}
 
 
@@ -136,12 +223,19 @@ def compared(baseline: float, candidate: float, half_width: float, *, floor: flo
         verdict = "equivalent" if max(-math.log(low), math.log(high)) <= bound else "ambiguous"
     share = half_width / math.sqrt(2)
     return {
-        "throughput_samples_per_s": candidate, "throughput_low": candidate * math.exp(-share),
-        "throughput_high": candidate * math.exp(share), "baseline_throughput_samples_per_s": baseline,
-        "baseline_throughput_low": baseline * math.exp(-share), "baseline_throughput_high": baseline * math.exp(share),
-        "speedup": speedup, "speedup_low": low, "speedup_high": high, "verdict": verdict, "floor": floor,
+        "throughput_samples_per_s": candidate,
+        "throughput_low": candidate * math.exp(-share),
+        "throughput_high": candidate * math.exp(share),
+        "baseline_throughput_samples_per_s": baseline,
+        "baseline_throughput_low": baseline * math.exp(-share),
+        "baseline_throughput_high": baseline * math.exp(share),
+        "speedup": speedup,
+        "speedup_low": low,
+        "speedup_high": high,
+        "verdict": verdict,
+        "floor": floor,
         "p_value": min(1.0, math.erfc(distance / math.sqrt(2))) if distance > 0 else 1.0,
-    }  # fmt: skip
+    }
 
 
 def _settings(source: random.Random) -> Iterator[_Setting]:
@@ -159,11 +253,22 @@ def _settings(source: random.Random) -> Iterator[_Setting]:
     ]
     combinations = list(itertools.product(models, DEVICES, sizes, kinds))
     source.shuffle(combinations)
-    for (entry, name, source_name), device, (factor, batch), (precision, effort, replicates) in combinations:
+    for (entry, name, source_name), device, (factor, batch), (
+        precision,
+        effort,
+        replicates,
+    ) in combinations:
         yield _Setting(
-                entry=entry, name=name, source=source_name, device=device, resolution=round(entry.resolution * factor / 32) * 32,
-                batch=batch, precision=precision, effort=effort, replicates=replicates,
-            )  # fmt: skip
+            entry=entry,
+            name=name,
+            source=source_name,
+            device=device,
+            resolution=round(entry.resolution * factor / 32) * 32,
+            batch=batch,
+            precision=precision,
+            effort=effort,
+            replicates=replicates,
+        )
 
 
 def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
@@ -203,16 +308,26 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
                 row["throughput_samples_per_s"] = rates[candidate]
         else:
             half_width = (
-                setting.device.noise * 1.96 * math.exp(source.gauss(0, 0.4)) * math.sqrt(5 / setting.replicates)
+                setting.device.noise
+                * 1.96
+                * math.exp(source.gauss(0, 0.4))
+                * math.sqrt(5 / setting.replicates)
             )
             row |= compared(rates[baseline], rates[candidate], half_width)
-            extra = {"xla": compile_s, "graph": 0.4, "graph_2": 0.4}[candidate] - (0.4 if baseline == "graph" else 0.0)
+            extra = {"xla": compile_s, "graph": 0.4, "graph_2": 0.4}[candidate] - (
+                0.4 if baseline == "graph" else 0.0
+            )
             gain_s = setting.batch / rates[baseline] - setting.batch / rates[candidate]
-            row |= {"compile_s_extra": extra, "break_even_calls": max(extra, 0.0) / gain_s if gain_s > 0 else None}
+            row |= {
+                "compile_s_extra": extra,
+                "break_even_calls": max(extra, 0.0) / gain_s if gain_s > 0 else None,
+            }
             row |= {"peak_memory_ratio": memory if "xla" in (candidate, baseline) else 1.0}
             row["within_percent"] = 100 * half_width / 1.96
             row["between_percent"] = (
-                None if setting.replicates == 1 else 100 * half_width * math.exp(source.gauss(0, 0.3))
+                None
+                if setting.replicates == 1
+                else 100 * half_width * math.exp(source.gauss(0, 0.3))
             )
         rows.append(row)
     return rows
@@ -222,19 +337,35 @@ def _imported(setting: _Setting, source: random.Random) -> list[Row]:
     """A published figure: without an interval, sometimes without a baseline."""
     rates = _throughputs(setting, source)
     row = _common(setting, source) | {
-        "origin": "imported", "flags": "imported", "verdict": "ambiguous", "candidate": "xla", "baseline": "eager",
-        "note": "published; a single measurement", "throughput_samples_per_s": rates["xla"], "results": "published",
-        "replicates": 1, "headline": 0.0, "log": "", "command": "", "device": "Tesla V100-SXM2-16GB", "cv_percent": None,
-    }  # fmt: skip
+        "origin": "imported",
+        "flags": "imported",
+        "verdict": "ambiguous",
+        "candidate": "xla",
+        "baseline": "eager",
+        "note": "published; a single measurement",
+        "throughput_samples_per_s": rates["xla"],
+        "results": "published",
+        "replicates": 1,
+        "headline": 0.0,
+        "log": "",
+        "command": "",
+        "device": "Tesla V100-SXM2-16GB",
+        "cv_percent": None,
+    }
     if source.random() < 0.7:
-        row |= {"baseline_throughput_samples_per_s": rates["eager"], "speedup": rates["xla"] / rates["eager"]}
+        row |= {
+            "baseline_throughput_samples_per_s": rates["eager"],
+            "speedup": rates["xla"] / rates["eager"],
+        }
     return [row]
 
 
 def _throughputs(setting: _Setting, source: random.Random) -> dict[str, float]:
     """Images per second of each mode, from a rough idea of how long they take."""
     macs = _macs(setting) or 5e9
-    speed = setting.device.macs_per_s * (1.0 if setting.precision == "float32" or setting.device.kind == "cpu" else 1.9)
+    speed = setting.device.macs_per_s * (
+        1.0 if setting.precision == "float32" or setting.device.kind == "cpu" else 1.9
+    )
     work_s = macs * setting.batch**0.95 / speed
     of_family = random.Random(f"{setting.entry.family}-{setting.device.name}").gauss(0.18, 0.22)
     graph_s = work_s + setting.device.call_s
@@ -242,7 +373,10 @@ def _throughputs(setting: _Setting, source: random.Random) -> dict[str, float]:
     if source.random() < 0.1:
         xla_s = graph_s / math.exp(source.gauss(0, 0.003))
     eager_s = graph_s + setting.device.call_s * source.uniform(2, 9)
-    return {mode: setting.batch / seconds for mode, seconds in (("eager", eager_s), ("graph", graph_s), ("xla", xla_s))}
+    return {
+        mode: setting.batch / seconds
+        for mode, seconds in (("eager", eager_s), ("graph", graph_s), ("xla", xla_s))
+    }
 
 
 def _macs(setting: _Setting) -> float | None:
@@ -263,25 +397,50 @@ def _common(setting: _Setting, source: random.Random) -> Row:
     gpu = setting.device.kind == "gpu"
     flags = [
         flag
-        for flag, share in (("not_converged", 0.05), ("contains_xla:graph", 0.03), ("cut_short", 0.01))
+        for flag, share in (
+            ("not_converged", 0.05),
+            ("contains_xla:graph", 0.03),
+            ("cut_short", 0.01),
+        )
         if source.random() < share
     ]
-    clocks = (source.choice((1665, 1755, 1830)), source.choice((1875, 1980))) if gpu else (None, None)
+    clocks = (
+        (source.choice((1665, 1755, 1830)), source.choice((1875, 1980))) if gpu else (None, None)
+    )
     day, second = divmod(source.randrange(5 * 86400), 86400)
     return base_row(
-        trial_id=trial_id, family=entry.family, variant=entry.variant, model=setting.name, source=setting.source,
-        task=entry.task, precision=setting.precision, effort=setting.effort, device=setting.device.name,
-        resolution_px=setting.resolution, batch_size=setting.batch, replicates=setting.replicates, rounds=60 * setting.replicates,
-        preliminary=float(setting.replicates < 3), host_bound=float(source.random() < 0.05 and gpu), flags=" ".join(flags),
-        eager_is_graph=float(setting.source == "hub"), params=published and published.params_million * 1e6, macs=_macs(setting),
-        cv_percent=100 * setting.device.noise * math.exp(source.gauss(1, 0.3)), foreign_cores=max(0.0, source.gauss(0.02, 0.05)),
-        sm_clock_mhz_low=clocks[0], sm_clock_mhz_high=clocks[1], temperature_high=float(source.randrange(48, 79)) if gpu else None,
-        software="TensorFlow 2.21.0, Keras 3.15.1" + (", CUDA 12.5.1" if gpu else ""), driver="570.86" if gpu else "",
-        host=f"node{source.randrange(1, 5)}", log=f"records/{trial_id}/{setting.replicates - 1}.log",
+        trial_id=trial_id,
+        family=entry.family,
+        variant=entry.variant,
+        model=setting.name,
+        source=setting.source,
+        task=entry.task,
+        precision=setting.precision,
+        effort=setting.effort,
+        device=setting.device.name,
+        resolution_px=setting.resolution,
+        batch_size=setting.batch,
+        replicates=setting.replicates,
+        rounds=60 * setting.replicates,
+        preliminary=float(setting.replicates < 3),
+        host_bound=float(source.random() < 0.05 and gpu),
+        flags=" ".join(flags),
+        eager_is_graph=float(setting.source == "hub"),
+        params=published and published.params_million * 1e6,
+        macs=_macs(setting),
+        cv_percent=100 * setting.device.noise * math.exp(source.gauss(1, 0.3)),
+        foreign_cores=max(0.0, source.gauss(0.02, 0.05)),
+        sm_clock_mhz_low=clocks[0],
+        sm_clock_mhz_high=clocks[1],
+        temperature_high=float(source.randrange(48, 79)) if gpu else None,
+        software="TensorFlow 2.21.0, Keras 3.15.1" + (", CUDA 12.5.1" if gpu else ""),
+        driver="570.86" if gpu else "",
+        host=f"node{source.randrange(1, 5)}",
+        log=f"records/{trial_id}/{setting.replicates - 1}.log",
         measured_at=f"2026-11-{day + 1:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}+00:00",
         command=f"python -m xla_sweeps 'model={setting.name}' source={setting.source} resolution={setting.resolution} "
         f"batch_size={setting.batch} precision={setting.precision} effort={setting.effort} jit=true",
-    )  # fmt: skip
+    )
 
 
 def make_meta(rows: Sequence[Row], **changes: Any) -> dict[str, Any]:
@@ -289,21 +448,45 @@ def make_meta(rows: Sequence[Row], **changes: Any) -> dict[str, Any]:
     kinds = {device.name: device.kind for device in DEVICES}
     names = sorted({row["device"] for row in rows})
     trials = {name: {row["trial_id"] for row in rows if row["device"] == name} for name in names}
-    aa = {name: sum(row["device"] == name and row["candidate"] == "graph_2" for row in rows) for name in names}
+    aa = {
+        name: sum(row["device"] == name and row["candidate"] == "graph_2" for row in rows)
+        for name in names
+    }
     moments = sorted(row["measured_at"] for row in rows) or [""]
     flags = sorted({flag.partition(":")[0] for row in rows for flag in row["flags"].split()})
     return {
-        "title": f"A made-up study {EXPLOIT}", "generated_at": "2026-11-21T12:00:00+00:00", "version": "0.0.0",
-        "records": sum(len(found) for found in trials.values()), "trials": sum(len(found) for found in trials.values()),
+        "title": f"A made-up study {EXPLOIT}",
+        "generated_at": "2026-11-21T12:00:00+00:00",
+        "version": "0.0.0",
+        "records": sum(len(found) for found in trials.values()),
+        "trials": sum(len(found) for found in trials.values()),
         "problems": [f"records/x/0.json: not read {IMAGE}"] if rows else [],
         "devices": [
-            {"name": name, "kind": kinds.get(name, "gpu"), "trials": len(trials[name]), "floor": 0.01, "aa_pairs": aa[name]}
+            {
+                "name": name,
+                "kind": kinds.get(name, "gpu"),
+                "trials": len(trials[name]),
+                "floor": 0.01,
+                "aa_pairs": aa[name],
+            }
             for name in names
         ],
-        "software": sorted({row["software"] for row in rows}), "drivers": sorted({row["driver"] for row in rows} - {""}),
-        "hosts": sorted({row["host"] for row in rows}), "environment_flags": [], "first": moments[0], "last": moments[-1],
+        "software": sorted({row["software"] for row in rows}),
+        "drivers": sorted({row["driver"] for row in rows} - {""}),
+        "hosts": sorted({row["host"] for row in rows}),
+        "environment_flags": [],
+        "first": moments[0],
+        "last": moments[-1],
         "flag_texts": {flag: f"what {flag} means" for flag in flags},
-        "modes": {label: label for label in sorted({row[end] for row in rows for end in ("candidate", "baseline")})},
-        "status_texts": {status: f"what {status} means" for status in sorted({row["status"] for row in rows})},
-        "planned": None, "synthetic": True, "comparison": None, **changes,
-    }  # fmt: skip
+        "modes": {
+            label: label
+            for label in sorted({row[end] for row in rows for end in ("candidate", "baseline")})
+        },
+        "status_texts": {
+            status: f"what {status} means" for status in sorted({row["status"] for row in rows})
+        },
+        "planned": None,
+        "synthetic": True,
+        "comparison": None,
+        **changes,
+    }

@@ -1,7 +1,7 @@
 """What a W&B server knows, and its answers to the GraphQL operations of the real client (tested with wandb 0.31).
 
-Only what the client needs for runs, their history, sweeps and agents. Values are stored as they arrive, so that a test
-can assert on what was really sent.
+Only what the client needs for runs, their history, sweeps and agents. Values are stored as they
+arrive, so that a test can assert on what was really sent.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class StoredRun:
     @property
     def id(self) -> str:
         """The storage id that GraphQL calls `id`."""
-        return base64.b64encode(f"Run:v1:{self.name}:{self.project}:{self.entity}".encode()).decode()
+        return base64.b64encode(
+            f"Run:v1:{self.name}:{self.project}:{self.entity}".encode()
+        ).decode()
 
     @property
     def config(self) -> dict[str, Any]:
@@ -77,14 +79,24 @@ class StoredRun:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The history as it was logged, without the client's own columns."""
-        return [{key: value for key, value in row.items() if not key.startswith("_")} for row in self.history]
+        return [
+            {key: value for key, value in row.items() if not key.startswith("_")}
+            for row in self.history
+        ]
 
     def stream(self, document: Mapping[str, Any]) -> None:
         """Take in one file_stream request; lines sent twice land on their offset twice."""
         self.updates += bool(document)
-        targets: dict[str, list[Any]] = {"wandb-history.jsonl": self.history, "wandb-events.jsonl": self.events}
+        targets: dict[str, list[Any]] = {
+            "wandb-history.jsonl": self.history,
+            "wandb-events.jsonl": self.events,
+        }
         for name, part in document.get("files", {}).items():
-            lines = [json.loads(line) for line in part["content"]] if name != "output.log" else part["content"]
+            lines = (
+                [json.loads(line) for line in part["content"]]
+                if name != "output.log"
+                else part["content"]
+            )
             if name == "wandb-summary.json":
                 self.summary = lines[-1]
                 continue
@@ -101,20 +113,45 @@ class StoredRun:
         tail = self.history[-1:]
         telemetry = self.raw_config.get("_wandb", {}).get("value", {}).get("t")
         return {
-            "id": self.id, "name": self.name, "displayName": self.display_name, "description": "", "notes": "",
-            "config": json.dumps(self.raw_config), "summaryMetrics": json.dumps(self.summary), "tags": self.tags,
-            "systemMetrics": "{}", "group": self.group, "jobType": self.job_type, "sweepName": self.sweep or None,
-            "state": self.state, "commit": None, "readOnly": False, "createdAt": "2026-01-01T00:00:00Z",
-            "heartbeatAt": "2026-01-01T00:00:00Z", "user": {"name": ENTITY, "username": ENTITY},
-            "projectId": "1", "project": self._project(), "historyLineCount": len(self.history),
-            "eventsLineCount": len(self.events), "logLineCount": len(self.output),
-            "historyTail": json.dumps([json.dumps(row) for row in tail]), "eventsTail": "[]",
-            "historyKeys": {"lastStep": self.history[-1]["_step"] if self.history else -1, "keys": {}, "sets": []},
-            "wandbConfig": json.dumps({"t": telemetry} if telemetry else {}), "stopped": self.stopped,
-            "shouldStop": self.stopped, "exitcode": self.exit_code, "failed": self.state == "failed",
-            "running": self.state == "running", "sampledHistory": [self.history],
+            "id": self.id,
+            "name": self.name,
+            "displayName": self.display_name,
+            "description": "",
+            "notes": "",
+            "config": json.dumps(self.raw_config),
+            "summaryMetrics": json.dumps(self.summary),
+            "tags": self.tags,
+            "systemMetrics": "{}",
+            "group": self.group,
+            "jobType": self.job_type,
+            "sweepName": self.sweep or None,
+            "state": self.state,
+            "commit": None,
+            "readOnly": False,
+            "createdAt": "2026-01-01T00:00:00Z",
+            "heartbeatAt": "2026-01-01T00:00:00Z",
+            "user": {"name": ENTITY, "username": ENTITY},
+            "projectId": "1",
+            "project": self._project(),
+            "historyLineCount": len(self.history),
+            "eventsLineCount": len(self.events),
+            "logLineCount": len(self.output),
+            "historyTail": json.dumps([json.dumps(row) for row in tail]),
+            "eventsTail": "[]",
+            "historyKeys": {
+                "lastStep": self.history[-1]["_step"] if self.history else -1,
+                "keys": {},
+                "sets": [],
+            },
+            "wandbConfig": json.dumps({"t": telemetry} if telemetry else {}),
+            "stopped": self.stopped,
+            "shouldStop": self.stopped,
+            "exitcode": self.exit_code,
+            "failed": self.state == "failed",
+            "running": self.state == "running",
+            "sampledHistory": [self.history],
             "parquetHistory": {"parquetUrls": [], "liveData": self.history},
-        }  # fmt: skip
+        }
 
     def _project(self) -> dict[str, Any]:
         return {"id": "1", "name": self.project, "entity": {"id": "1", "name": self.entity}}
@@ -156,11 +193,18 @@ class Backend:
         self._numbers = itertools.count(1)
         self.pages = Views(lambda: list(self.runs.values()), url)
         self._operations: dict[str, Callable[[Variables], dict[str, Any]]] = {
-            "Viewer": _viewer, "DefaultEntity": _viewer, "ServerFeaturesQuery": _server, "ServerInfo": _server,
-            "RunResumeStatus": self._resume_status, "UpsertBucket": self._upsert_run,
-            "CreateRunFiles": self._create_files, "UpsertSweep": self._upsert_sweep, "CreateAgent": self._create_agent,
-            "Heartbeat": self._heartbeat, **self.pages.operations,
-        }  # fmt: skip
+            "Viewer": _viewer,
+            "DefaultEntity": _viewer,
+            "ServerFeaturesQuery": _server,
+            "ServerInfo": _server,
+            "RunResumeStatus": self._resume_status,
+            "UpsertBucket": self._upsert_run,
+            "CreateRunFiles": self._create_files,
+            "UpsertSweep": self._upsert_sweep,
+            "CreateAgent": self._create_agent,
+            "Heartbeat": self._heartbeat,
+            **self.pages.operations,
+        }
 
     def answer(self, query: str, variables: Variables) -> dict[str, Any]:
         """The `data` of one operation.
@@ -191,7 +235,9 @@ class Backend:
             return self.runs.get(name)
 
     def _describe_run(self, variables: Variables) -> dict[str, Any] | None:
-        run = self.runs.get(variables.get("name") or variables.get("run") or variables.get("runName") or "")
+        run = self.runs.get(
+            variables.get("name") or variables.get("run") or variables.get("runName") or ""
+        )
         if run is None or variables.get("project") != run.project:
             return None
         described = run.describe()
@@ -208,22 +254,33 @@ class Backend:
         entity = {"id": "1", "name": variables.get("entity") or ENTITY}
         return {
             "model": {
-                "id": "1", "name": variables["project"], "entity": entity, "bucket": run.describe() if run else None
+                "id": "1",
+                "name": variables["project"],
+                "entity": entity,
+                "bucket": run.describe() if run else None,
             }
-        }  # fmt: skip
+        }
 
     def _upsert_run(self, variables: Variables) -> dict[str, Any]:
         name = variables.get("name") or next(
-            (run.name for run in self.runs.values() if run.id == variables.get("id")), f"run{next(self._numbers)}"
+            (run.name for run in self.runs.values() if run.id == variables.get("id")),
+            f"run{next(self._numbers)}",
         )
         inserted = name not in self.runs
         if inserted:
             self.runs[name] = StoredRun(
-                entity=variables.get("entity") or ENTITY, project=variables.get("project") or "uncategorized",
-                name=name, number=next(self._numbers), sweep=variables.get("sweep") or "",
-            )  # fmt: skip
+                entity=variables.get("entity") or ENTITY,
+                project=variables.get("project") or "uncategorized",
+                name=name,
+                number=next(self._numbers),
+                sweep=variables.get("sweep") or "",
+            )
         run = self.runs[name]
-        for key, attribute in (("displayName", "display_name"), ("groupName", "group"), ("jobType", "job_type")):
+        for key, attribute in (
+            ("displayName", "display_name"),
+            ("groupName", "group"),
+            ("jobType", "job_type"),
+        ):
             if variables.get(key):
                 setattr(run, attribute, variables[key])
         run.display_name = run.display_name or f"run-{run.number}"
@@ -237,24 +294,38 @@ class Backend:
 
     def _create_files(self, variables: Variables) -> dict[str, Any]:
         run = self.runs[variables["run"]]
-        files = [{"name": name, "uploadUrl": self._upload_url(run, name)} for name in variables["files"]]
+        files = [
+            {"name": name, "uploadUrl": self._upload_url(run, name)} for name in variables["files"]
+        ]
         return {"createRunFiles": {"runID": run.id, "uploadHeaders": [], "files": files}}
 
     def _upsert_sweep(self, variables: Variables) -> dict[str, Any]:
-        known = next((sweep for sweep in self.sweeps.values() if sweep.name == variables.get("id")), None)
+        known = next(
+            (sweep for sweep in self.sweeps.values() if sweep.name == variables.get("id")), None
+        )
         if known is None:
             config = yaml.safe_load(variables["config"])
             names = list(config["parameters"])
             choices = [_choices(config["parameters"][name]) for name in names]
-            waiting = [dict(zip(names, values, strict=True)) for values in itertools.product(*choices)]
+            waiting = [
+                dict(zip(names, values, strict=True)) for values in itertools.product(*choices)
+            ]
             known = StoredSweep(
-                entity=variables.get("entityName") or ENTITY, project=variables.get("projectName") or "uncategorized",
-                name=f"sweep{next(self._numbers)}", config=config, waiting=waiting[: config.get("run_cap")],
-            )  # fmt: skip
+                entity=variables.get("entityName") or ENTITY,
+                project=variables.get("projectName") or "uncategorized",
+                name=f"sweep{next(self._numbers)}",
+                config=config,
+                waiting=waiting[: config.get("run_cap")],
+            )
             self.sweeps[known.name] = known
         known.state = variables.get("state") or known.state
         project = {"id": "1", "name": known.project, "entity": {"id": "1", "name": known.entity}}
-        return {"upsertSweep": {"sweep": {"name": known.name, "project": project}, "configValidationWarnings": []}}
+        return {
+            "upsertSweep": {
+                "sweep": {"name": known.name, "project": project},
+                "configValidationWarnings": [],
+            }
+        }
 
     def _describe_sweep(self, variables: Variables) -> dict[str, Any] | None:
         sweep = self.sweeps.get(variables.get("sweep") or variables.get("name") or "")
@@ -262,11 +333,21 @@ class Backend:
             return None
         runs = [run.describe() for run in self.runs.values() if run.sweep == sweep.name]
         return {
-            "id": sweep.name, "name": sweep.name, "method": sweep.config["method"], "state": sweep.state,
-            "description": "", "config": yaml.safe_dump(sweep.config), "createdAt": "2026-01-01T00:00:00Z",
-            "heartbeatAt": None, "updatedAt": None, "earlyStopJobRunning": False, "bestLoss": None, "controller": None,
-            "scheduler": None, "runs": {"edges": [{"node": run} for run in runs]},
-        }  # fmt: skip
+            "id": sweep.name,
+            "name": sweep.name,
+            "method": sweep.config["method"],
+            "state": sweep.state,
+            "description": "",
+            "config": yaml.safe_dump(sweep.config),
+            "createdAt": "2026-01-01T00:00:00Z",
+            "heartbeatAt": None,
+            "updatedAt": None,
+            "earlyStopJobRunning": False,
+            "bestLoss": None,
+            "controller": None,
+            "scheduler": None,
+            "runs": {"edges": [{"node": run} for run in runs]},
+        }
 
     def _create_agent(self, variables: Variables) -> dict[str, Any]:
         sweep = self.sweeps.get(variables["sweep"])
@@ -286,43 +367,73 @@ class Backend:
             commands += [{"type": "stop", "run_id": name} for name in mine]
         elif not busy and sweep.resumes:
             run = self.runs[sweep.resumes.pop(0)]
-            config = {key: {"value": item["value"]} for key, item in run.raw_config.items() if key != "_wandb"}
-            commands.append({"type": "resume", "run_id": run.name, "run_uuid": run.id, "args": config, "program": None})
+            config = {
+                key: {"value": item["value"]}
+                for key, item in run.raw_config.items()
+                if key != "_wandb"
+            }
+            commands.append(
+                {
+                    "type": "resume",
+                    "run_id": run.name,
+                    "run_uuid": run.id,
+                    "args": config,
+                    "program": None,
+                }
+            )
         elif sweep.state != "RUNNING" or (not sweep.waiting and not busy):
             commands.append({"type": "exit"})
         elif not busy:
             commands.append(self._next_run(sweep))
-        return {"agentHeartbeat": {"agent": {"id": variables["id"]}, "commands": json.dumps(commands)}}
+        return {
+            "agentHeartbeat": {"agent": {"id": variables["id"]}, "commands": json.dumps(commands)}
+        }
 
     def _next_run(self, sweep: StoredSweep) -> dict[str, Any]:
         values, number = sweep.waiting.pop(0), next(self._numbers)
         run = StoredRun(
-            entity=sweep.entity, project=sweep.project, name=f"run{number}", number=number, sweep=sweep.name
-        )  # fmt: skip
+            entity=sweep.entity,
+            project=sweep.project,
+            name=f"run{number}",
+            number=number,
+            sweep=sweep.name,
+        )
         self.runs[run.name] = run
         sweep.handed_out[run.name] = values
         arguments = {name: {"value": value} for name, value in values.items()}
-        return {"type": "run", "run_id": run.name, "run_uuid": run.id, "args": arguments,
-                "program": sweep.config.get("program")}  # fmt: skip
+        return {
+            "type": "run",
+            "run_id": run.name,
+            "run_uuid": run.id,
+            "args": arguments,
+            "program": sweep.config.get("program"),
+        }
 
 
 def _viewer(variables: Variables) -> dict[str, Any]:
     return {
         "viewer": {
-            "id": "1", "entity": ENTITY, "username": ENTITY, "name": ENTITY, "email": "", "admin": False,
-            "flags": "{}", "teams": {"edges": []},
+            "id": "1",
+            "entity": ENTITY,
+            "username": ENTITY,
+            "name": ENTITY,
+            "email": "",
+            "admin": False,
+            "flags": "{}",
+            "teams": {"edges": []},
         }
-    }  # fmt: skip
+    }
 
 
 def _server(variables: Variables) -> dict[str, Any]:
     local = {"outOfDate": False, "latestVersionString": "1", "versionOnThisInstanceString": "1"}
     return {
         "serverInfo": {
-            "features": [], "cliVersionInfo": {"max_cli_version": "99.0.0", "min_cli_version": "0.0.0"},
+            "features": [],
+            "cliVersionInfo": {"max_cli_version": "99.0.0", "min_cli_version": "0.0.0"},
             "latestLocalVersionInfo": local,
         }
-    }  # fmt: skip
+    }
 
 
 def _choices(parameter: Mapping[str, Any]) -> list[Any]:

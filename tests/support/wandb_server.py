@@ -88,7 +88,8 @@ class WandbServer:
     def environment(self, **extra: str) -> dict[str, str]:
         """Variables of a process that is logged in here, and `extra`.
 
-        The client sends and repeats every second, not every 15 s or more; it takes whole seconds only.
+        The client sends and repeats every second, not every 15 s or more; it takes whole seconds
+        only.
         """
         quick = {
             f"WANDB__{name}": "1"
@@ -96,11 +97,17 @@ class WandbServer:
             for name in (f"{part}_RETRY_WAIT_MIN_SECONDS", f"{part}_RETRY_WAIT_MAX_SECONDS")
         }
         return {
-            "WANDB_BASE_URL": self.url, "WANDB_API_KEY": API_KEY, "WANDB_ERROR_REPORTING": "false",
-            "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "1", **quick, **extra,
-        }  # fmt: skip
+            "WANDB_BASE_URL": self.url,
+            "WANDB_API_KEY": API_KEY,
+            "WANDB_ERROR_REPORTING": "false",
+            "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "1",
+            **quick,
+            **extra,
+        }
 
-    def fail_with(self, status: int, when: Callable[[str, str], bool] = lambda path, body: True) -> None:
+    def fail_with(
+        self, status: int, when: Callable[[str, str], bool] = lambda path, body: True
+    ) -> None:
         """Answer every request for which `when(path, body)` holds with this status."""
         self._status, self._status_if = status, when
 
@@ -130,7 +137,9 @@ class WandbServer:
     def _listen(self) -> None:
         self._http = _Http(("127.0.0.1", self._port), _handler_of(self))
         self._port = self._http.server_port
-        threading.Thread(target=self._http.serve_forever, args=(0.05,), name="wandb server", daemon=True).start()
+        threading.Thread(
+            target=self._http.serve_forever, args=(0.05,), name="wandb server", daemon=True
+        ).start()
 
     def _upload_url(self, run: StoredRun, name: str) -> str:
         return f"{self.url}/upload/{run.name}/{name}"
@@ -158,7 +167,9 @@ class WandbServer:
 
     def _graphql(self, document: dict[str, Any]) -> tuple[int, Any]:
         try:
-            return 200, {"data": self.backend.answer(document["query"], document.get("variables") or {})}
+            return 200, {
+                "data": self.backend.answer(document["query"], document.get("variables") or {})
+            }
         except GraphQLError as error:
             return error.status, {"data": None, "errors": [{"message": str(error)}]}
 

@@ -37,11 +37,17 @@ class StoredView:
 
     def describe(self) -> dict[str, Any]:
         return {
-            "id": self.id, "type": self.type, "name": self.name, "displayName": self.display_name,
-            "description": self.description, "spec": json.dumps(self.spec), "createdAt": self.created_at,
-            "updatedAt": self.created_at, "user": {"username": "tester", "photoUrl": "", "email": ""},
+            "id": self.id,
+            "type": self.type,
+            "name": self.name,
+            "displayName": self.display_name,
+            "description": self.description,
+            "spec": json.dumps(self.spec),
+            "createdAt": self.created_at,
+            "updatedAt": self.created_at,
+            "user": {"username": "tester", "photoUrl": "", "email": ""},
             "project": {"id": "1", "name": self.project, "entityName": self.entity},
-        }  # fmt: skip
+        }
 
 
 @dataclass
@@ -78,16 +84,27 @@ class Views:
         self._url = url
         self._numbers = itertools.count(1)
         self.operations: dict[str, Callable[[Variables], dict[str, Any]]] = {
-            "GetProjects": self._get_projects, "CreateProject": self._create_project, "Runs": self._list_runs,
-            "ProjectInternalId": self._project_id, "upsertView": self._upsert, "UpsertView2": self._upsert,
-            "View": self._workspaces, "ProjectViews": self._reports, "SpecificReport": self._report,
-            "CreateArtifact": self._create_artifact, "CreateArtifactManifest": self._create_manifest,
-            "UpdateArtifactManifest": self._create_manifest, "CreateArtifactFiles": self._create_files,
-            "CommitArtifact": self._commit, "XXHashDigestsEnabled": lambda _: {"entity": {"xxhashDigestsEnabled": False}},
+            "GetProjects": self._get_projects,
+            "CreateProject": self._create_project,
+            "Runs": self._list_runs,
+            "ProjectInternalId": self._project_id,
+            "upsertView": self._upsert,
+            "UpsertView2": self._upsert,
+            "View": self._workspaces,
+            "ProjectViews": self._reports,
+            "SpecificReport": self._report,
+            "CreateArtifact": self._create_artifact,
+            "CreateArtifactManifest": self._create_manifest,
+            "UpdateArtifactManifest": self._create_manifest,
+            "CreateArtifactFiles": self._create_files,
+            "CommitArtifact": self._commit,
+            "XXHashDigestsEnabled": lambda _: {"entity": {"xxhashDigestsEnabled": False}},
             "FetchArtifactDigestAlgorithm": lambda _: {"project": None},
-            "ArtifactByID": self._artifact, "ArtifactMembershipByName": self._membership, "ArtifactType": lambda _: {"project": {"artifact": None}},
+            "ArtifactByID": self._artifact,
+            "ArtifactMembershipByName": self._membership,
+            "ArtifactType": lambda _: {"project": {"artifact": None}},
             "ClientIDMapping": lambda _: {"clientIDMapping": None},
-        }  # fmt: skip
+        }
 
     def of_type(self, name: str) -> list[StoredView]:
         """The views of one type."""
@@ -102,11 +119,18 @@ class Views:
 
     def _get_projects(self, variables: Variables) -> dict[str, Any]:
         nodes = [
-            {"__typename": "Project", "id": "1", "name": name, "entityName": entity, "createdAt": "2026-01-01T00:00:00Z",
-             "isBenchmark": False, "user": None}
+            {
+                "__typename": "Project",
+                "id": "1",
+                "name": name,
+                "entityName": entity,
+                "createdAt": "2026-01-01T00:00:00Z",
+                "isBenchmark": False,
+                "user": None,
+            }
             for entity, name in sorted(self._known())
             if entity == variables["entity"]
-        ]  # fmt: skip
+        ]
         page = {"__typename": "PageInfo", "endCursor": None, "hasNextPage": False}
         return {"models": {"pageInfo": page, "edges": [{"node": node} for node in nodes]}}
 
@@ -114,7 +138,14 @@ class Views:
         given = variables["input"]
         entity, name = given.get("entityName") or given.get("entity_name"), given["name"]
         self.projects.add((entity, name))
-        made = {"id": "1", "name": name, "entityName": entity, "description": "", "access": "PRIVATE", "views": "{}"}
+        made = {
+            "id": "1",
+            "name": name,
+            "entityName": entity,
+            "description": "",
+            "access": "PRIVATE",
+            "views": "{}",
+        }
         return {"result": {"project": made, "model": made, "inserted": True}}
 
     def _project_id(self, variables: Variables) -> dict[str, Any]:
@@ -126,21 +157,36 @@ class Views:
         if place not in self._known():
             return {"project": None}
         job_type = json.loads(variables.get("filters") or "{}").get("jobType")
-        found = [run for run in self._runs() if (run.entity, run.project) == place and job_type in (None, run.job_type)]
-        edges = [{"node": {**run.describe(), "projectId": "1"}, "cursor": run.name} for run in found]
+        found = [
+            run
+            for run in self._runs()
+            if (run.entity, run.project) == place and job_type in (None, run.job_type)
+        ]
+        edges = [
+            {"node": {**run.describe(), "projectId": "1"}, "cursor": run.name} for run in found
+        ]
         page = {"endCursor": None, "hasNextPage": len(edges) > variables["perPage"]}
         runs = {"edges": edges[: variables["perPage"]], "pageInfo": page}
-        return {"project": {"internalId": "42", "runCount": len(found), "readOnly": False, "runs": runs}}
+        return {
+            "project": {"internalId": "42", "runCount": len(found), "readOnly": False, "runs": runs}
+        }
 
     def _upsert(self, variables: Variables) -> dict[str, Any]:
         known = self.views.get(variables.get("id") or "")
         if known is None:
             number = next(self._numbers)
             known = StoredView(
-                id=base64.b64encode(f"View:{number:06d}".encode()).decode(), entity=variables["entityName"],
-                project=variables["projectName"], type=variables["type"], name="", display_name="", description="", spec={},
-                created_at=f"2026-01-01T00:00:{number:02d}Z", saved=0,
-            )  # fmt: skip
+                id=base64.b64encode(f"View:{number:06d}".encode()).decode(),
+                entity=variables["entityName"],
+                project=variables["projectName"],
+                type=variables["type"],
+                name="",
+                display_name="",
+                description="",
+                spec={},
+                created_at=f"2026-01-01T00:00:{number:02d}Z",
+                saved=0,
+            )
             self.views[known.id] = known
         known.name, known.display_name = variables["name"], variables["displayName"]
         known.description, known.spec = variables["description"], json.loads(variables["spec"])
@@ -148,20 +194,29 @@ class Views:
         return {"upsertView": {"view": known.describe(), "inserted": known.saved == 1}}
 
     def _workspaces(self, variables: Variables) -> dict[str, Any]:
-        return self._listed(variables["entityName"], variables["name"], variables["viewType"], variables["viewName"])
+        return self._listed(
+            variables["entityName"], variables["name"], variables["viewType"], variables["viewName"]
+        )
 
     def _reports(self, variables: Variables) -> dict[str, Any]:
-        return self._listed(variables["entity"], variables["project"], "runs", variables.get("viewName"))
+        return self._listed(
+            variables["entity"], variables["project"], "runs", variables.get("viewName")
+        )
 
     def _listed(self, entity: str, project: str, kind: str, name: str | None) -> dict[str, Any]:
         if (entity, project) not in self._known():
             return {"project": None}
         nodes = [
-            view.describe() for view in self.of_type(kind)
+            view.describe()
+            for view in self.of_type(kind)
             if (view.entity, view.project) == (entity, project) and name in (None, view.name)
-        ]  # fmt: skip
+        ]
         edges = [{"node": node, "cursor": node["id"]} for node in nodes]
-        return {"project": {"allViews": {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}}}
+        return {
+            "project": {
+                "allViews": {"edges": edges, "pageInfo": {"endCursor": None, "hasNextPage": False}}
+            }
+        }
 
     def _report(self, variables: Variables) -> dict[str, Any]:
         view = self.views.get(variables["reportId"])
@@ -174,26 +229,44 @@ class Views:
         known = next((item for item in versions if item.digest == digest), None)
         if known is None:
             known = StoredArtifact(
-                id=f"artifact{next(self._numbers)}", name=name, type=given["artifactTypeName"], digest=digest,
-                run=given.get("runName") or "", version=len(versions),
-            )  # fmt: skip
+                id=f"artifact{next(self._numbers)}",
+                name=name,
+                type=given["artifactTypeName"],
+                digest=digest,
+                run=given.get("runName") or "",
+                version=len(versions),
+            )
             self.artifacts[known.id] = known
         latest = {"id": versions[-1].id} if versions else None
-        described = {"id": known.id, "state": known.state, "artifactSequence": {"id": name, "latestArtifact": latest}}
+        described = {
+            "id": known.id,
+            "state": known.state,
+            "artifactSequence": {"id": name, "latestArtifact": latest},
+        }
         return {"createArtifact": {"artifact": described}}
 
     def _create_manifest(self, variables: Variables) -> dict[str, Any]:
         artifact = variables.get("artifactID") or variables["artifactManifestID"]
         url = f"{self._url()}/artifact/{artifact}/wandb_manifest.json"
-        made = {"artifactManifest": {"id": artifact, "file": {"id": "1", "uploadUrl": url, "uploadHeaders": []}}}
+        made = {
+            "artifactManifest": {
+                "id": artifact,
+                "file": {"id": "1", "uploadUrl": url, "uploadHeaders": []},
+            }
+        }
         return {"createArtifactManifest": made, "updateArtifactManifest": made}
 
     def _create_files(self, variables: Variables) -> dict[str, Any]:
         nodes: list[dict[str, Any]] = [
-            {"storagePath": f"{item['artifactID']}/{item['name']}", "uploadHeaders": [], "uploadMultipartUrls": None,
-             "uploadUrl": f"{self._url()}/artifact/{item['artifactID']}/{item['name']}", "artifact": {"id": item["artifactID"]}}
+            {
+                "storagePath": f"{item['artifactID']}/{item['name']}",
+                "uploadHeaders": [],
+                "uploadMultipartUrls": None,
+                "uploadUrl": f"{self._url()}/artifact/{item['artifactID']}/{item['name']}",
+                "artifact": {"id": item["artifactID"]},
+            }
             for item in variables["input"]["artifactFiles"]
-        ]  # fmt: skip
+        ]
         return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
 
     def _artifact(self, variables: Variables) -> dict[str, Any]:
@@ -201,15 +274,24 @@ class Views:
 
     def _membership(self, variables: Variables) -> dict[str, Any]:
         name = variables["name"].partition(":")[0]
-        found = [item for item in self.artifacts.values() if (item.name, item.state) == (name, "COMMITTED")]
+        found = [
+            item
+            for item in self.artifacts.values()
+            if (item.name, item.state) == (name, "COMMITTED")
+        ]
         if not found:
             return {"project": {"artifactCollectionMembership": None}}
         described = _described(found[-1])
         collection = {**described["artifactSequence"], "description": None, "tags": {"edges": []}}
         member = {
-            "__typename": "ArtifactCollectionMembership", "id": "1", "artifact": described, "artifactCollection": collection,
-            "versionIndex": found[-1].version, "aliases": [], "createdAt": "2026-01-01T00:00:00Z",
-        }  # fmt: skip
+            "__typename": "ArtifactCollectionMembership",
+            "id": "1",
+            "artifact": described,
+            "artifactCollection": collection,
+            "versionIndex": found[-1].version,
+            "aliases": [],
+            "createdAt": "2026-01-01T00:00:00Z",
+        }
         return {"project": {"artifactCollectionMembership": member}}
 
     def _commit(self, variables: Variables) -> dict[str, Any]:
@@ -221,9 +303,28 @@ class Views:
 def _described(item: StoredArtifact) -> dict[str, Any]:
     project = {"id": "1", "internalId": "42", "name": "p", "entity": {"name": "tester"}}
     return {
-        "__typename": "Artifact", "id": item.id, "versionIndex": item.version, "artifactType": {"name": item.type},
-        "artifactSequence": {"__typename": "ArtifactSequence", "name": item.name, "project": project},
-        "description": None, "metadata": "{}", "ttlDurationSeconds": -1, "ttlIsInherited": True, "tags": [],
-        "historyStep": None, "state": item.state, "size": 1, "digest": item.digest, "digestAlgorithm": "MANIFEST_MD5",
-        "commitHash": "0", "fileCount": 1, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": None, "aliases": [],
-    }  # fmt: skip
+        "__typename": "Artifact",
+        "id": item.id,
+        "versionIndex": item.version,
+        "artifactType": {"name": item.type},
+        "artifactSequence": {
+            "__typename": "ArtifactSequence",
+            "name": item.name,
+            "project": project,
+        },
+        "description": None,
+        "metadata": "{}",
+        "ttlDurationSeconds": -1,
+        "ttlIsInherited": True,
+        "tags": [],
+        "historyStep": None,
+        "state": item.state,
+        "size": 1,
+        "digest": item.digest,
+        "digestAlgorithm": "MANIFEST_MD5",
+        "commitHash": "0",
+        "fileCount": 1,
+        "createdAt": "2026-01-01T00:00:00Z",
+        "updatedAt": None,
+        "aliases": [],
+    }

@@ -23,24 +23,46 @@ from xla_sweeps.system import devices, environment
 PLACE = Place(devices.devices()[-1], devices.usable_cores())
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "sweeps").glob("*.yaml")), ids=lambda path: str(path.name))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "sweeps").glob("*.yaml")), ids=lambda path: str(path.name)
+)
 def test_every_definition_that_is_shipped_composes_into_trials(path: Path) -> None:
     sweep = load_sweep(path)
     assert sweep.warnings == ()
     assert path.read_text().startswith("# "), "a line that says what it is for"
     composer = Composer([], places=[PLACE], environ={})
-    keys = {composer.task(values).key for values in expand(sweep)} if sweep.method != "bayes" else {"?"}
+    keys = (
+        {composer.task(values).key for values in expand(sweep)}
+        if sweep.method != "bayes"
+        else {"?"}
+    )
     assert len(keys) == sweep.trials
 
 
-@given(st.sampled_from(sorted(path.stem for path in (ROOT / "conf" / "model").glob("*.yaml") if path.stem != "local")),
-       st.sampled_from([{}, {"jit": None}, {"batch_size": 1, "seed": 3}, {"effort": "standard"}, {"effort": {"block_s": 0.1}}]))  # fmt: skip
+@given(
+    st.sampled_from(
+        sorted(
+            path.stem for path in (ROOT / "conf" / "model").glob("*.yaml") if path.stem != "local"
+        )
+    ),
+    st.sampled_from(
+        [
+            {},
+            {"jit": None},
+            {"batch_size": 1, "seed": 3},
+            {"effort": "standard"},
+            {"effort": {"block_s": 0.1}},
+        ]
+    ),
+)
 @settings(max_examples=60, deadline=None)
 def test_composing_fast_gives_what_hydra_composes(model: str, values: dict[str, Any]) -> None:
     chosen = {"model": model, **values}
     task = Composer(["weights=random"], places=[PLACE], environ={}).task(chosen)
     words = [*overrides(flattened(chosen, ("effort",))), "weights=random"]
     assert list(task.words) == words
-    composed = to_settings(compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={})
+    composed = to_settings(
+        compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}
+    )
     assert task.key == identify(composed, environment.environment())
     assert task.request_id == request_id(composed.trial)

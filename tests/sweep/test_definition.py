@@ -39,7 +39,10 @@ GRID: dict[str, Any] = {
             "s.yaml: unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes.",
         ),
         ({**GRID, "method": "bayes"}, "s.yaml: method bayes needs run_cap"),
-        ({**GRID, "method": "bayes", "run_cap": 3}, "s.yaml: metric: write {name: speedup, goal: maximize}"),
+        (
+            {**GRID, "method": "bayes", "run_cap": 3},
+            "s.yaml: metric: write {name: speedup, goal: maximize}",
+        ),
         (
             {**GRID, "metric": {"name": "speedup", "goal": "maximise"}},
             "s.yaml: unknown goal 'maximise'. Did you mean 'maximize'?",
@@ -53,7 +56,10 @@ GRID: dict[str, Any] = {
             "s.yaml: parameters.m: unknown distribution 'beta'.",
         ),
         (
-            {"method": "grid", "parameters": {"m": {"values": [1, 2], "probabilities": [0.5, 0.6]}}},
+            {
+                "method": "grid",
+                "parameters": {"m": {"values": [1, 2], "probabilities": [0.5, 0.6]}},
+            },
             "s.yaml: parameters.m.probabilities=[0.5, 0.6]: one for each value, together 1",
         ),
         ({"method": "grid"}, "s.yaml: parameters: name at least one"),
@@ -63,7 +69,10 @@ GRID: dict[str, Any] = {
         ),
         ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: a whole number above 0 is needed"),
         ({**GRID, "method": "random"}, "s.yaml: method random needs run_cap, the number of trials"),
-        ({"method": "grid", "parameters": {"m": 3}}, "s.yaml: parameters.m: write value: X, values: [X, Y]"),
+        (
+            {"method": "grid", "parameters": {"m": 3}},
+            "s.yaml: parameters.m: write value: X, values: [X, Y]",
+        ),
         (
             {"method": "grid", "parameters": {"m": {"values": []}}},
             "s.yaml: parameters.m.values=[]: a list with at least",
@@ -76,7 +85,10 @@ GRID: dict[str, Any] = {
             {"method": "grid", "parameters": {"m": {"min": 3, "max": 1}}},
             "s.yaml: parameters.m: min=3 is above max=1",
         ),
-        ({"method": "grid", "parameters": {"m": {"parameters": {}}}}, "s.yaml: parameters.m.parameters: name one"),
+        (
+            {"method": "grid", "parameters": {"m": {"parameters": {}}}},
+            "s.yaml: parameters.m.parameters: name one",
+        ),
     ],
 )
 def test_a_wrong_definition_is_told_where_and_how_to_mend_it(document: Any, line: str) -> None:
@@ -86,11 +98,14 @@ def test_a_wrong_definition_is_told_where_and_how_to_mend_it(document: Any, line
 
 
 def test_nested_parameters_are_flat_ones() -> None:
-    nested = {"effort": {"parameters": {"block_s": {"values": [0.1, 0.2]}, "rounds_min": {"value": 8}}}}
+    nested = {
+        "effort": {"parameters": {"block_s": {"values": [0.1, 0.2]}, "rounds_min": {"value": 8}}}
+    }
     sweep = parse_sweep({"method": "grid", "parameters": nested}, where="s.yaml")
     assert [overrides(values) for values in expand(sweep)] == [
-        ["effort.block_s=0.1", "effort.rounds_min=8"], ["effort.block_s=0.2", "effort.rounds_min=8"],
-    ]  # fmt: skip
+        ["effort.block_s=0.1", "effort.rounds_min=8"],
+        ["effort.block_s=0.2", "effort.rounds_min=8"],
+    ]
 
 
 def test_keys_that_are_passed_over_are_named_with_their_line(tmp_path: Path) -> None:

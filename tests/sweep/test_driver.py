@@ -89,7 +89,9 @@ def test_where_every_trial_kills_its_process_the_sweep_stops_by_itself(tmp_path:
 
 
 def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_path: Path) -> None:
-    names = [f"t{number}=infra+ok" for number in range(3)] + [f"u{number}=ok" for number in range(5)]
+    names = [f"t{number}=infra+ok" for number in range(3)] + [
+        f"u{number}=ok" for number in range(5)
+    ]
     store, notes = Store(tmp_path), Notes()
     launcher = LocalLauncher(lanes_of(2), command=QUICK)
     original = launcher.submit
@@ -106,7 +108,10 @@ def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_
     tasks = tasks_of(tmp_path, names)
     match(tasks, read_index(store), software="", retry=())
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
-    assert any("cpu:0 failed 3 times in a row" in line and "no more trials" in line for line in notes.warnings)
+    assert any(
+        "cpu:0 failed 3 times in a row" in line and "no more trials" in line
+        for line in notes.warnings
+    )
     assert not outcome.left
     assert not outcome.broken
     assert launcher.lanes() == ["cpu:1"]
@@ -127,17 +132,34 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     match(tasks, read_index(store), software="", retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
     launcher = LocalLauncher(lanes_of(2), command=QUICK)
-    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(tasks)
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(
+        tasks
+    )
     assert outcome.counts == {"ok": 40}
     for lane in ("cpu:0", "cpu:1"):
-        order = [name for (name, _), where in zip(notes.ends, notes.where_ended, strict=True) if where == lane]
+        order = [
+            name
+            for (name, _), where in zip(notes.ends, notes.where_ended, strict=True)
+            if where == lane
+        ]
         assert order[0] == order[-1] == "anchor"
-    assert all(counted(tmp_path)[name]["ok"] >= 3 for name in ("anchor0", "anchor1")), "start, between, end"
+    assert all(counted(tmp_path)[name]["ok"] >= 3 for name in ("anchor0", "anchor1")), (
+        "start, between, end"
+    )
 
 
-def test_the_drivers_figures_of_time_are_a_range_around_what_replicates_took(tmp_path: Path) -> None:
+def test_the_drivers_figures_of_time_are_a_range_around_what_replicates_took(
+    tmp_path: Path,
+) -> None:
     store, notes = Store(tmp_path), Notes()
-    drv = Driver(LocalLauncher(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path, costs={"m": 10.0})
+    drv = Driver(
+        LocalLauncher(lanes_of(2), command=QUICK),
+        store,
+        notes,
+        extra=(),
+        logs=tmp_path,
+        costs={"m": 10.0},
+    )
     assert drv.left_s() == (0.0, 0.0)
     drv._pending.extend(replace_wanted(item, 2) for item in tasks_of(tmp_path, ["a=ok", "b=ok"]))
     assert drv.left_s() == pytest.approx((18.0, 22.0))
@@ -149,7 +171,9 @@ def replace_wanted(item: Task, wanted: int) -> Task:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_what_runs_and_the_rest_is_measured_on_resume(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_saves_what_runs_and_the_rest_is_measured_on_resume(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
     deadline = time.monotonic() + 30
     while not all((tmp_path / "claims" / f"{name}.lock").exists() for name in "bc"):
@@ -183,7 +207,9 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     assert gone(tmp_path, max(0.1, 3 - (time.monotonic() - begun)))
 
 
-def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(tmp_path: Path) -> None:
+def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(
+    tmp_path: Path,
+) -> None:
     sweep = start(tmp_path, "x=sleep", IDS="30")
     wait_for_records(tmp_path, 5)
     sweep.kill()
@@ -197,7 +223,9 @@ def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(t
     assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
 
 
-def test_records_that_others_add_are_counted_once_beside_those_that_were_known(tmp_path: Path) -> None:
+def test_records_that_others_add_are_counted_once_beside_those_that_were_known(
+    tmp_path: Path,
+) -> None:
     store, notes = Store(tmp_path), Notes()
     store.save(record("a", "contaminated", {}))
     store.save(record("a", "ok", {}))
@@ -205,9 +233,13 @@ def test_records_that_others_add_are_counted_once_beside_those_that_were_known(t
     match(tasks, read_index(store), software="", retry=())
     earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
     store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
-    Driver(LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    Driver(
+        LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
+    ).run(tasks)
     assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
-    assert tasks[0].outcomes == [Status.OK] * 3, "what was weak before the sweep does not count again"
+    assert tasks[0].outcomes == [Status.OK] * 3, (
+        "what was weak before the sweep does not count again"
+    )
     assert len(tasks[0].seen) == 4
     assert notes.ends == [("a", "ok")]
 
@@ -227,16 +259,22 @@ class Holding(LocalLauncher):
 
 
 @pytest.mark.timeout(60)
-def test_a_signal_that_comes_while_a_lock_is_held_stops_the_sweep_all_the_same(tmp_path: Path) -> None:
+def test_a_signal_that_comes_while_a_lock_is_held_stops_the_sweep_all_the_same(
+    tmp_path: Path,
+) -> None:
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
     match(tasks, read_index(store), software="", retry=())
-    outcome = Driver(Holding(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    outcome = Driver(
+        Holding(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
+    ).run(tasks)
     assert outcome.signal_number == signal.SIGTERM
     assert outcome.left
 
 
-def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver, "SPACE_WAIT_S", 3600.0)  # between warnings; nothing sleeps so long
     real, asked = os.statvfs, [0]
 
@@ -254,7 +292,9 @@ def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("drivers", [2, 4])
-def test_several_drivers_share_a_sweep_and_measure_nothing_twice(drivers: int, tmp_path: Path) -> None:
+def test_several_drivers_share_a_sweep_and_measure_nothing_twice(
+    drivers: int, tmp_path: Path
+) -> None:
     count = 60
     log = tmp_path / "ack"
     results = tmp_path / "r"
@@ -267,10 +307,14 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(drivers: int, t
     assert len(log.read_text().splitlines()) == count
 
 
-def test_records_that_others_made_meanwhile_are_seen_before_a_trial_is_started(tmp_path: Path) -> None:
+def test_records_that_others_made_meanwhile_are_seen_before_a_trial_is_started(
+    tmp_path: Path,
+) -> None:
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     match(tasks, read_index(store), software="", retry=())
     store.save(record("b", "ok", {}))
-    Driver(LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    Driver(
+        LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
+    ).run(tasks)
     assert notes.ends == [("a", "ok")]

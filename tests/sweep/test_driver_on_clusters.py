@@ -1,4 +1,7 @@
-"""The driver on a cluster, which chooses devices itself and whose records are sent home; the cluster does as it is told."""
+"""The driver on a cluster, which chooses devices itself and whose records are sent home.
+
+The cluster does as it is told.
+"""
 
 from __future__ import annotations
 
@@ -80,11 +83,15 @@ def drive(cluster: Cluster, store: Store, *arguments: str) -> tuple[Outcome, Not
     for task in tasks:
         task.request_id, task.trial_ids = "", ()
     match(tasks, read_index(store), software="", retry=())
-    return Driver(cluster, store, notes, extra=(), logs=store.results_dir / "logs").run(tasks), notes
+    return Driver(cluster, store, notes, extra=(), logs=store.results_dir / "logs").run(
+        tasks
+    ), notes
 
 
 def measured(trial: str, count: int = 1, where: str = "n0") -> Ended:
-    return Ended(how=End.FINISHED, where=where, records=(record(trial, "ok", {}).to_json(),) * count)
+    return Ended(
+        how=End.FINISHED, where=where, records=(record(trial, "ok", {}).to_json(),) * count
+    )
 
 
 class Full(Store):
@@ -105,34 +112,49 @@ class Full(Store):
         return super().save(record)
 
 
-def test_what_a_full_disk_does_not_take_is_kept_until_it_does_and_nothing_is_measured_twice(tmp_path: Path) -> None:
+def test_what_a_full_disk_does_not_take_is_kept_until_it_does_and_nothing_is_measured_twice(
+    tmp_path: Path,
+) -> None:
     store = Full(tmp_path, range(2, 5))
     cluster = Cluster(lambda trial, attempt: measured(trial, 2), slots=1)
     outcome, notes = drive(cluster, store, "a=ok*2", "b=ok*2")
     assert outcome.counts == {"ok": 2}
     assert counted(tmp_path) == {"a": {"ok": 2}, "b": {"ok": 2}}
     assert cluster.attempts == {"a": 1, "b": 1}
-    assert [line for line in notes.warnings if "The sweep waits for it" in line] == notes.warnings != []
+    assert (
+        [line for line in notes.warnings if "The sweep waits for it" in line]
+        == notes.warnings
+        != []
+    )
 
 
-def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again(tmp_path: Path) -> None:
+def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again(
+    tmp_path: Path,
+) -> None:
     class Stopped(Full):
         def save(self, record: Record) -> tuple[Record, Path]:
             if self.saves == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
             return super().save(record)
 
-    outcome, notes = drive(Cluster(lambda trial, attempt: measured(trial)), Stopped(tmp_path, range(1, 99)), "a=ok")
+    outcome, notes = drive(
+        Cluster(lambda trial, attempt: measured(trial)), Stopped(tmp_path, range(1, 99)), "a=ok"
+    )
     assert outcome.signal_number == signal.SIGTERM
     assert [task.key for task in outcome.left] == ["a"]
     assert "what n0 measured could not be kept; the same sweep measures it again" in notes.warnings
 
 
-def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
     lost = Ended(how=End.LOST, detail="gone")
     outcome, notes = drive(
-        Cluster(lambda trial, attempt: None if trial == "a" else lost), Store(tmp_path), "a=ok", "b=ok"
+        Cluster(lambda trial, attempt: None if trial == "a" else lost),
+        Store(tmp_path),
+        "a=ok",
+        "b=ok",
     )
     assert "cluster failed 3 times in a row, last: gone" in outcome.broken
     assert Counter(notes.ends) == {("b", "lost"): 3, ("a", "stopped"): 1}
@@ -141,7 +163,9 @@ def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(tmp_path: Path, m
 
 def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: Path) -> None:
     cluster = Cluster(
-        lambda trial, attempt: measured(trial) if attempt > 1 else Ended(how=End.LOST, detail="node died")
+        lambda trial, attempt: (
+            measured(trial) if attempt > 1 else Ended(how=End.LOST, detail="node died")
+        )
     )
     outcome, notes = drive(cluster, Store(tmp_path), *(f"{trial}=ok" for trial in "abcde"))
     assert not outcome.broken
@@ -149,19 +173,25 @@ def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: 
     assert Counter(end for _, end in notes.ends) == {"lost": 5, "ok": 5}
 
 
-def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
     died = Ended(how=End.DIED, where="n0", detail="exit code -9")
 
     def answer(trial: str, attempt: int) -> Ended:
         return died if trial.startswith("d") and attempt == 1 else measured(trial, where="n1")
 
-    outcome, _ = drive(Cluster(answer, slots=1), Store(tmp_path), *(f"{x}{n}=ok" for n in range(4) for x in "dk"))
+    outcome, _ = drive(
+        Cluster(answer, slots=1), Store(tmp_path), *(f"{x}{n}=ok" for n in range(4) for x in "dk")
+    )
     assert not outcome.broken
     assert outcome.counts == {"ok": 8}
 
 
-def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_nodes(tmp_path: Path) -> None:
+def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_nodes(
+    tmp_path: Path,
+) -> None:
     class Watching(Notes):
         left: tuple[float, float] | None = None
 
@@ -171,7 +201,12 @@ def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_node
                 cluster.jobs["a"].set_result(measured("a"))
 
         def progress(
-            self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None
+            self,
+            done: int,
+            total: int,
+            counts: Mapping[str, int],
+            *,
+            left_s: tuple[float, float] | None,
         ) -> None:
             if done == 1:
                 self.left = left_s
@@ -182,4 +217,6 @@ def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_node
     tasks = tasks_of(tmp_path, [f"{trial}=ok" for trial in "abcd"])
     match(tasks, read_index(store), software="", retry=())
     Driver(cluster, store, notes, extra=(), logs=tmp_path / "logs", costs={"m": 10.0}).run(tasks)
-    assert notes.left == pytest.approx((27 / 4, 33 / 4)), "three of 10 s each, four at a time, though on two nodes"
+    assert notes.left == pytest.approx((27 / 4, 33 / 4)), (
+        "three of 10 s each, four at a time, though on two nodes"
+    )

@@ -7,7 +7,9 @@ from xla_sweeps.sweep.forecast import BREAKER, Breaker
 
 def test_as_many_losses_in_a_row_on_one_device_are_one_too_many() -> None:
     breaker = Breaker()
-    assert [breaker.lost("gpu:0", now=0.0) for _ in range(BREAKER)] == [False] * (BREAKER - 1) + [True]
+    assert [breaker.lost("gpu:0", now=0.0) for _ in range(BREAKER)] == [False] * (BREAKER - 1) + [
+        True
+    ]
     assert not breaker.lost("gpu:1", now=0.0)
 
 
@@ -23,4 +25,9 @@ def test_a_job_that_ran_to_its_end_clears_its_own_device() -> None:
 def test_losses_close_together_are_one_event_and_a_chain_of_them_is_not() -> None:
     breaker = Breaker(together_s=10.0)
     assert not any(breaker.lost("", now=second / 10) for second in range(100))
-    assert [breaker.lost("", now=float(second)) for second in (10, 15, 19, 20)] == [False, False, False, True]
+    assert [breaker.lost("", now=float(second)) for second in (10, 15, 19, 20)] == [
+        False,
+        False,
+        False,
+        True,
+    ]

@@ -27,7 +27,9 @@ def test_a_grid_is_every_combination_in_the_order_of_the_file() -> None:
     sweep = parse_sweep(GRID, where="s.yaml")
     assert (sweep.combinations, sweep.trials) == (6, 6)
     assert [overrides(values) for values in expand(sweep)] == [
-        [f"model={model}", f"batch_size={size}", "jit=null"] for model in ("resnet50", "vgg16") for size in (1, 2, 3)
+        [f"model={model}", f"batch_size={size}", "jit=null"]
+        for model in ("resnet50", "vgg16")
+        for size in (1, 2, 3)
     ]
 
 
@@ -38,12 +40,16 @@ def test_run_cap_ends_a_grid_early() -> None:
 
 
 @given(st.integers(1, 30), st.integers(0, 5))
-def test_a_random_search_is_seeded_and_repeats_nothing_while_there_is_more(cap: int, seed: int) -> None:
+def test_a_random_search_is_seeded_and_repeats_nothing_while_there_is_more(
+    cap: int, seed: int
+) -> None:
     sweep = parse_sweep({**GRID, "method": "random", "run_cap": cap}, where="s.yaml")
     chosen = list(expand(sweep, seed=seed))
     assert chosen == list(expand(sweep, seed=seed))
     assert len({repr(values) for values in chosen}) == len(chosen) == min(cap, 6)
-    assert {repr(values) for values in chosen} <= {repr(values) for values in expand(parse_sweep(GRID, where="s"))}
+    assert {repr(values) for values in chosen} <= {
+        repr(values) for values in expand(parse_sweep(GRID, where="s"))
+    }
 
 
 @pytest.mark.parametrize("distribution", sorted(DISTRIBUTIONS))
@@ -51,7 +57,10 @@ def test_a_random_search_is_seeded_and_repeats_nothing_while_there_is_more(cap: 
 @settings(max_examples=20, deadline=None)
 def test_every_distribution_draws_within_its_bounds(distribution: str, seed: int) -> None:
     given_keys = {"value": 3, "values": [1, 2], "min": 1, "max": 9}
-    axis = {"distribution": distribution, **{key: given_keys[key] for key in DISTRIBUTIONS[distribution]}}
+    axis = {
+        "distribution": distribution,
+        **{key: given_keys[key] for key in DISTRIBUTIONS[distribution]},
+    }
     if distribution.startswith("q_"):
         axis["q"] = 2
     document = {"method": "random", "run_cap": 1, "parameters": {"m": axis}}

@@ -27,7 +27,9 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_gpus")
-@pytest.mark.parametrize(("text", "device"), [("auto", V100), ("gpu", V100), ("gpu:1", A100), ("cpu", CPU)])
+@pytest.mark.parametrize(
+    ("text", "device"), [("auto", V100), ("gpu", V100), ("gpu:1", A100), ("cpu", CPU)]
+)
 def test_a_device_is_found_by_its_name(text: str, device: Device) -> None:
     assert resolve_device(text) == device
 
@@ -36,8 +38,14 @@ def test_a_device_is_found_by_its_name(text: str, device: Device) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("gpu:7", "device=gpu:7: this machine has only gpu:0, gpu:1, cpu; allowed here: auto, gpu:0, gpu:1, cpu"),
-        ("tpu", "device=tpu: allowed are auto, cpu, gpu and gpu:N; this machine has gpu:0, gpu:1, cpu"),
+        (
+            "gpu:7",
+            "device=gpu:7: this machine has only gpu:0, gpu:1, cpu; allowed here: auto, gpu:0, gpu:1, cpu",
+        ),
+        (
+            "tpu",
+            "device=tpu: allowed are auto, cpu, gpu and gpu:N; this machine has gpu:0, gpu:1, cpu",
+        ),
     ],
 )
 def test_an_absent_device_is_told_those_there_are(text: str, line: str) -> None:
@@ -49,7 +57,9 @@ def test_an_absent_device_is_told_those_there_are(text: str, line: str) -> None:
 def test_without_a_gpu_auto_is_the_cpu_and_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xla_sweeps.system.devices.devices", lambda: (CPU,))
     assert resolve_device("auto") == CPU
-    with pytest.raises(DeviceError, match="has no NVIDIA GPU that its driver shows; allowed here: auto, cpu"):
+    with pytest.raises(
+        DeviceError, match="has no NVIDIA GPU that its driver shows; allowed here: auto, cpu"
+    ):
         resolve_device("gpu")
 
 
@@ -75,11 +85,15 @@ def test_a_precision_that_the_device_lacks_is_refused_with_what_to_use(
 @pytest.mark.parametrize(
     ("device", "precision", "tf32"),
     [
-        (CPU, Precision.FLOAT32, False), (CPU, Precision.MIXED_BFLOAT16, False), (V100, Precision.MIXED_FLOAT16, False),
+        (CPU, Precision.FLOAT32, False),
+        (CPU, Precision.MIXED_BFLOAT16, False),
+        (V100, Precision.MIXED_FLOAT16, False),
         (A100, Precision.MIXED_BFLOAT16, True),
     ],
-)  # fmt: skip
-def test_a_precision_that_the_device_has_passes(device: Device, precision: Precision, tf32: bool) -> None:
+)
+def test_a_precision_that_the_device_has_passes(
+    device: Device, precision: Precision, tf32: bool
+) -> None:
     check_precision(device, precision, tf32=tf32)
 
 
@@ -95,7 +109,16 @@ GPUS = [
 
 @pytest.mark.parametrize(
     ("mask", "indices"),
-    [(None, [0, 1]), ("1", [1]), ("1,0", [1, 0]), ("GPU-b", [1]), ("", []), ("-1", []), ("0,7,1", [0]), ("0,0", [0])],
+    [
+        (None, [0, 1]),
+        ("1", [1]),
+        ("1,0", [1, 0]),
+        ("GPU-b", [1]),
+        ("", []),
+        ("-1", []),
+        ("0,7,1", [0]),
+        ("0,0", [0]),
+    ],
 )
 def test_visible_devices_are_read_as_cuda_reads_them(mask: str | None, indices: list[int]) -> None:
     assert [gpu.index for gpu in visible(GPUS, mask)] == indices
@@ -114,7 +137,14 @@ def test_a_gpus_cores_are_those_of_its_numa_node(tmp_path: Path) -> None:
     assert near_cores(GPUS[1], sysfs=tmp_path) == usable
 
 
-@pytest.mark.parametrize(("name", "wanted", "same"), [("NVIDIA A100-SXM4-80GB", "a100", True), ("Tesla T4", "T4", True),
-                                                      ("Tesla V100-SXM2", "A100", False), ("NVIDIA H100 80GB", "H100", True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "wanted", "same"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100", True),
+        ("Tesla T4", "T4", True),
+        ("Tesla V100-SXM2", "A100", False),
+        ("NVIDIA H100 80GB", "H100", True),
+    ],
+)
 def test_an_accelerator_is_part_of_a_devices_name(name: str, wanted: str, same: bool) -> None:
     assert devices.is_accelerator(name, wanted) is same

@@ -17,14 +17,29 @@ A100 = Device(kind="gpu", index=1, name="A100", uuid="GPU-b", memory_bytes=2**36
 
 def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
     environ = {
-        "PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XLA_FLAGS": "--x", "WANDB_API_KEY": "k", "AWS_SECRET_ACCESS_KEY": "k",
-        "TF_TOKEN": "k", "GITHUB_TOKEN": "k", "CUDA_VISIBLE_DEVICES": "0,1,2", "TF_XLA_FLAGS": "--a", "MY_PASSWORD": "k",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "XLA_FLAGS": "--x",
+        "WANDB_API_KEY": "k",
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "TF_TOKEN": "k",
+        "GITHUB_TOKEN": "k",
+        "CUDA_VISIBLE_DEVICES": "0,1,2",
+        "TF_XLA_FLAGS": "--a",
+        "MY_PASSWORD": "k",
+    }
     kept = child_environment(environ, device=A100, extra={"TF_XLA_FLAGS": "--a --b"})
     assert kept == {
-        "PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XLA_FLAGS": "--x", "KERAS_BACKEND": "tensorflow",
-        "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": "GPU-b", "TF_XLA_FLAGS": "--a --b",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "XLA_FLAGS": "--x",
+        "KERAS_BACKEND": "tensorflow",
+        "PYTHONUNBUFFERED": "1",
+        "CUDA_VISIBLE_DEVICES": "GPU-b",
+        "TF_XLA_FLAGS": "--a --b",
+    }
     assert child_environment(environ, device=CPU, extra={})["CUDA_VISIBLE_DEVICES"] == "-1"
 
 

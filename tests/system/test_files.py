@@ -9,7 +9,9 @@ import pytest
 from xla_sweeps.system.files import replace_whole, tail
 
 
-def test_the_end_of_a_file_is_text_whatever_it_holds_and_nothing_where_there_is_none(tmp_path: Path) -> None:
+def test_the_end_of_a_file_is_text_whatever_it_holds_and_nothing_where_there_is_none(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "log"
     assert tail(path, limit=4) == ""
     path.write_bytes(b"one\ntwo\xff")
@@ -26,5 +28,7 @@ def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path) -> None:
     (taken / "inner").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         replace_whole(taken, b"x")
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["folder", "made"], "no temporary file is left"
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["folder", "made"], (
+        "no temporary file is left"
+    )
     assert [item.name for item in path.parent.iterdir()] == ["file"]

@@ -53,8 +53,14 @@ def test_each_kind_of_product_is_counted_as_by_hand(line: str, macs: int) -> Non
 
 
 def test_a_module_is_the_sum_of_its_parts() -> None:
-    count = count_macs("\n".join(["HloModule m", "ENTRY %main {", PLAIN, "  %a = f32[4]{0} add(%x, %y)", DOT, "}"]))
-    assert (count.convolutions, count.dots, count.operations) == (112 * 112 * 64 * 147, 4 * 368_000, 2)
+    count = count_macs(
+        "\n".join(["HloModule m", "ENTRY %main {", PLAIN, "  %a = f32[4]{0} add(%x, %y)", DOT, "}"])
+    )
+    assert (count.convolutions, count.dots, count.operations) == (
+        112 * 112 * 64 * 147,
+        4 * 368_000,
+        2,
+    )
     assert not count.loops
 
 
@@ -67,7 +73,9 @@ def test_operands_without_shapes_are_looked_up() -> None:
 
 
 def test_loops_are_said_because_their_bodies_count_once() -> None:
-    assert count_macs("  %w = (s32[], f32[2]{0}) while((s32[], f32[2]{0}) %t), condition=%c, body=%b\n" + DOT).loops
+    assert count_macs(
+        "  %w = (s32[], f32[2]{0}) while((s32[], f32[2]{0}) %t), condition=%c, body=%b\n" + DOT
+    ).loops
 
 
 @pytest.mark.parametrize(

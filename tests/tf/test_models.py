@@ -26,24 +26,37 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 pytestmark = [
     pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::UserWarning"),  # KerasCV's and KerasHub's own, of layers that build themselves
+    pytest.mark.filterwarnings(
+        "ignore::UserWarning"
+    ),  # KerasCV's and KerasHub's own, of layers that build themselves
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
 ENTRIES = catalog.load_catalog()
 
 EXACT = {
-    "efficientnetv2s": 21_612_360, "resnet50": 25_636_712, "mobilenet_v2": 3_538_984, "regnetx_002": 2_705_640,
-    "regnetx_016": 9_233_640, "regnety_016": 11_255_102, "resnetrs50": 35_745_288, "convnext_tiny": 28_589_128,
-    "nasnet_mobile": 5_326_716, "vgg16": 138_357_544, "densenet121": 8_062_504, "xception": 22_910_480,
-}  # fmt: skip
+    "efficientnetv2s": 21_612_360,
+    "resnet50": 25_636_712,
+    "mobilenet_v2": 3_538_984,
+    "regnetx_002": 2_705_640,
+    "regnetx_016": 9_233_640,
+    "regnety_016": 11_255_102,
+    "resnetrs50": 35_745_288,
+    "convnext_tiny": 28_589_128,
+    "nasnet_mobile": 5_326_716,
+    "vgg16": 138_357_544,
+    "densenet121": 8_062_504,
+    "xception": 22_910_480,
+}
 """Parameters of all variables, as counted by hand from the libraries' own summaries."""
 
 EXCEPTIONS = {
-    ("yolo_v8_xs", "keras_cv"): 3_436_268, ("yolo_v8_s", "keras_cv"): 12_804_828,
-    ("yolo_v8_l", "keras_cv"): 41_066_172, ("yolo_v8_xl", "keras_cv"): 64_128_812,
+    ("yolo_v8_xs", "keras_cv"): 3_436_268,
+    ("yolo_v8_s", "keras_cv"): 12_804_828,
+    ("yolo_v8_l", "keras_cv"): 41_066_172,
+    ("yolo_v8_xl", "keras_cv"): 64_128_812,
     ("mobilenet_v3_small_backbone", "keras_cv"): 939_120,
-}  # fmt: skip
+}
 """Parameters where what is built differs from what was published, for the reason in the entry: as counted once."""
 
 BUILDS = [(name, source) for name, entry in ENTRIES.items() for source in entry.sources]
@@ -65,28 +78,43 @@ SMALLEST = _smallest()
 EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 
 EACH_LIBRARY = {
-    ("mobilenet_v1", "applications"), ("convnext_tiny", "applications"), ("resnet18_backbone", "keras_cv"),
-    ("yolo_v8_xs_backbone", "keras_cv"), ("resnet18", "keras_hub"), ("deit_tiny_distilled_patch16_224", "keras_hub"),
-}  # fmt: skip
+    ("mobilenet_v1", "applications"),
+    ("convnext_tiny", "applications"),
+    ("resnet18_backbone", "keras_cv"),
+    ("yolo_v8_xs_backbone", "keras_cv"),
+    ("resnet18", "keras_hub"),
+    ("deit_tiny_distilled_patch16_224", "keras_hub"),
+}
 """What is always tested; the rest of the catalog is `exhaustive`."""
 
 GMACS = {
-    "resnet50": 3.86, "mobilenet_v1": 0.57, "efficientnetb0": 0.39, "regnetx_002": 0.2, "convnext_tiny": 4.47,
-    "efficientnetv2s": 8.4, "densenet121": 2.87, "xception": 8.36,
-}  # fmt: skip
+    "resnet50": 3.86,
+    "mobilenet_v1": 0.57,
+    "efficientnetb0": 0.39,
+    "regnetx_002": 0.2,
+    "convnext_tiny": 4.47,
+    "efficientnetv2s": 8.4,
+    "densenet121": 2.87,
+    "xception": 8.36,
+}
 
 
 def _cases(cases: Iterable[tuple[str, str]], always: Collection[tuple[str, str]]) -> list[Any]:
     return [pytest.param(*case, marks=() if case in always else EXHAUSTIVE) for case in cases]
 
 
-def spec(name: str, resolution: int | None = None, weights: str = "random", source: str = "applications") -> ModelSpec:
+def spec(
+    name: str, resolution: int | None = None, weights: str = "random", source: str = "applications"
+) -> ModelSpec:
     document = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
     return catalog.model_spec(document, source=source, resolution=resolution, weights=weights)
 
 
 def build(
-    name: str, resolution: int | None = None, precision: Precision = Precision.FLOAT32, source: str = "applications"
+    name: str,
+    resolution: int | None = None,
+    precision: Precision = Precision.FLOAT32,
+    source: str = "applications",
 ) -> models.BuiltModel:
     return models.build(spec(name, resolution, source=source), precision=precision, seed=0)
 
@@ -101,7 +129,10 @@ def _counts(model: Any) -> tuple[int, int]:
 
 
 def _smallest_resolution(entry: catalog.CatalogEntry) -> int:
-    """At least 96 px, below which rounding grows in feature maps of 2 x 2; video clips are large enough at 32."""
+    """At least 96 px, below which rounding grows in feature maps of 2 x 2.
+
+    Video clips are large enough at 32.
+    """
     least = 32 if entry.frames else 96
     least = max(least, *(source.min_resolution for source in entry.sources.values()))
     return max(entry.min_resolution, math.ceil(least / entry.divisor) * entry.divisor)
@@ -117,7 +148,9 @@ def _forget_models() -> None:
     gc.collect()
 
 
-@pytest.mark.parametrize(("name", "source"), _cases(BUILDS, EACH_LIBRARY | {(name, "applications") for name in EXACT}))
+@pytest.mark.parametrize(
+    ("name", "source"), _cases(BUILDS, EACH_LIBRARY | {(name, "applications") for name in EXACT})
+)
 def test_a_model_has_the_parameters_that_were_published(name: str, source: str) -> None:
     published = ENTRIES[name].published_in(source)
     assert published is not None
@@ -127,8 +160,12 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
         built = build(name, source=source)
         params, trainable = built.params, built.trainable_params
     counted = params if published.params_of == "all" else trainable
-    digits = len(f"{published.params_million}".partition(".")[2]) if published.params_million % 1 else 0
-    last_place = 10.0**-digits if published.params_of == "all" else 0.51 * 10.0**-digits  # some tables truncate
+    digits = (
+        len(f"{published.params_million}".partition(".")[2]) if published.params_million % 1 else 0
+    )
+    last_place = (
+        10.0**-digits if published.params_of == "all" else 0.51 * 10.0**-digits
+    )  # some tables truncate
     tolerance = max(0.005 * published.params_million, last_place)
     exact = counted / 1e6 == pytest.approx(published.params_million, abs=tolerance)
     assert exact or published.params_note, f"{counted:,} and no word why"
@@ -141,7 +178,10 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("mobilenet_v1", "convnext_tiny") else pytest.param(name, marks=EXHAUSTIVE) for name in GMACS],
+    [
+        name if name in ("mobilenet_v1", "convnext_tiny") else pytest.param(name, marks=EXHAUSTIVE)
+        for name in GMACS
+    ],
 )
 def test_multiply_accumulates_are_within_three_percent_of_the_published(name: str) -> None:
     count, note = models.macs(build(name))
@@ -150,7 +190,9 @@ def test_multiply_accumulates_are_within_three_percent_of_the_published(name: st
 
 
 @pytest.mark.parametrize(("name", "source"), _cases(SMALLEST, EACH_LIBRARY))
-def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str, source: str) -> None:
+def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
+    name: str, source: str
+) -> None:
     entry = ENTRIES[name]
     built = build(name, _smallest_resolution(entry), source=source)
     rng = np.random.default_rng(0)
@@ -161,11 +203,19 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(name:
         for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.XLA)
     )
     for outputs in others:
-        result = agreement.compare(outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification")
+        result = agreement.compare(
+            outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification"
+        )
         if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
-            reference = models.float64_reference(spec(name, _smallest_resolution(entry), source=source), built, batch)
+            reference = models.float64_reference(
+                spec(name, _smallest_resolution(entry), source=source), built, batch
+            )
             result = agreement.compare(
-                outputs, eager, reference, precision=Precision.FLOAT32, classes=entry.task == "classification"
+                outputs,
+                eager,
+                reference,
+                precision=Precision.FLOAT32,
+                classes=entry.task == "classification",
             )
         assert result.ok, result.reason
 
@@ -175,7 +225,9 @@ def test_multiply_accumulates_are_those_of_the_resolution_that_is_used() -> None
     assert 3.8 < counts[128] / counts[64] < 4.0
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v3_small", "efficientnetb0", "nasnet_mobile", "regnetx_002"])
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v3_small", "efficientnetb0", "nasnet_mobile", "regnetx_002"]
+)
 def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> None:
     built = build(name, 96)
     batch = images(built)
@@ -192,14 +244,20 @@ def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> No
 def test_calibration_reaches_batch_normalization_inside_other_layers(source: str) -> None:
     built = build("efficientnetv2b0", 96, source=source)
     models.calibrate(built, images(built))
-    variances = [item for item in built.loaded.keras_model.variables if item.path.endswith("moving_variance")]
+    variances = [
+        item for item in built.loaded.keras_model.variables if item.path.endswith("moving_variance")
+    ]
     assert len(variances) > 40
     assert [item.path for item in variances if np.all(np.asarray(item) == 1)] == []
 
 
 def test_calibration_leaves_the_layers_as_they_were() -> None:
     built = build("mobilenet_v2", 32)
-    layers = [layer for layer in built.loaded.keras_model.layers if type(layer).__name__ == "BatchNormalization"]
+    layers = [
+        layer
+        for layer in built.loaded.keras_model.layers
+        if type(layer).__name__ == "BatchNormalization"
+    ]
     momenta = [layer.momentum for layer in layers]
     models.calibrate(built, images(built))
     assert [layer.momentum for layer in layers] == momenta
@@ -236,7 +294,9 @@ def test_the_head_gives_logits_and_no_probabilities() -> None:
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    first, second = (build("mobilenet_v2", 32).loaded.keras_model.get_weights()[0] for _ in range(2))
+    first, second = (
+        build("mobilenet_v2", 32).loaded.keras_model.get_weights()[0] for _ in range(2)
+    )
     assert np.array_equal(first, second)
 
 
@@ -245,8 +305,12 @@ def test_weights_from_a_file_are_loaded(tmp_path: os.PathLike[str]) -> None:
     first = models.build(spec("mobilenet_v2", 32), precision=Precision.FLOAT32, seed=1)
     path = f"{tmp_path}/mine.weights.h5"
     first.loaded.keras_model.save_weights(path)
-    second = models.build(spec("mobilenet_v2", 32, weights=path), precision=Precision.FLOAT32, seed=2)
-    assert np.array_equal(first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0])
+    second = models.build(
+        spec("mobilenet_v2", 32, weights=path), precision=Precision.FLOAT32, seed=2
+    )
+    assert np.array_equal(
+        first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0]
+    )
 
 
 def test_pretrained_weights_without_a_network_are_one_clear_line(
@@ -262,15 +326,23 @@ def test_pretrained_weights_without_a_network_are_one_clear_line(
     monkeypatch.setattr(file_utils, "urlretrieve", refuse)
     monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
     with pytest.raises(XlaSweepsError) as caught:
-        models.build(spec("mobilenet_v2", 224, weights="imagenet"), precision=Precision.FLOAT32, seed=0)
-    assert str(caught.value).startswith("weights=imagenet: mobilenet_v2's weights could not be downloaded")
+        models.build(
+            spec("mobilenet_v2", 224, weights="imagenet"), precision=Precision.FLOAT32, seed=0
+        )
+    assert str(caught.value).startswith(
+        "weights=imagenet: mobilenet_v2's weights could not be downloaded"
+    )
 
 
 def test_a_constructor_that_the_library_lacks_is_one_clear_line() -> None:
     from dataclasses import replace
 
-    with pytest.raises(ConfigError, match=r"keras.applications has no 'RegNetX002' in the installed version"):
-        models.build(replace(spec("regnetx_002"), library="keras"), precision=Precision.FLOAT32, seed=0)
+    with pytest.raises(
+        ConfigError, match=r"keras.applications has no 'RegNetX002' in the installed version"
+    ):
+        models.build(
+            replace(spec("regnetx_002"), library="keras"), precision=Precision.FLOAT32, seed=0
+        )
 
 
 def test_grouped_convolutions_of_keras_3_bring_xla_into_every_graph() -> None:

@@ -46,7 +46,9 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     keras.backend.clear_session()
 
 
-def of_catalog(name: str, source: str, resolution: int | None = None, weights: str = "random") -> ModelSpec:
+def of_catalog(
+    name: str, source: str, resolution: int | None = None, weights: str = "random"
+) -> ModelSpec:
     document = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
     return catalog.model_spec(document, source=source, resolution=resolution, weights=weights)
 
@@ -64,7 +66,9 @@ def build(spec: ModelSpec, **changes: Any) -> models.BuiltModel:
 def outputs(built: models.BuiltModel, count: int = 2) -> list[np.ndarray]:
     return [
         np.asarray(item)
-        for item in tf.nest.flatten(built.call(models.draw(built.inputs, count, np.random.default_rng(0))))
+        for item in tf.nest.flatten(
+            built.call(models.draw(built.inputs, count, np.random.default_rng(0)))
+        )
     ]
 
 
@@ -92,7 +96,10 @@ def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
     boxes, confidences, _, (count, *_) = outputs(built, 1)
     x, y, width, height = boxes[0, :count].T
     left, top = np.maximum(x[:, None], x), np.maximum(y[:, None], y)
-    right, bottom = np.minimum((x + width)[:, None], x + width), np.minimum((y + height)[:, None], y + height)
+    right, bottom = (
+        np.minimum((x + width)[:, None], x + width),
+        np.minimum((y + height)[:, None], y + height),
+    )
     shared = np.clip(right - left, 0, None) * np.clip(bottom - top, 0, None)
     area = width * height
     overlap = shared / (area[:, None] + area - shared)
@@ -115,7 +122,9 @@ def test_a_constructor_that_the_installed_version_lacks_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("library", ["keras_cv", "keras_hub", "tensorflow_hub"])
-def test_a_library_that_breaks_costs_its_own_source_alone(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_breaks_costs_its_own_source_alone(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(name: str, *arguments: Any, **keywords: Any) -> Any:
         if name == library or (library == "tensorflow_hub" and name.endswith("sources.hub")):
             raise AttributeError("module 'keras' has no attribute 'gone'\nin version 4")
@@ -136,7 +145,9 @@ def test_a_library_that_breaks_costs_its_own_source_alone(library: str, monkeypa
     assert build(specs[other]).params == 11_699_112
 
 
-def test_a_preset_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_preset_that_cannot_be_had_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
     with pytest.raises(XlaSweepsError) as caught:
         build(of_catalog("resnet50v2", "keras_cv", weights="no_such_preset"))
@@ -151,7 +162,9 @@ def test_weights_of_a_file_are_loaded_into_a_recipe(tmp_path: Path) -> None:
     path = str(tmp_path / "mine.weights.h5")
     first.loaded.keras_model.save_weights(path)
     second = build(of_catalog("resnet18", "keras_cv", 32, weights=path), seed=2)
-    assert np.array_equal(first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0])
+    assert np.array_equal(
+        first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0]
+    )
 
 
 class Exported(tf.Module):
@@ -159,7 +172,8 @@ class Exported(tf.Module):
         self.scale = tf.Variable(2.0)
         self.shift = tf.Variable([1.0], trainable=False)
         self.__call__ = tf.function(
-            lambda images: images * self.scale + self.shift, input_signature=[tf.TensorSpec(shape, tf.float32)]
+            lambda images: images * self.scale + self.shift,
+            input_signature=[tf.TensorSpec(shape, tf.float32)],
         )
 
 
@@ -183,7 +197,9 @@ def test_a_keras_export_is_served(tmp_path: Path) -> None:
 
 def test_a_signature_is_called_by_name_and_gives_outputs_by_name(tmp_path: Path) -> None:
     class Signed(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((None, 4), name="a"), tf.TensorSpec((None, 4), name="b")])
+        @tf.function(
+            input_signature=[tf.TensorSpec((None, 4), name="a"), tf.TensorSpec((None, 4), name="b")]
+        )
         def both(self, a: Any, b: Any) -> dict[str, Any]:
             return {"less": a - b}
 
@@ -196,18 +212,25 @@ def test_a_signature_is_called_by_name_and_gives_outputs_by_name(tmp_path: Path)
 
 def test_nothing_to_call_is_one_line(tmp_path: Path) -> None:
     tf.saved_model.save(tf.Module(), str(tmp_path / "m"))
-    with pytest.raises(XlaSweepsError, match="nothing to call: no __call__, no serve, no serving_default"):
+    with pytest.raises(
+        XlaSweepsError, match="nothing to call: no __call__, no serve, no serving_default"
+    ):
         build(own(str(tmp_path / "m")))
 
 
 def test_free_sizes_are_asked_for_and_fixed_ones_kept(tmp_path: Path) -> None:
     tf.saved_model.save(Exported((None, None, None, 3)), str(tmp_path / "free"))
     tf.saved_model.save(Exported((1, 16, 16, 3)), str(tmp_path / "fixed"))
-    with pytest.raises(XlaSweepsError, match=r"the input image \(free, free, 3\) has free sizes; say resolution=224"):
+    with pytest.raises(
+        XlaSweepsError,
+        match=r"the input image \(free, free, 3\) has free sizes; say resolution=224",
+    ):
         build(own(str(tmp_path / "free")))
     assert build(own(str(tmp_path / "free"), resolution=24)).inputs[0].shape == (24, 24, 3)
     assert build(own(str(tmp_path / "fixed"))).loaded.batch == 1
-    with pytest.raises(XlaSweepsError, match="resolution=24, but its input is fixed at 16 x 16 px; leave it out"):
+    with pytest.raises(
+        XlaSweepsError, match="resolution=24, but its input is fixed at 16 x 16 px; leave it out"
+    ):
         build(own(str(tmp_path / "fixed"), resolution=24))
 
 
@@ -232,22 +255,32 @@ def test_a_saved_model_has_no_float64_twin(tmp_path: Path) -> None:
 
 def of_hub(weights: str) -> ModelSpec:
     entry = {
-        "name": "net", "family": "F", "variant": "V", "task": "classification", "resolution": 8,
+        "name": "net",
+        "family": "F",
+        "variant": "V",
+        "task": "classification",
+        "resolution": 8,
         "sources": {"hub": {"handle": HANDLE, "fixed_resolution": True}},
-    }  # fmt: skip
+    }
     return catalog.model_spec(entry, source="hub", resolution=None, weights=weights)
 
 
-def test_a_handle_is_found_in_the_hubs_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handle_is_found_in_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("tensorflow_hub.resolver.DEFAULT_CACHE", str(tmp_path), raising=False)
-    tf.saved_model.save(Exported((None, 8, 8, 3)), str(tmp_path / hashlib.sha1(HANDLE.encode()).hexdigest()))
+    tf.saved_model.save(
+        Exported((None, 8, 8, 3)), str(tmp_path / hashlib.sha1(HANDLE.encode()).hexdigest())
+    )
     built = build(of_hub("imagenet"))
     assert np.allclose(built.call(tf.ones((2, 8, 8, 3))), 3.0)
     assert (built.loaded.eager_is_graph, built.loaded.replica_of) == (True, "")
 
 
-def test_a_handle_that_cannot_be_had_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handle_that_cannot_be_had_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
 
     def refuse(*arguments: object, **keywords: object) -> None:
@@ -277,10 +310,14 @@ def test_a_folder_works_as_a_handle(tmp_path: Path) -> None:
 )
 def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla(name: str) -> None:
     model = hub_architectures.build(name)
-    images = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:])).astype(np.float32))
+    images = tf.constant(
+        np.random.default_rng(0).uniform(0, 255, (1, *model.input_shape[1:])).astype(np.float32)
+    )
 
     def heads(mode: ExecutionMode) -> list[np.ndarray]:
-        executable = modes.make_executable(lambda batch: model(batch, training=False), mode, [images])
+        executable = modes.make_executable(
+            lambda batch: model(batch, training=False), mode, [images]
+        )
         return executable.outputs()
 
     eager = heads(ExecutionMode.EAGER)
@@ -306,11 +343,15 @@ def test_a_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "net.keras").write_bytes(b"nothing")
     with pytest.raises(XlaSweepsError) as caught:
         build(own(str(tmp_path / "net.keras")))
-    assert f"path={tmp_path}/net.keras: Keras {keras.__version__} cannot load it" in str(caught.value)
+    assert f"path={tmp_path}/net.keras: Keras {keras.__version__} cannot load it" in str(
+        caught.value
+    )
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["own_models:build", "own_models.py:build", str(SUPPORT / "own_models.py:build")])
+@pytest.mark.parametrize(
+    "path", ["own_models:build", "own_models.py:build", str(SUPPORT / "own_models.py:build")]
+)
 def test_a_function_builds_at_the_resolution_asked_for(path: str) -> None:
     assert build(own(path)).inputs[0].shape == (96, 96, 3)
     built = build(own(path, resolution=40))
@@ -331,14 +372,17 @@ def test_a_twin_that_keeps_to_float32_is_no_reference() -> None:
     spec = own("own_models:of_float32")
     built = build(spec)
     with pytest.raises(XlaSweepsError, match="keeps to its own dtypes"):
-        models.float64_reference(spec, built, models.draw(built.inputs, 1, np.random.default_rng(0)))
+        models.float64_reference(
+            spec, built, models.draw(built.inputs, 1, np.random.default_rng(0))
+        )
 
 
 def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
     built = build(own("own_models:two_inputs"))
     assert {item.name: (item.shape, item.dtype) for item in built.inputs} == {
-        "tokens": ((16,), "int32"), "image": ((32, 32, 3), "float32"),
-    }  # fmt: skip
+        "tokens": ((16,), "int32"),
+        "image": ((32, 32, 3), "float32"),
+    }
     assert [item.shape for item in outputs(built)] == [(2, 4), (2, 8)]
     count, note = models.macs(built)
     assert count == 30 * 30 * 8 * 27 + 16 * 4
@@ -401,7 +445,10 @@ def test_a_function_that_gives_no_model_is_one_line(
 
 
 def test_inputs_are_drawn_within_their_bounds_and_types() -> None:
-    specs = (InputSpec(shape=(50,), dtype="int32", high=7), InputSpec(shape=(50,), dtype="bool", high=2))
+    specs = (
+        InputSpec(shape=(50,), dtype="int32", high=7),
+        InputSpec(shape=(50,), dtype="bool", high=2),
+    )
     numbers, truths = models.draw(specs, 4, np.random.default_rng(0))
     assert numbers.dtype == tf.int32
     assert set(np.unique(numbers)) == set(range(7))

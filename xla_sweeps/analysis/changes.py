@@ -1,8 +1,9 @@
 """What changed between two sets of results: one verdict per trial and quantity, and what exists on one side only. Pure.
 
-Unlike the modes of a trial, the two sides were measured in different processes, perhaps months apart, so nothing is
-paired: three processes a side give Welch's interval over processes; fewer give one from their rounds, which knows
-nothing of how processes differ, and is called preliminary.
+Unlike the modes of a trial, the two sides were measured in different processes, perhaps months
+apart, so nothing is
+paired: three processes a side give Welch's interval over processes; fewer give one from their
+    rounds, which knows nothing of how processes differ, and is called preliminary.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.estimates import LEVEL, MIN_REPLICATES, NARROWER, Samples, Seconds, verdict_of
+from xla_sweeps.analysis.estimates import (
+    LEVEL,
+    MIN_REPLICATES,
+    NARROWER,
+    Samples,
+    Seconds,
+    verdict_of,
+)
 from xla_sweeps.analysis.matching import Side, Trial
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ModeSummary, Verdict
@@ -46,7 +54,8 @@ class Change:
         value_a: samples per second, or the speedup; so is `value_b`.
         ratio: B / A, with its 95 % interval; above 1 B is faster, or has the larger speedup.
         p_value: of the ratio against the floor.
-        q_value: the smallest false discovery rate, over all changes of the kind, at which this counts as a difference.
+        q_value: the smallest false discovery rate, over all changes of the kind, at which this
+            counts as a difference.
         floor: the smallest relative difference that is called one: the larger of both sides'.
         preliminary: fewer than three processes on a side.
         flags: of either side.
@@ -142,7 +151,9 @@ def difference_of(first: Side, second: Side) -> Difference:
         for label in dict.fromkeys([*modes_a, *modes_b]):
             state = _state(modes_a.get(label), modes_b.get(label))
             if state in (BROKE, MENDED):
-                breaks.append(_break(state, name, device, (modes_b if state == BROKE else modes_a)[label]))
+                breaks.append(
+                    _break(state, name, device, (modes_b if state == BROKE else modes_a)[label])
+                )
             elif state in ("a", "b"):
                 only[state == "b"].append(f"{name}, {label}")
             failed_both += state == "failed"
@@ -150,26 +161,39 @@ def difference_of(first: Side, second: Side) -> Difference:
         changes += both
         too_few += thin
     return Difference(
-        title_a=first.title, title_b=second.title, matched=len(found.pairs), changes=tuple(_controlled(changes)),
+        title_a=first.title,
+        title_b=second.title,
+        matched=len(found.pairs),
+        changes=tuple(_controlled(changes)),
         breaks=tuple(sorted(breaks, key=lambda item: (item.what, item.name))),
-        only_a=(*found.only_a, *only[0]), only_b=(*found.only_b, *only[1]), failed_both=failed_both,
+        only_a=(*found.only_a, *only[0]),
+        only_b=(*found.only_b, *only[1]),
+        failed_both=failed_both,
         environment=matching.environment_of(found.pairs),
-        notes=(*found.notes, *([f"{too_few} quantities have too few rounds to compare"] if too_few else [])),
-    )  # fmt: skip
+        notes=(
+            *found.notes,
+            *([f"{too_few} quantities have too few rounds to compare"] if too_few else []),
+        ),
+    )
 
 
-def contrast(first: Sequence[Seconds], second: Sequence[Seconds], *, floor: float) -> Contrast | None:
+def contrast(
+    first: Sequence[Seconds], second: Sequence[Seconds], *, floor: float
+) -> Contrast | None:
     """How much larger the second side's logs are than the first's.
 
     Args:
-        first: logs of each process, a value a round; processes with fewer than `stats.MIN_PAIRS` rounds are left out.
+        first: logs of each process, a value a round; processes with fewer than `stats.MIN_PAIRS`
+            rounds are left out.
         second: of the other side.
         floor: the smallest relative difference that is called one.
 
     Returns:
         None where a side has no process with enough rounds.
     """
-    sides = [[values for values in side if len(values) >= stats.MIN_PAIRS] for side in (first, second)]
+    sides = [
+        [values for values in side if len(values) >= stats.MIN_PAIRS] for side in (first, second)
+    ]
     if not all(sides):
         return None
     within = [[stats.signed_rank_interval(values.tolist()) for values in side] for side in sides]
@@ -181,13 +205,17 @@ def contrast(first: Sequence[Seconds], second: Sequence[Seconds], *, floor: floa
     else:
         error, freedom = stats.welch(*estimates)
     interval, narrower = (
-        stats.interval_about(apart, error, freedom=freedom, level=level) for level in (LEVEL, NARROWER)
+        stats.interval_about(apart, error, freedom=freedom, level=level)
+        for level in (LEVEL, NARROWER)
     )
     p_value = stats.p_beyond(interval, math.log1p(floor), freedom=freedom)
     if preliminary and p_value is not None:
         p_value = max(p_value, _least_p(*(max(map(len, side)) for side in sides)))
     return Contrast(
-        interval=interval, narrower=narrower, p_value=1.0 if p_value is None else p_value, preliminary=preliminary
+        interval=interval,
+        narrower=narrower,
+        p_value=1.0 if p_value is None else p_value,
+        preliminary=preliminary,
     )
 
 
@@ -197,10 +225,15 @@ def counts(difference: Difference) -> dict[str, int]:
     kinds = ("faster", "slower", "equivalent", "ambiguous")
     broke = sum(item.what == BROKE for item in difference.breaks)
     return {
-        "matched": difference.matched, "compared": len(difference.changes), **{kind: verdicts[kind] for kind in kinds},
-        "broke": broke, "mended": len(difference.breaks) - broke, "failed_both": difference.failed_both,
-        "only_a": len(difference.only_a), "only_b": len(difference.only_b),
-    }  # fmt: skip
+        "matched": difference.matched,
+        "compared": len(difference.changes),
+        **{kind: verdicts[kind] for kind in kinds},
+        "broke": broke,
+        "mended": len(difference.breaks) - broke,
+        "failed_both": difference.failed_both,
+        "only_a": len(difference.only_a),
+        "only_b": len(difference.only_b),
+    }
 
 
 def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
@@ -212,24 +245,46 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
         "broke": [str(item) for item in difference.breaks if item.what == BROKE],
         "missing": list(difference.only_a),
     }
-    met = [(condition, names[condition]) for condition in dict.fromkeys(conditions) if names[condition]]
+    met = [
+        (condition, names[condition]) for condition in dict.fromkeys(conditions) if names[condition]
+    ]
     return [
-        f"{condition}: {len(found)}, as {found[0]}" if len(found) > 1 else f"{condition}: {found[0]}"
+        f"{condition}: {len(found)}, as {found[0]}"
+        if len(found) > 1
+        else f"{condition}: {found[0]}"
         for condition, found in met
     ]
 
 
 def as_section(difference: Difference) -> dict[str, Any]:
     """The comparison as plain data, for the page: a row a change, the rest as text."""
-    keys = ("name", "device", "quantity", "ratio", "low", "high", "p_value", "q_value", "verdict", "preliminary")
-    broke, mended = ([str(item) for item in difference.breaks if item.what == what] for what in (BROKE, MENDED))
+    keys = (
+        "name",
+        "device",
+        "quantity",
+        "ratio",
+        "low",
+        "high",
+        "p_value",
+        "q_value",
+        "verdict",
+        "preliminary",
+    )
+    broke, mended = (
+        [str(item) for item in difference.breaks if item.what == what] for what in (BROKE, MENDED)
+    )
     return {
-        "title_a": difference.title_a, "title_b": difference.title_b,
-        "rows": [{key: document[key] for key in keys} for document in map(change_dict, difference.changes)],
-        "only_a": [*broke, *difference.only_a], "only_b": [*mended, *difference.only_b],
+        "title_a": difference.title_a,
+        "title_b": difference.title_b,
+        "rows": [
+            {key: document[key] for key in keys}
+            for document in map(change_dict, difference.changes)
+        ],
+        "only_a": [*broke, *difference.only_a],
+        "only_b": [*mended, *difference.only_b],
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
         "counts": counts(difference),
-    }  # fmt: skip
+    }
 
 
 def change_dict(change: Change) -> dict[str, Any]:
@@ -265,12 +320,24 @@ def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
 
 def _break(what: str, name: str, device: str, failed: ModeSummary) -> Break:
     message = failed.failure.message.partition("\n")[0][:200] if failed.failure else ""
-    return Break(what=what, name=name, device=device, mode=failed.label, status=failed.status, message=message)
+    return Break(
+        what=what,
+        name=name,
+        device=device,
+        mode=failed.label,
+        status=failed.status,
+        message=message,
+    )
 
 
 def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], int]:
-    """Each mode's throughput and the headline speedups of one trial; how many have too few rounds."""
-    samples_a, samples_b = ([Samples(record.rounds) for record in trial.records] for trial in (a, b))
+    """Each mode's throughput and the headline speedups of one trial.
+
+    How many have too few rounds.
+    """
+    samples_a, samples_b = (
+        [Samples(record.rounds) for record in trial.records] for trial in (a, b)
+    )
     measured: list[tuple[str, str, Sequence[Seconds], Sequence[Seconds], float]] = []
     first: Sequence[Seconds]
     second: Sequence[Seconds]
@@ -278,12 +345,27 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
     for mode in a.summary.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
             first, second = (
-                [-np.log(item.call_s(mode.label)[:, 0]) for item in side] for side in (samples_a, samples_b)
+                [-np.log(item.call_s(mode.label)[:, 0]) for item in side]
+                for side in (samples_a, samples_b)
             )
-            measured.append((f"{mode.label} throughput", THROUGHPUT, first, second, math.log(a.summary.batch_size)))
-    pairs = [{(row.candidate, row.baseline) for row in trial.summary.comparisons if _counts(row)} for trial in (a, b)]
+            measured.append(
+                (
+                    f"{mode.label} throughput",
+                    THROUGHPUT,
+                    first,
+                    second,
+                    math.log(a.summary.batch_size),
+                )
+            )
+    pairs = [
+        {(row.candidate, row.baseline) for row in trial.summary.comparisons if _counts(row)}
+        for trial in (a, b)
+    ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
-        first, second = ([item.log_ratios(baseline, candidate) for item in side] for side in (samples_a, samples_b))
+        first, second = (
+            [item.log_ratios(baseline, candidate) for item in side]
+            for side in (samples_a, samples_b)
+        )
         measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, first, second, 0.0))
     model, floor = a.summary.model, max(a.floor, b.floor)
     changes = []
@@ -291,15 +373,31 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
         result = contrast(first, second, floor=floor)
         if result is None:
             continue
-        changes.append(Change(
-            name=name, family=model.family, model=model.name, device=device, quantity=quantity, kind=kind,
-            value_a=_level(first, scale), value_b=_level(second, scale), ratio=math.exp(result.interval.estimate),
-            low=math.exp(result.interval.low), high=math.exp(result.interval.high), p_value=result.p_value,
-            q_value=1.0, verdict=verdict_of(result.interval, result.narrower, floor=floor),
-            preliminary=result.preliminary, floor=floor, replicates_a=_enough(first), replicates_b=_enough(second),
-            trial_a=a.summary.trial_id, trial_b=b.summary.trial_id,
-            flags=" ".join(sorted({*a.summary.flags, *b.summary.flags})),
-        ))  # fmt: skip
+        changes.append(
+            Change(
+                name=name,
+                family=model.family,
+                model=model.name,
+                device=device,
+                quantity=quantity,
+                kind=kind,
+                value_a=_level(first, scale),
+                value_b=_level(second, scale),
+                ratio=math.exp(result.interval.estimate),
+                low=math.exp(result.interval.low),
+                high=math.exp(result.interval.high),
+                p_value=result.p_value,
+                q_value=1.0,
+                verdict=verdict_of(result.interval, result.narrower, floor=floor),
+                preliminary=result.preliminary,
+                floor=floor,
+                replicates_a=_enough(first),
+                replicates_b=_enough(second),
+                trial_a=a.summary.trial_id,
+                trial_b=b.summary.trial_id,
+                flags=" ".join(sorted({*a.summary.flags, *b.summary.flags})),
+            )
+        )
     return changes, len(measured) - len(changes)
 
 
@@ -310,7 +408,9 @@ def _counts(row: Any) -> bool:
 def _level(processes: Sequence[Seconds], scale: float) -> float:
     """The figure itself, from the mean of its processes' estimates."""
     estimates = [
-        stats.signed_rank_interval(values.tolist()).estimate for values in processes if len(values) >= stats.MIN_PAIRS
+        stats.signed_rank_interval(values.tolist()).estimate
+        for values in processes
+        if len(values) >= stats.MIN_PAIRS
     ]
     return math.exp(statistics.fmean(estimates) + scale)
 
@@ -325,7 +425,9 @@ def _error(within: Sequence[stats.Interval]) -> float:
     inside = math.hypot(*errors) / len(errors)
     if len(within) < 2:
         return inside
-    return max(inside, statistics.stdev(interval.estimate for interval in within) / math.sqrt(len(within)))
+    return max(
+        inside, statistics.stdev(interval.estimate for interval in within) / math.sqrt(len(within))
+    )
 
 
 def _least_p(first: int, second: int) -> float:
@@ -334,14 +436,22 @@ def _least_p(first: int, second: int) -> float:
 
 
 def _controlled(changes: Sequence[Change]) -> list[Change]:
-    """With q-values; what does not stand among so many comparisons is ambiguous. In the order to show them."""
+    """With q-values; what does not stand among so many comparisons is ambiguous.
+
+    In the order to show them.
+    """
     controlled: list[Change] = []
     for kind in (THROUGHPUT, SPEEDUP):
         group = [change for change in changes if change.kind == kind]
-        for change, q_value in zip(group, stats.q_values([item.p_value for item in group]), strict=True):
+        for change, q_value in zip(
+            group, stats.q_values([item.p_value for item in group]), strict=True
+        ):
             differs = change.verdict in (Verdict.FASTER, Verdict.SLOWER)
             falls = differs and q_value >= FALSE_DISCOVERY_RATE
             verdict = Verdict.AMBIGUOUS if falls else change.verdict
             controlled.append(replace(change, q_value=q_value, verdict=verdict))
     order = [Verdict.SLOWER, Verdict.FASTER, Verdict.AMBIGUOUS, Verdict.EQUIVALENT]
-    return sorted(controlled, key=lambda item: (order.index(item.verdict), -abs(math.log(item.ratio)), item.name))
+    return sorted(
+        controlled,
+        key=lambda item: (order.index(item.verdict), -abs(math.log(item.ratio)), item.name),
+    )

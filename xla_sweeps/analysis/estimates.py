@@ -32,16 +32,20 @@ def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interva
         values: of each replicate: log seconds, or log-ratios, a value a round.
     """
     intervals = (
-        stats.signed_rank_intervals(item, levels=(LEVEL, NARROWER)) for item in values if len(item) >= stats.MIN_PAIRS
+        stats.signed_rank_intervals(item, levels=(LEVEL, NARROWER))
+        for item in values
+        if len(item) >= stats.MIN_PAIRS
     )
     return [(wide, narrow) for wide, narrow in intervals]
 
 
 def over_replicates(within: Sequence[Interval]) -> Interval | None:
-    """One interval from those of all replicates; from within a process where there are fewer than three.
+    """One interval from those of all replicates.
 
-    Two processes give the hull of their own intervals: a t interval of two would be infinitely timid, and pooling their
-    rounds would hide how they differ.
+    From within a process where there are fewer than three.
+
+    Two processes give the hull of their own intervals: a t interval of two would be infinitely
+        timid, and pooling their rounds would hide how they differ.
     """
     if len(within) < 2:
         return within[0] if within else None
@@ -95,8 +99,8 @@ def p_value_of(interval: Interval, *, floor: float, replicates: int, rounds: int
     Args:
         interval: of the log speedup, from `over_replicates`.
         floor: the smallest relative difference that is called one.
-        replicates: processes; under three, the figure is from within a process, and no smaller than the signed-rank
-            test of so many rounds can give.
+        replicates: processes; under three, the figure is from within a process, and no smaller than
+            the signed-rank test of so many rounds can give.
         rounds: of all processes together.
     """
     if replicates >= MIN_REPLICATES:
@@ -109,7 +113,10 @@ def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:
     """An interval of logs as a figure times `scale`; infinite bounds are none."""
     if interval is None:
         return None
-    low, high = (scale * math.exp(bound) if math.isfinite(bound) else None for bound in (interval.low, interval.high))
+    low, high = (
+        scale * math.exp(bound) if math.isfinite(bound) else None
+        for bound in (interval.low, interval.high)
+    )
     return Estimate(value=scale * math.exp(interval.estimate), low=low, high=high)
 
 
@@ -154,7 +161,8 @@ class Samples:
 
         Args:
             labels: of modes; one that was never measured gives no rounds.
-            undisturbed: leave out disturbed rounds, unless fewer than `stats.MIN_PAIRS` are left without them.
+            undisturbed: leave out disturbed rounds, unless fewer than `stats.MIN_PAIRS` are left
+                without them.
         """
         kept = self._chosen.get((labels, undisturbed))
         if kept is None:

@@ -15,10 +15,22 @@ from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
 _CONFIG_KEYS = (
-    "model", "source", "batch_size", "precision", "tf32", "weights", "seed", "modes", "scenario",
-    "effort", "input_spec",
-)  # fmt: skip
-"""What of a configuration affects the numbers; the resolution is taken from the model as it was built."""
+    "model",
+    "source",
+    "batch_size",
+    "precision",
+    "tf32",
+    "weights",
+    "seed",
+    "modes",
+    "scenario",
+    "effort",
+    "input_spec",
+)
+"""What of a configuration affects the numbers.
+
+The resolution is taken from the model as it was built.
+"""
 
 _PLAIN = {"precision": "float32", "scenario": "call"}
 
@@ -39,7 +51,8 @@ class Trial:
     """One trial of a side.
 
     Attributes:
-        asked: equal for trials that were asked for in the same words, on whatever device and versions.
+        asked: equal for trials that were asked for in the same words, on whatever device and
+            versions.
         facts: what tells it from others, by name.
     """
 
@@ -71,7 +84,9 @@ class Matched:
 
 
 def match(first: Side, second: Side) -> Matched:
-    """Match trials by what was asked; by device too where both sides have several, else across machines.
+    """Match trials by what was asked.
+
+    By device too where both sides have several, else across machines.
 
     Where one side measured the same with several versions, the latest counts.
     """
@@ -91,7 +106,10 @@ def match(first: Side, second: Side) -> Matched:
     matched = {id(trial) for pair in pairs for trial in pair}
     every = [[trial for here in side.values() for trial in here.values()] for side in (a, b)]
     names = _names([*every[0], *every[1]])
-    only_a, only_b = ([f"{names[id(one)]} on {one.device}" for one in side if id(one) not in matched] for side in every)
+    only_a, only_b = (
+        [f"{names[id(one)]} on {one.device}" for one in side if id(one) not in matched]
+        for side in every
+    )
     return Matched(
         pairs=tuple((names[id(x)], _devices(x, y), x, y) for x, y in pairs),
         only_a=tuple(only_a),
@@ -107,15 +125,20 @@ def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
         for trials in ([a for _, _, a, _ in pairs], [b for *_, b in pairs])
     ]
     return tuple(
-        (what, _listed(sides[0][what]), _listed(sides[1][what])) for what in dict.fromkeys([*sides[0], *sides[1]])
+        (what, _listed(sides[0][what]), _listed(sides[1][what]))
+        for what in dict.fromkeys([*sides[0], *sides[1]])
     )
 
 
 def _trials(side: Side, other: Side) -> list[Trial]:
     """A record without a request's id takes that of the same configuration, the other side's first."""
-    lasts = [source.records[trial_id][-1] for source in (side, other) for trial_id in source.summaries]
+    lasts = [
+        source.records[trial_id][-1] for source in (side, other) for trial_id in source.summaries
+    ]
     older = any(not record.request_id for record in lasts)
-    known = {_config_key(record): record.request_id for record in lasts if older and record.request_id}
+    known = {
+        _config_key(record): record.request_id for record in lasts if older and record.request_id
+    }
     trials = []
     for trial_id, summary in side.summaries.items():
         records = tuple(side.records[trial_id])
@@ -143,10 +166,16 @@ def _latest(trials: Sequence[Trial]) -> dict[str, dict[str, Trial]]:
 
 def _config_key(record: Record) -> str:
     document = {key: _named(record.config.get(key)) for key in _CONFIG_KEYS}
-    document |= {"resolution_px": record.model.resolution_px, "source": record.model.source, "model": record.model.name}
+    document |= {
+        "resolution_px": record.model.resolution_px,
+        "source": record.model.source,
+        "model": record.model.name,
+    }
     effort = record.config.get("effort")
     document["effort"] = dict(effort) if isinstance(effort, Mapping) else effort
-    return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[
+        :16
+    ]
 
 
 def _named(value: Any) -> Any:
@@ -160,7 +189,9 @@ def _facts(record: Record, summary: TrialSummary) -> dict[str, str]:
         "effort": str(_named(config.get("effort")) or ""),
         "modes": "+".join(mode.label for mode in summary.modes),
         **{
-            name: f"{name} {config[name]}" for name in ("weights", "seed", "tf32") if config.get(name) not in (None, "")
+            name: f"{name} {config[name]}"
+            for name in ("weights", "seed", "tf32")
+            if config.get(name) not in (None, "")
         },
     }
 
@@ -180,7 +211,8 @@ def _names(trials: Sequence[Trial]) -> dict[int, str]:
         telling = [
             fact
             for fact in group[0].facts
-            if len({trial.asked for trial in group}) > 1 and len({trial.facts.get(fact) for trial in group}) > 1
+            if len({trial.asked for trial in group}) > 1
+            and len({trial.facts.get(fact) for trial in group}) > 1
         ]
         for trial in group:
             names[id(trial)] = ", ".join([name, *(trial.facts.get(fact, "") for fact in telling)])
@@ -199,15 +231,26 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
         loaded = facts.get("loaded") or {}
         cpu = facts.get("cpu") or {}
         values = {
-            "device": record.device.get("name"), "driver": speedup.driver_of(record),
+            "device": record.device.get("name"),
+            "driver": speedup.driver_of(record),
             **{name: loaded.get(name) or packages.get(name) for name in packages},
-            **({name: loaded.get(name) for name in ("cuda", "cudnn")} if record.device.get("kind") == "gpu" else {}),
-            "flags": speedup.flags_of(record) or "none", "TF32": record.config.get("tf32"),
-            "host": facts.get("host"), "CPU": cpu.get("name"), "cores": cpu.get("cores"),
+            **(
+                {name: loaded.get(name) for name in ("cuda", "cudnn")}
+                if record.device.get("kind") == "gpu"
+                else {}
+            ),
+            "flags": speedup.flags_of(record) or "none",
+            "TF32": record.config.get("tf32"),
+            "host": facts.get("host"),
+            "CPU": cpu.get("name"),
+            "cores": cpu.get("cores"),
             "governor": cpu.get("governor"),
-            "operating system": facts.get("os"), "Python": facts.get("python"),
-            "xla_sweeps": " ".join(str(facts[key]) for key in ("xla_sweeps", "git") if facts.get(key)),
-        }  # fmt: skip
+            "operating system": facts.get("os"),
+            "Python": facts.get("python"),
+            "xla_sweeps": " ".join(
+                str(facts[key]) for key in ("xla_sweeps", "git") if facts.get(key)
+            ),
+        }
         for what, value in values.items():
             if value not in (None, ""):
                 found[what].add(str(value))

@@ -1,4 +1,7 @@
-"""What the machine adds by itself: drift between anchor trials, and the A/A floor of verdicts. Pure."""
+"""What the machine adds by itself: drift between anchor trials, and the A/A floor of verdicts.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ Span = tuple[str, str]
 
 
 def call_s(record: Record) -> float | None:
-    """The median latency of a call in a record's baseline blocks, seconds; None where it has no rounds."""
+    """The median latency of a call in a record's baseline blocks, seconds.
+
+    None where it has no rounds.
+    """
     label = next(iter(record.modes), "")
     calls = [block.call_s for item in record.rounds for block in item.blocks if block.mode == label]
     return statistics.median(calls) if calls else None
@@ -42,7 +48,9 @@ def is_anchor(record: Record) -> bool:
 def drifting(anchors: Iterable[Record]) -> dict[str, list[Span]]:
     """The spans between neighbouring anchors over which a device's speed changed by more than 2 %, by device."""
     timed = ((device_of(record), record.started_at, call_s(record)) for record in anchors)
-    return spans_of((device, start, seconds) for device, start, seconds in timed if seconds is not None)
+    return spans_of(
+        (device, start, seconds) for device, start, seconds in timed if seconds is not None
+    )
 
 
 def spans_of(anchors: Iterable[tuple[str, str, float]]) -> dict[str, list[Span]]:
@@ -84,7 +92,10 @@ MIN_AA_PAIRS = 5
 
 
 def aa_floor(records: Iterable[Record], device: str) -> float | None:
-    """The 95th percentile of what A/A pairs on this device seem to differ by; None under five pairs."""
+    """The 95th percentile of what A/A pairs on this device seem to differ by.
+
+    None under five pairs.
+    """
     by_trial: dict[str, list[Record]] = {}
     for record in records:
         if record.device.get("name") == device:
@@ -100,12 +111,21 @@ def aa_floor(records: Iterable[Record], device: str) -> float | None:
 
 def aa_distances(rows: Iterable[ComparisonRow]) -> list[float]:
     """How far apart, in log speedup, each A/A pair among the rows seems to be."""
-    return [abs(math.log(row.speedup)) for row in rows if row.speedup and is_aa_pair(row.baseline, row.candidate)]
+    return [
+        abs(math.log(row.speedup))
+        for row in rows
+        if row.speedup and is_aa_pair(row.baseline, row.candidate)
+    ]
 
 
 def floor_of(distances: Sequence[float]) -> float | None:
-    """What A/A pairs of one device that are so far apart ask for as a floor; None under five pairs."""
-    return math.expm1(float(np.quantile(distances, 0.95))) if len(distances) >= MIN_AA_PAIRS else None
+    """What A/A pairs of one device that are so far apart ask for as a floor.
+
+    None under five pairs.
+    """
+    return (
+        math.expm1(float(np.quantile(distances, 0.95))) if len(distances) >= MIN_AA_PAIRS else None
+    )
 
 
 def floor_for(records: Iterable[Record], device: str) -> float:

@@ -1,6 +1,7 @@
 """Many comparisons as one answer: verdict counts, geometric means, false discoveries, families, podiums. Pure.
 
-The terminal, the W&B report and the page's header ask here; the page computes the same for what a reader filters.
+The terminal, the W&B report and the page's header ask here; the page computes the same for what a
+reader filters.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class FamilySummary:
     Attributes:
         n: comparable pairs.
         failed: pairs where a side gave no number.
-        geomean: of the speedups, with its 95 % interval over pairs; None where nothing, or too little, is comparable.
+        geomean: of the speedups, with its 95 % interval over pairs; None where nothing, or too
+            little, is comparable.
         share_slower: share of the comparable pairs whose verdict is slower.
     """
 
@@ -58,11 +60,13 @@ class Overview:
     Attributes:
         pairs: comparisons, failed ones included.
         compared: those with a speedup.
-        geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % t interval over pairs (n >= 3).
-        discoveries: differences past the floor that stand with the false discovery rate held at 5 %.
+        geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % t interval over
+            pairs (n >= 3).
+        discoveries: differences past the floor that stand with the false discovery rate held at 5
+            %.
         median_extra_compile_s: seconds.
-        median_break_even_calls: a pair that never pays back counts as infinitely many calls; None where that is the
-            median, or nothing is known.
+        median_break_even_calls: a pair that never pays back counts as infinitely many calls; None
+            where that is the median, or nothing is known.
         never: comparable pairs that never pay back.
     """
 
@@ -85,19 +89,33 @@ class Overview:
     families: tuple[FamilySummary, ...]
 
 
-def overview(rows: Sequence[ComparisonRow], *, baseline: str = "graph", candidate: str = "xla") -> Overview:
+def overview(
+    rows: Sequence[ComparisonRow], *, baseline: str = "graph", candidate: str = "xla"
+) -> Overview:
     """The overview of the measured rows of one candidate and baseline.
 
-    Imported figures are left out, and trials that were not measured to their end: they say nothing of a mode.
+    Imported figures are left out, and trials that were not measured to their end: they say nothing
+        of a mode.
     """
     rows = [row for row in rows if row.status not in UNFINISHED]
-    names = ("baseline", "candidate", "origin", "family", "verdict", "speedup", "p_value", "compile_s_extra",
-             "break_even_calls")  # fmt: skip
+    names = (
+        "baseline",
+        "candidate",
+        "origin",
+        "family",
+        "verdict",
+        "speedup",
+        "p_value",
+        "compile_s_extra",
+        "break_even_calls",
+    )
     columns = {name: [getattr(row, name) for row in rows] for name in names}
     return overview_of(columns, baseline=baseline, candidate=candidate)
 
 
-def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph", candidate: str = "xla") -> Overview:
+def overview_of(
+    columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph", candidate: str = "xla"
+) -> Overview:
     """The same from columns of equal length, by name."""
     chosen = (
         (np.asarray(columns["baseline"], dtype=object) == baseline)
@@ -114,7 +132,11 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph"
     compared = ~np.isnan(speedup)
     mean, low, high = geometric_mean(speedup[compared])
     priced = compared & ~np.isnan(extra)
-    median_calls = float(np.median(np.where(np.isnan(calls[priced]), np.inf, calls[priced]))) if priced.any() else None
+    median_calls = (
+        float(np.median(np.where(np.isnan(calls[priced]), np.inf, calls[priced])))
+        if priced.any()
+        else None
+    )
     return Overview(
         baseline=baseline,
         candidate=candidate,
@@ -126,14 +148,19 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph"
         geomean_high=high,
         discoveries=discoveries(p_value[compared]),
         median_extra_compile_s=float(np.median(extra[priced])) if priced.any() else None,
-        median_break_even_calls=median_calls if median_calls is not None and math.isfinite(median_calls) else None,
+        median_break_even_calls=median_calls
+        if median_calls is not None and math.isfinite(median_calls)
+        else None,
         never=int(np.count_nonzero(np.isnan(calls[priced]))),
         families=_families(family, verdict, speedup),
     )
 
 
 def geometric_mean(values: Numbers) -> tuple[float | None, float | None, float | None]:
-    """Geometric mean of positive values and its 95 % t interval over them; no interval for fewer than three."""
+    """Geometric mean of positive values and its 95 % t interval over them.
+
+    No interval for fewer than three.
+    """
     if not values.size:
         return None, None, None
     interval = stats.t_interval(np.log(values).tolist())
@@ -180,7 +207,9 @@ def podium(
     return [(rank, row) for rank, (*_, row) in zip(ranks, found, strict=True)][:limit]
 
 
-def podium_figure(row: ComparisonRow, key: PodiumKey) -> tuple[float | None, float | None, float | None]:
+def podium_figure(
+    row: ComparisonRow, key: PodiumKey
+) -> tuple[float | None, float | None, float | None]:
     """What the podium ranks by, with its bounds: samples per second, or percent."""
     if key == "throughput":
         return row.throughput_samples_per_s, row.throughput_low, row.throughput_high
@@ -199,7 +228,8 @@ def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list
     """Ranks of values in descending order: while an interval reaches its group leader's, the rank is the leader's.
 
     Args:
-        intervals: (low, high) of each; None where there is none, which has no rank and leads no group.
+        intervals: (low, high) of each; None where there is none, which has no rank and leads no
+            group.
     """
     ranks: list[int | None] = []
     leader_low, rank = math.inf, 0
@@ -214,7 +244,10 @@ def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list
 
 
 def answer(found: Overview) -> str:
-    """Whether to turn the candidate on, over all pairs, in a sentence or two; the page answers in the same words."""
+    """Whether to turn the candidate on, over all pairs, in a sentence or two.
+
+    The page answers in the same words.
+    """
     if not found.pairs:
         return "Nothing was compared yet."
     name = "XLA" if found.candidate == "xla" else found.candidate
@@ -243,7 +276,8 @@ def word(found: Overview) -> str:
         return "No."
     low, high = found.geomean_low, found.geomean_high
     share = {
-        name: getattr(found, name) / found.pairs >= USUALLY for name in ("faster", "slower", "equivalent", "failed")
+        name: getattr(found, name) / found.pairs >= USUALLY
+        for name in ("faster", "slower", "equivalent", "failed")
     }
     if share["faster"] and (low is None or low > 1):
         return "Usually yes."

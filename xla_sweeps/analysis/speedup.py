@@ -113,11 +113,22 @@ def compare(
         candidate=candidate,
         baseline=baseline,
         headline=baseline == baseline_of(labels) and candidate in headline_candidates(labels),
-        **_three("throughput", "_samples_per_s", "", (first.throughput_samples_per_s, second.throughput_samples_per_s)),
+        **_three(
+            "throughput",
+            "_samples_per_s",
+            "",
+            (first.throughput_samples_per_s, second.throughput_samples_per_s),
+        ),
         **_three("latency", "_ms", "_ms", latencies),
-        **_speedup_columns(interval, narrower, (first.throughput_samples_per_s, second.throughput_samples_per_s)),
+        **_speedup_columns(
+            interval, narrower, (first.throughput_samples_per_s, second.throughput_samples_per_s)
+        ),
         **_judgement(
-            interval, narrower, floor=floor, replicates=len(within), rounds=_rounds(samples, baseline, candidate)
+            interval,
+            narrower,
+            floor=floor,
+            replicates=len(within),
+            rounds=_rounds(samples, baseline, candidate),
         ),
         preliminary=len(within) < MIN_REPLICATES,
         **variance_budget([wide for wide, _ in within]),
@@ -126,7 +137,8 @@ def compare(
         peak_memory_ratio=second.peak_memory_bytes / first.peak_memory_bytes
         if first.peak_memory_bytes and second.peak_memory_bytes
         else None,
-        host_bound=max(first.host_bound_index or 0.0, second.host_bound_index or 0.0) > HOST_BOUND_INDEX,
+        host_bound=max(first.host_bound_index or 0.0, second.host_bound_index or 0.0)
+        > HOST_BOUND_INDEX,
         status=status,
         speedup_raw=_raw(samples, baseline, candidate) if contaminated and not failed else None,
         failure_message=failed.failure.message if failed and failed.failure else "",
@@ -138,23 +150,39 @@ def compare(
 
 def with_floor(row: ComparisonRow, floor: float) -> ComparisonRow:
     """The row judged against another floor; a failed or imported one is as it was."""
-    bounds = (row.speedup, row.speedup_low, row.speedup_high, row.speedup_low_90, row.speedup_high_90)
+    bounds = (
+        row.speedup,
+        row.speedup_low,
+        row.speedup_high,
+        row.speedup_low_90,
+        row.speedup_high_90,
+    )
     if floor == row.floor or row.speedup is None or row.replicates == 0:
         return row
-    estimate, low, high, low_90, high_90 = (None if bound is None else math.log(bound) for bound in bounds)
+    estimate, low, high, low_90, high_90 = (
+        None if bound is None else math.log(bound) for bound in bounds
+    )
     assert estimate is not None
-    wide = Interval(estimate=estimate, low=-math.inf if low is None else low, high=math.inf if high is None else high)
+    wide = Interval(
+        estimate=estimate,
+        low=-math.inf if low is None else low,
+        high=math.inf if high is None else high,
+    )
     narrow = Interval(
         estimate=estimate,
         low=-math.inf if low_90 is None else low_90,
         high=math.inf if high_90 is None else high_90,
         level=NARROWER,
     )
-    return replace(row, **_judgement(wide, narrow, floor=floor, replicates=row.replicates, rounds=row.rounds))
+    return replace(
+        row, **_judgement(wide, narrow, floor=floor, replicates=row.replicates, rounds=row.rounds)
+    )
 
 
 def _speedup_columns(
-    interval: Interval | None, narrower: Interval | None, rates: tuple[Estimate | None, Estimate | None]
+    interval: Interval | None,
+    narrower: Interval | None,
+    rates: tuple[Estimate | None, Estimate | None],
 ) -> dict[str, Any]:
     speedup, narrow = exponentiated(interval, 1.0), exponentiated(narrower, 1.0)
     return {
@@ -171,13 +199,20 @@ def _speedup_columns(
 
 
 def _judgement(
-    interval: Interval | None, narrower: Interval | None, *, floor: float, replicates: int, rounds: int
+    interval: Interval | None,
+    narrower: Interval | None,
+    *,
+    floor: float,
+    replicates: int,
+    rounds: int,
 ) -> dict[str, Any]:
     """The columns that depend on the floor, and what they rest on."""
     known = interval is not None and narrower is not None
     return {
         "floor": floor,
-        "verdict": verdict_of(interval, narrower, floor=floor) if interval and narrower else Verdict.FAILED,
+        "verdict": verdict_of(interval, narrower, floor=floor)
+        if interval and narrower
+        else Verdict.FAILED,
         "p_value": p_value_of(interval, floor=floor, replicates=replicates, rounds=rounds)
         if known and interval
         else None,
@@ -194,12 +229,16 @@ def _rounds(samples: Sequence[Samples], baseline: str, candidate: str) -> int:
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
     """The speedup with disturbed rounds left in."""
-    within = within_replicates(sample.log_ratios(baseline, candidate, undisturbed=False) for sample in samples)
+    within = within_replicates(
+        sample.log_ratios(baseline, candidate, undisturbed=False) for sample in samples
+    )
     interval = over_replicates([wide for wide, _ in within])
     return math.exp(interval.estimate) if interval else None
 
 
-def _three(name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]) -> dict[str, Any]:
+def _three(
+    name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]
+) -> dict[str, Any]:
     """Value and bounds of baseline and candidate under the row's column names."""
     columns: dict[str, Any] = {}
     for prefix, estimate in zip(("baseline_", ""), pair, strict=True):
@@ -213,10 +252,17 @@ def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:
     """What preparing the candidate costs more: its trace and first call less the baseline's."""
     if baseline.first_call_s is None or candidate.first_call_s is None:
         return None
-    return (candidate.trace_s or 0.0) + candidate.first_call_s - (baseline.trace_s or 0.0) - baseline.first_call_s
+    return (
+        (candidate.trace_s or 0.0)
+        + candidate.first_call_s
+        - (baseline.trace_s or 0.0)
+        - baseline.first_call_s
+    )
 
 
-def _break_even(extra_s: float | None, latencies_ms: tuple[Estimate | None, Estimate | None]) -> float | None:
+def _break_even(
+    extra_s: float | None, latencies_ms: tuple[Estimate | None, Estimate | None]
+) -> float | None:
     """Calls after which the extra preparation is paid back; None where it never is."""
     if extra_s is None or latencies_ms[0] is None or latencies_ms[1] is None:
         return None
@@ -240,15 +286,30 @@ def _name_in(value: Any) -> str:
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
 
 _DEFAULTS: Mapping[str, Any] = {
-    "resolution": None, "batch_size": 4, "precision": "float32", "scenario": "call", "effort": "quick",
-    "weights": "random", "seed": 0, "tf32": False, "path": None, "trust_code": False, "input_spec": None,
-}  # fmt: skip
+    "resolution": None,
+    "batch_size": 4,
+    "precision": "float32",
+    "scenario": "call",
+    "effort": "quick",
+    "weights": "random",
+    "seed": 0,
+    "tf32": False,
+    "path": None,
+    "trust_code": False,
+    "input_spec": None,
+}
 """What `conf/config.yaml` gives where a command says nothing."""
 
 
 def software_of(record: Record) -> str:
-    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1, CUDA 12.5.1`; CUDA's only on a GPU."""
-    loaded = {**(record.environment.get("packages") or {}), **(record.environment.get("loaded") or {})}
+    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1, CUDA 12.5.1`.
+
+    CUDA's only on a GPU.
+    """
+    loaded = {
+        **(record.environment.get("packages") or {}),
+        **(record.environment.get("loaded") or {}),
+    }
     names = list(_NAMES) if record.device.get("kind") == "gpu" else ["tensorflow", "keras"]
     return ", ".join(f"{_NAMES[name]} {loaded[name]}" for name in names if loaded.get(name))
 
@@ -268,20 +329,35 @@ def flags_of(record: Record) -> str:
 def command_of(record: Record) -> str:
     """The command that a person would type to measure the trial again."""
     config = record.config
-    words: dict[str, Any] = {"model": _name(config.get("model")), "source": _name(config.get("source"))}
+    words: dict[str, Any] = {
+        "model": _name(config.get("model")),
+        "source": _name(config.get("source")),
+    }
     values = {key: config.get(key) for key in _DEFAULTS}
     values |= {"scenario": _name(values["scenario"]), "effort": _name(values["effort"])}
-    words |= {key: value for key, value in values.items() if value != _DEFAULTS[key] and value not in (None, "")}
+    words |= {
+        key: value
+        for key, value in values.items()
+        if value != _DEFAULTS[key] and value not in (None, "")
+    }
     modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
-    implied = {jit: list(dict.fromkeys(["eager", "graph", str(mode)])) for jit, mode in JIT_CANDIDATES.items()}
+    implied = {
+        jit: list(dict.fromkeys(["eager", "graph", str(mode)]))
+        for jit, mode in JIT_CANDIDATES.items()
+    }
     jit = next((jit for jit, listed in implied.items() if listed == modes), None)
     words |= {"jit": jit} if jit else {"modes": modes} if modes else {}
-    texts = [shlex.quote(f"{key}={value if key == 'jit' else override_value(value)}") for key, value in words.items()]
+    texts = [
+        shlex.quote(f"{key}={value if key == 'jit' else override_value(value)}")
+        for key, value in words.items()
+    ]
     return " ".join(["python -m xla_sweeps", *texts])
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Clock, temperature, and other processes' share while the trial was measured; medians or extremes over records.
+    """Clock, temperature, and other processes' share while the trial was measured.
+
+    Medians or extremes over records.
 
     Returns:
         `sm_clock_mhz_low`, `sm_clock_mhz_high` (MHz), `temperature_high` (°C): None without a GPU;
@@ -290,7 +366,11 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
     facts = [record.contamination for record in records if record.contamination]
     clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
     heat = [_pair(fact.get("gpu_celsius")) for fact in facts]
-    known = [float(fact["foreign_cores"]) for fact in facts if isinstance(fact.get("foreign_cores"), int | float)]
+    known = [
+        float(fact["foreign_cores"])
+        for fact in facts
+        if isinstance(fact.get("foreign_cores"), int | float)
+    ]
     return {
         "sm_clock_mhz_low": min((pair[0] for pair in clocks if pair), default=None),
         "sm_clock_mhz_high": max((pair[1] for pair in clocks if pair), default=None),
@@ -300,7 +380,11 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _pair(value: Any) -> tuple[float, float] | None:
-    return (float(value[0]), float(value[1])) if isinstance(value, list | tuple) and len(value) == 2 else None
+    return (
+        (float(value[0]), float(value[1]))
+        if isinstance(value, list | tuple) and len(value) == 2
+        else None
+    )
 
 
 def _name(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Estimates and intervals: numbers in, numbers out.
 
-Quantiles come from `scipy.special`: `scipy.stats` takes longer to import than many a trial to prepare.
+Quantiles come from `scipy.special`: `scipy.stats` takes longer to import than many a trial to
+    prepare.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -
         level: confidence level.
 
     Returns:
-        The median of the n(n+1)/2 Walsh averages; the bounds are order statistics of them, infinite where n is too
-        small for the level (n < 6 at 95 %).
+        The median of the n(n+1)/2 Walsh averages; the bounds are order statistics of them, infinite
+        where n is too small for the level (n < 6 at 95 %).
 
     Raises:
         ValueError: no differences, or one that is not finite.
@@ -53,7 +54,9 @@ def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -
     return signed_rank_intervals(differences, levels=(level,))[0]
 
 
-def signed_rank_intervals(differences: Sequence[float] | _Numbers, *, levels: Sequence[float]) -> tuple[Interval, ...]:
+def signed_rank_intervals(
+    differences: Sequence[float] | _Numbers, *, levels: Sequence[float]
+) -> tuple[Interval, ...]:
     """`signed_rank_interval` at several levels, for the price of one."""
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
@@ -88,7 +91,9 @@ def t_interval(estimates: Sequence[float], *, level: float = 0.95) -> Interval:
     return interval_about(mean, error, freedom=len(estimates) - 1, level=level)
 
 
-def interval_about(estimate: float, error: float, *, freedom: float | None, level: float = 0.95) -> Interval:
+def interval_about(
+    estimate: float, error: float, *, freedom: float | None, level: float = 0.95
+) -> Interval:
     """The interval of an estimate with this standard error.
 
     Args:
@@ -98,7 +103,9 @@ def interval_about(estimate: float, error: float, *, freedom: float | None, leve
         level: confidence level.
     """
     tail = (1 + level) / 2
-    reach = error * float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    reach = error * float(
+        special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail)
+    )
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
 
 
@@ -110,7 +117,8 @@ def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float
         second: of the other side.
 
     References:
-        Welch (1947), The Generalization of Student's Problem When Several Different Population Variances Are Involved.
+        Welch (1947), The Generalization of Student's Problem When Several Different Population
+        Variances Are Involved.
     """
     parts = [statistics.variance(side) / len(side) for side in (first, second)]
     total = sum(parts)
@@ -137,12 +145,14 @@ def q_values(p_values: Sequence[float]) -> list[float]:
 def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
     """Two-sided p-value of an estimate against the hypothesis that the truth lies within `bound` of zero.
 
-    Built from the interval, so that p < 1 - level exactly where the whole interval lies past the bound.
+    Built from the interval, so that p < 1 - level exactly where the whole interval lies past the
+    bound.
 
     Args:
         interval: of the estimate.
         bound: half-width of what does not count as a difference.
-        freedom: degrees of freedom of the t distribution that the interval came from; None for a normal one.
+        freedom: degrees of freedom of the t distribution that the interval came from; None for a
+            normal one.
 
     Returns:
         None where the interval has no bound on the side of zero.
@@ -156,7 +166,9 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
     if error <= 0:
         return 0.0 if excess > 0 else 1.0
     score = -excess / error
-    return min(1.0, 2 * float(special.ndtr(score) if freedom is None else special.stdtr(freedom, score)))
+    return min(
+        1.0, 2 * float(special.ndtr(score) if freedom is None else special.stdtr(freedom, score))
+    )
 
 
 def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:

@@ -1,4 +1,6 @@
-"""Records to comparison rows, verdicts and the answer in words. Pure: no file, no clock, no global seed.
+"""Records to comparison rows, verdicts and the answer in words.
+
+Pure: no file, no clock, no global seed.
 
 Everything that shows a number (terminal, W&B, page) asks here, so they cannot disagree.
 """
@@ -33,7 +35,12 @@ MIN_P99_CALLS = 1000
 
 COLUMNS = tuple(field.name for field in fields(ComparisonRow))
 
-WITHHELD = (Status.WRONG_RESULT, Status.NONDETERMINISTIC, Status.RETRACED, Status.MODE_NOT_EFFECTIVE)
+WITHHELD = (
+    Status.WRONG_RESULT,
+    Status.NONDETERMINISTIC,
+    Status.RETRACED,
+    Status.MODE_NOT_EFFECTIVE,
+)
 """Statuses of a mode whose timings are kept and whose speedup is not given."""
 
 
@@ -53,7 +60,9 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
     samples = [Samples(record.rounds) for record in records]
     modes = {label: _summarize_mode(records, samples, label) for label in labels}
-    model = next((record.model for record in reversed(records) if record.model.params), records[-1].model)
+    model = next(
+        (record.model for record in reversed(records) if record.model.params), records[-1].model
+    )
     contaminated = any(record.status is Status.CONTAMINATED for record in records)
     shared = speedup.shared_columns(records, model)
     return TrialSummary(
@@ -65,7 +74,15 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
         flags=shared["flags"],
         modes=tuple(modes.values()),
         comparisons=tuple(
-            speedup.compare(samples, modes, baseline, candidate, floor=floor, shared=shared, contaminated=contaminated)
+            speedup.compare(
+                samples,
+                modes,
+                baseline,
+                candidate,
+                floor=floor,
+                shared=shared,
+                contaminated=contaminated,
+            )
             for baseline, candidate in speedup.comparison_pairs(labels)
         ),
     )
@@ -74,7 +91,12 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
 def row_dict(row: ComparisonRow) -> dict[str, Any]:
     """A row as plain data with stable names, for CSV, Parquet and JSON; flags joined by spaces."""
     document = {name: getattr(row, name) for name in COLUMNS}
-    return {**document, "verdict": str(row.verdict), "status": str(row.status), "flags": " ".join(row.flags)}
+    return {
+        **document,
+        "verdict": str(row.verdict),
+        "status": str(row.status),
+        "flags": " ".join(row.flags),
+    }
 
 
 def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
@@ -89,7 +111,9 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     return dict(sorted(steps.items()))
 
 
-def _summarize_mode(records: Sequence[Record], samples: Sequence[Samples], label: str) -> ModeSummary:
+def _summarize_mode(
+    records: Sequence[Record], samples: Sequence[Samples], label: str
+) -> ModeSummary:
     outcomes = [record.modes[label] for record in records if label in record.modes]
     status, failure = _mode_status(outcomes)
     within = within_replicates(np.log(sample.call_s(label)[:, 0]) for sample in samples)
@@ -97,7 +121,11 @@ def _summarize_mode(records: Sequence[Record], samples: Sequence[Samples], label
     latencies_ms = 1e3 * np.sort([value for outcome in outcomes for value in outcome.latencies_s])
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in records)
-    queued = np.concatenate([sample.queued_share(label) for sample in samples]) if on_gpu else np.empty(0)
+    queued = (
+        np.concatenate([sample.queued_share(label) for sample in samples])
+        if on_gpu
+        else np.empty(0)
+    )
     return ModeSummary(
         label=label,
         status=status,
@@ -105,16 +133,25 @@ def _summarize_mode(records: Sequence[Record], samples: Sequence[Samples], label
         latency_ms=exponentiated(log_s, 1e3),
         latency_p50_ms=_quantile(latencies_ms, 0.5),
         latency_p90_ms=_quantile(latencies_ms, 0.9),
-        latency_p99_ms=_quantile(latencies_ms, 0.99) if len(latencies_ms) >= MIN_P99_CALLS else None,
+        latency_p99_ms=_quantile(latencies_ms, 0.99)
+        if len(latencies_ms) >= MIN_P99_CALLS
+        else None,
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
-        peak_memory_bytes=max((outcome.peak_memory_bytes or 0 for outcome in outcomes), default=0) or None,
-        rmse_rel=max((item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None),
-        top1_match=min((item.top1_match for item in agreements if item.top1_match is not None), default=None),
+        peak_memory_bytes=max((outcome.peak_memory_bytes or 0 for outcome in outcomes), default=0)
+        or None,
+        rmse_rel=max(
+            (item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None
+        ),
+        top1_match=min(
+            (item.top1_match for item in agreements if item.top1_match is not None), default=None
+        ),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
         host_bound_index=_quantile(np.sort(queued), 0.5),
-        rounds=sum(count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS),
+        rounds=sum(
+            count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS
+        ),
         replicates=len(within),
         failure=failure,
         cv_percent=_cv_percent([sample.call_s(label)[:, 0] for sample in samples]),

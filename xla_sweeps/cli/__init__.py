@@ -1,4 +1,7 @@
-"""The command line: one module a command. Each parses its arguments, calls, prints, and gives an exit code."""
+"""The command line: one module a command.
+
+Each parses its arguments, calls, prints, and gives an exit code.
+"""
 
 from __future__ import annotations
 

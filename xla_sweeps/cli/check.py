@@ -1,7 +1,7 @@
 """The command `check`: an independent look at a results folder, which shares no code with what wrote it.
 
-It reads the files as plain JSON and derives anew what must hold: names, numbers, times, samples, and that no replicate
-was stored twice.
+It reads the files as plain JSON and derives anew what must hold: names, numbers, times, samples,
+    and that no replicate was stored twice.
 """
 
 from __future__ import annotations
@@ -25,22 +25,42 @@ def check_command(arguments: Sequence[str]) -> int:
         "Look a results folder over, with code that shares nothing with what wrote it: names, numbers, times, samples, "
         "and that nothing is there twice. Exit code 1 where something is wrong.",
     )
-    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser.add_argument(
+        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+    )
     options = parser.parse_args(arguments)
     if not (options.dir / "records").is_dir():
         raise StoreError(f"{options.dir} holds no records")
     counts, problems = check(options.dir)
     for problem in problems:
         print(problem)
-    print(f"{options.dir}: {', '.join(f'{count} {word}' for word, count in counts.items())}; {len(problems)} problems")
+    print(
+        f"{options.dir}: {', '.join(f'{count} {word}' for word, count in counts.items())}; {len(problems)} problems"
+    )
     return 1 if problems else 0
 
 
 STATUSES = {
-    "ok", "contaminated", "wrong_result", "nondeterministic", "mode_not_effective", "retraced", "unsupported_op",
-    "dynamic_shape", "build_error", "trace_error", "compile_error", "run_error", "oom_gpu", "oom_host", "timeout",
-    "crashed", "infra", "interrupted", "skipped",
-}  # fmt: skip
+    "ok",
+    "contaminated",
+    "wrong_result",
+    "nondeterministic",
+    "mode_not_effective",
+    "retraced",
+    "unsupported_op",
+    "dynamic_shape",
+    "build_error",
+    "trace_error",
+    "compile_error",
+    "run_error",
+    "oom_gpu",
+    "oom_host",
+    "timeout",
+    "crashed",
+    "infra",
+    "interrupted",
+    "skipped",
+}
 
 REQUIRED = (
     "schema_version",
@@ -72,9 +92,15 @@ def check(results_dir: Path) -> tuple[dict[str, int], list[str]]:
             if document is None:
                 continue
             counts[str(document["status"])] += 1
-            machines.add(json.dumps([document["device"].get("name"), document["environment"].get("packages")]))
+            machines.add(
+                json.dumps(
+                    [document["device"].get("name"), document["environment"].get("packages")]
+                )
+            )
             if document["rounds"]:
-                digest = hashlib.sha256(json.dumps([document["rounds"], document["started_at"]]).encode()).hexdigest()
+                digest = hashlib.sha256(
+                    json.dumps([document["rounds"], document["started_at"]]).encode()
+                ).hexdigest()
                 if digest in seen:
                     problems.append(f"{path}: the same measurement as {seen[digest]}")
                 seen[digest] = str(path)
@@ -90,7 +116,11 @@ def _read(path: Path) -> tuple[Mapping[str, Any] | None, list[str]]:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         return None, [f"cannot be read: {error}"]
-    missing = [key for key in REQUIRED if key not in document] if isinstance(document, dict) else list(REQUIRED)
+    missing = (
+        [key for key in REQUIRED if key not in document]
+        if isinstance(document, dict)
+        else list(REQUIRED)
+    )
     if missing:
         return None, [f"lacks {', '.join(missing)}"]
     return document, list(_wrong(path, document))
@@ -104,7 +134,11 @@ def _wrong(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     if document["status"] not in STATUSES:
         yield f"unknown status {document['status']}"
     begun, ended = document.get("started_at") or "", document.get("finished_at") or ""
-    if begun and ended and datetime.datetime.fromisoformat(ended) < datetime.datetime.fromisoformat(begun):
+    if (
+        begun
+        and ended
+        and datetime.datetime.fromisoformat(ended) < datetime.datetime.fromisoformat(begun)
+    ):
         yield "finished before it started"
     numbers = [item["round"] for item in document["rounds"]]
     if len(set(numbers)) != len(numbers):
@@ -113,8 +147,14 @@ def _wrong(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
         for block in item["blocks"]:
             if block["mode"] not in document["modes"]:
                 yield f"round {item['round']}: a block of an unknown mode {block['mode']}"
-            if block["calls"] < 1 or block["elapsed_ns"] <= 0 or not 0 <= block["enqueue_ns"] <= block["elapsed_ns"]:
+            if (
+                block["calls"] < 1
+                or block["elapsed_ns"] <= 0
+                or not 0 <= block["enqueue_ns"] <= block["elapsed_ns"]
+            ):
                 yield f"round {item['round']}: a block that cannot be: {block}"
-    unmeasured = document["status"] == "ok" and not document["rounds"] and len(document["modes"]) > 1
+    unmeasured = (
+        document["status"] == "ok" and not document["rounds"] and len(document["modes"]) > 1
+    )
     if unmeasured and all(mode.get("status") == "ok" for mode in document["modes"].values()):
         yield "ok without a single round"

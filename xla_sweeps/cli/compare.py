@@ -30,15 +30,31 @@ def compare_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("a", metavar="A", type=Path, help="what is compared with")
     parser.add_argument("b", metavar="B", type=Path, help="what is in question")
-    parser.add_argument("--fail-on", action="append", default=[], metavar="WHAT",
-                        help=f"{', '.join(FAIL_ON)}: exit with 1 where there is any (repeatable)")  # fmt: skip
-    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
-    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
-    parser.add_argument("--where", metavar="EXPR", help="only these trials, as in `results --where`")
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help=f"{', '.join(FAIL_ON)}: exit with 1 where there is any (repeatable)",
+    )
+    parser.add_argument(
+        "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, help="file to write to (default: standard output)"
+    )
+    parser.add_argument(
+        "--where", metavar="EXPR", help="only these trials, as in `results --where`"
+    )
     options = parser.parse_args(arguments)
     conditions = [word for text in options.fail_on for word in text.split(",") if word]
     return show(
-        options.a, options.b, form=options.format, output=options.output, fail_on=conditions, where=options.where
+        options.a,
+        options.b,
+        form=options.format,
+        output=options.output,
+        fail_on=conditions,
+        where=options.where,
     )
 
 
@@ -75,7 +91,13 @@ def between(first: Path, second: Path, *, where: str | None = None) -> Differenc
 
 
 def show(
-    first: Path, second: Path, *, form: str, output: Path | None, fail_on: Sequence[str], where: str | None = None
+    first: Path,
+    second: Path,
+    *,
+    form: str,
+    output: Path | None,
+    fail_on: Sequence[str],
+    where: str | None = None,
 ) -> int:
     """Compare and show; exit code 1 where one of the conditions is met (`difference.FAIL_ON`)."""
     for condition in fail_on:

@@ -26,26 +26,45 @@ from xla_sweeps.results import filter, load
 def dashboard_command(arguments: Sequence[str]) -> int:
     """The local page."""
     parser = command_parser(
-        "dashboard", "One HTML file with everything that was measured: opens offline, in any browser."
+        "dashboard",
+        "One HTML file with everything that was measured: opens offline, in any browser.",
     )
-    parser.add_argument("dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)")
-    parser.add_argument("-o", "--output", type=Path, help="file to write (default: dashboard.html in the first folder)")
-    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'")
-    parser.add_argument("--compare", action="store_true",
-                        help="of two folders: a section on what changed from the first to the second")  # fmt: skip
+    parser.add_argument(
+        "dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help="file to write (default: dashboard.html in the first folder)",
+    )
+    parser.add_argument(
+        "--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'"
+    )
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="of two folders: a section on what changed from the first to the second",
+    )
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     options = parser.parse_args(arguments)
     dirs = options.dirs or [Path("results")]
     if options.compare and len(dirs) != 2:
-        raise ConfigError(f"dashboard: --compare wants exactly two results folders, A and B; there are {len(dirs)}")
+        raise ConfigError(
+            f"dashboard: --compare wants exactly two results folders, A and B; there are {len(dirs)}"
+        )
     comparison = None
     if options.compare:
         comparison = changes.as_section(compare.between(*dirs, where=options.where))
     return show(
-        dirs, options.output, open_it=options.open, title=options.title, comparison=comparison,
+        dirs,
+        options.output,
+        open_it=options.open,
+        title=options.title,
+        comparison=comparison,
         where=filter.compile(options.where) if options.where else None,
-    )  # fmt: skip
+    )
 
 
 def report_command(arguments: Sequence[str]) -> int:
@@ -57,20 +76,38 @@ def report_command(arguments: Sequence[str]) -> int:
         "updates them. Needs pip install 'xla-sweeps[report]' and, but for --dry-run, `wandb login` or WANDB_API_KEY; "
         "`xla-sweeps push` sends the runs that the panels show.",
     )
-    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
-    parser.add_argument("--entity", help="W&B user or team (default: as recorded, else your default)")
+    parser.add_argument(
+        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+    )
+    parser.add_argument(
+        "--entity", help="W&B user or team (default: as recorded, else your default)"
+    )
     parser.add_argument("--project", help="W&B project (default: as recorded)")
-    parser.add_argument("--dry-run", action="store_true",
-                        help="write the report's and the workspace's JSON instead; no account, no network")  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="file for the JSON of --dry-run (default: standard output)")  # fmt: skip
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="write the report's and the workspace's JSON instead; no account, no network",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file for the JSON of --dry-run (default: standard output)",
+    )
     options = parser.parse_args(arguments)
     return report(
-        options.dir, entity=options.entity, project=options.project, dry_run=options.dry_run, output=options.output
+        options.dir,
+        entity=options.entity,
+        project=options.project,
+        dry_run=options.dry_run,
+        output=options.output,
     )
 
 
-def show(results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = False, **wanted: Any) -> int:
+def show(
+    results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = False, **wanted: Any
+) -> int:
     """Write the page and say where it is; the other arguments are `write_page`'s."""
     target = output or results_dirs[0] / build.DEFAULT_NAME
     with Steps("reading records", None, quiet=True) as steps:
@@ -78,7 +115,9 @@ def show(results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = F
         for problem in written.problems:
             steps.warn(problem)
     print(overview.answer(written.overview))
-    print(f"{target}: {written.rows:,} rows of {written.trials:,} trials, {written.size / 1e6:.2f} MB, opens offline")
+    print(
+        f"{target}: {written.rows:,} rows of {written.trials:,} trials, {written.size / 1e6:.2f} MB, opens offline"
+    )
     if open_it and not webbrowser.open(target.resolve().as_uri()):
         print("no browser could be started; open the file by hand", file=sys.stderr)
     return 0
@@ -106,7 +145,9 @@ def report(
     """
     publish.require_extra()
     if output is not None and not dry_run:
-        raise ConfigError("report: -o takes the JSON of --dry-run; without --dry-run the report goes to W&B")
+        raise ConfigError(
+            "report: -o takes the JSON of --dry-run; without --dry-run the report goes to W&B"
+        )
     if not dry_run:
         credentials.require_api_key(os.environ)
     records, summaries = load.load(results_dir, warn=warn)
@@ -127,15 +168,22 @@ def report(
             lambda owner, runs: build_report.plan_document(
                 records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
             ),
-            entity=entity, project=project, table=rows, log=log,
+            entity=entity,
+            project=project,
+            table=rows,
+            log=log,
             attachments=build_report.attachments(results_dir, summaries, log.parent, warn=warn),
-        )  # fmt: skip
+        )
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")
     print(f"summary    {published.run}")
     if not published.run_confirmed:
-        warn("W&B does not show the summary run's table; the same command sends it again if it has to")
+        warn(
+            "W&B does not show the summary run's table; the same command sends it again if it has to"
+        )
     if unsent:
-        warn(f"{unsent:,} of {len(records):,} trials are not known to be on W&B: the panels lack them until "
-             "`xla-sweeps push`")  # fmt: skip
+        warn(
+            f"{unsent:,} of {len(records):,} trials are not known to be on W&B: the panels lack them until "
+            "`xla-sweeps push`"
+        )
     return 0 if published.run_confirmed else 1

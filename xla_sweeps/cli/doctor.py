@@ -20,10 +20,15 @@ from xla_sweeps.system import devices, environment
 def doctor_command(arguments: Sequence[str]) -> int:
     """Devices, versions, flags, and whether the machine is quiet enough to measure on."""
     parser = command_parser(
-        "doctor", "Devices, versions, flags, and whether this machine is quiet enough to measure on."
+        "doctor",
+        "Devices, versions, flags, and whether this machine is quiet enough to measure on.",
     )
-    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)")
+    parser.add_argument(
+        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
+    )
     options = parser.parse_args(arguments)
     from xla_sweeps.report.terminal.tables import show_findings
 
@@ -74,7 +79,9 @@ def _devices() -> list[Finding]:
     for device in devices.devices():
         memory = f"{device.memory_bytes / 2**30:.0f} GiB"
         cores = f", {devices.usable_cores()} cores" if device.kind == "cpu" else ""
-        findings.append(Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}"))
+        findings.append(
+            Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}")
+        )
     if len(findings) == 1:
         found, mend = (
             "no NVIDIA GPU: XLA on this CPU is what will be measured",
@@ -97,7 +104,13 @@ def _versions(packages: Mapping[str, str]) -> list[Finding]:
 
 def _flags(flags: Mapping[str, str]) -> list[Finding]:
     if not flags:
-        return [Finding(level="ok", subject="flags", found="none of the variables that change TensorFlow is set")]
+        return [
+            Finding(
+                level="ok",
+                subject="flags",
+                found="none of the variables that change TensorFlow is set",
+            )
+        ]
     findings = []
     for name, value in flags.items():
         mend = "unset it, unless it is what you want to measure; it is part of the trial's identity"
@@ -110,18 +123,29 @@ def _governor(cpu: Mapping[str, Any]) -> list[Finding]:
     if not governor:
         return [
             Finding(
-                level="ok", subject="governor", found="the kernel shows no CPU frequency governor (a virtual machine?)"
+                level="ok",
+                subject="governor",
+                found="the kernel shows no CPU frequency governor (a virtual machine?)",
             )
         ]
     if governor == "performance":
         return [Finding(level="ok", subject="governor", found=governor)]
-    return [Finding(level="warn", subject="governor", found=governor, mend="cpupower frequency-set -g performance")]
+    return [
+        Finding(
+            level="warn",
+            subject="governor",
+            found=governor,
+            mend="cpupower frequency-set -g performance",
+        )
+    ]
 
 
 def _quiet(seconds: float) -> list[Finding]:
     """Watch the machine while this process sleeps: whatever runs is foreign."""
     device = devices.resolve_device("auto")
-    with Sampler.watching(os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None) as sampler:
+    with Sampler.watching(
+        os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None
+    ) as sampler:
         time.sleep(seconds)
         seen = sampler.summary()
     findings = []
@@ -129,25 +153,38 @@ def _quiet(seconds: float) -> list[Finding]:
     busy, stolen = cores > FOREIGN_CORES, steal > STEAL_SHARE
     findings.append(
         Finding(
-            level="warn" if busy else "ok", subject="quiet", found=f"other processes use {cores:.2f} cores",
+            level="warn" if busy else "ok",
+            subject="quiet",
+            found=f"other processes use {cores:.2f} cores",
             mend="stop them, or measure later: disturbed rounds are repeated, and too many mark a trial contaminated"
-            if busy else "",
+            if busy
+            else "",
         )
-    )  # fmt: skip
+    )
     findings.append(
         Finding(
-            level="warn" if stolen else "ok", subject="steal", found=f"the hypervisor takes {steal:.1%} of the CPU",
-            mend="neighbours on the same host: measure at another time, or elsewhere" if stolen else "",
+            level="warn" if stolen else "ok",
+            subject="steal",
+            found=f"the hypervisor takes {steal:.1%} of the CPU",
+            mend="neighbours on the same host: measure at another time, or elsewhere"
+            if stolen
+            else "",
         )
-    )  # fmt: skip
+    )
     if seen["throttled_s"]:
         mend = "raise the CPU quota of this container"
-        findings.append(Finding(level="warn", subject="quota", found="the control group is throttled", mend=mend))
+        findings.append(
+            Finding(
+                level="warn", subject="quota", found="the control group is throttled", mend=mend
+            )
+        )
     return findings
 
 
 def _disk(results_dir: Path) -> list[Finding]:
-    existing = next(path for path in (results_dir.absolute(), *results_dir.absolute().parents) if path.exists())
+    existing = next(
+        path for path in (results_dir.absolute(), *results_dir.absolute().parents) if path.exists()
+    )
     free = shutil.disk_usage(existing).free
     findings = []
     if results_dir.is_dir():
@@ -155,21 +192,33 @@ def _disk(results_dir: Path) -> list[Finding]:
             Store(results_dir).check_writable()
         except StoreError as error:
             return [Finding(level="bad", subject="results_dir", found=str(error))]
-        findings.append(Finding(level="ok", subject="results_dir", found=f"{results_dir} can be written"))
+        findings.append(
+            Finding(level="ok", subject="results_dir", found=f"{results_dir} can be written")
+        )
     elif not os.access(existing, os.W_OK) or not existing.is_dir():
         mend = "choose another: results_dir=PATH"
-        findings.append(Finding(level="bad", subject="results_dir", found=f"{results_dir} cannot be made", mend=mend))
+        findings.append(
+            Finding(
+                level="bad", subject="results_dir", found=f"{results_dir} cannot be made", mend=mend
+            )
+        )
     else:
         findings.append(
-            Finding(level="ok", subject="results_dir", found=f"{results_dir} does not exist yet; it can be made")
+            Finding(
+                level="ok",
+                subject="results_dir",
+                found=f"{results_dir} does not exist yet; it can be made",
+            )
         )
     low = free < LOW_DISK_BYTES
     findings.append(
         Finding(
-            level="warn" if low else "ok", subject="disk", found=f"{free / 2**30:.1f} GiB free",
+            level="warn" if low else "ok",
+            subject="disk",
+            found=f"{free / 2**30:.1f} GiB free",
             mend="a long sweep may need more" if low else "",
         )
-    )  # fmt: skip
+    )
     return findings
 
 

@@ -1,4 +1,7 @@
-"""The command line: a first word without `=` is a command; without one, the arguments run a trial."""
+"""The command line: a first word without `=` is a command.
+
+Without one, the arguments run a trial.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,15 @@ COMMANDS = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line; returns the exit code. Users' mistakes are one line on standard error."""
+    """Run the command line; returns the exit code.
+
+    Users' mistakes are one line on standard error.
+    """
     try:
         first = arguments[0] if arguments else ""
-        if first in ("-h", "--help") or (arguments and not _is_command(first) and {"-h", "--help"} & set(arguments)):
+        if first in ("-h", "--help") or (
+            arguments and not _is_command(first) and {"-h", "--help"} & set(arguments)
+        ):
             return _help()
         if first == "--version":
             print(f"xla-sweeps {__version__}")

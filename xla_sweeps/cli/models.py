@@ -20,7 +20,9 @@ from xla_sweeps.system import devices, environment
 def models_command(arguments: Sequence[str]) -> int:
     """The catalog."""
     parser = command_parser("models", "The model catalog.")
-    parser.add_argument("pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'")
+    parser.add_argument(
+        "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
+    )
     options = parser.parse_args(arguments)
     from xla_sweeps.config import catalog
     from xla_sweeps.report.terminal.tables import show_model, show_models
@@ -43,8 +45,12 @@ def hub_replicas_command(arguments: Sequence[str]) -> int:
         "Make the SavedModels that source=hub runs with weights=random: the published architectures with random "
         "weights, once, into a cache ($XLA_SWEEPS_CACHE, else ~/.cache/xla-sweeps). A trial makes its own if need be.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)")
-    parser.add_argument("--list", action="store_true", help="show which there are and where, make none")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show which there are and where, make none"
+    )
     options = parser.parse_args(arguments)
     return show(options.names) if options.list else make(options.names)
 
@@ -63,7 +69,9 @@ def show(names: Sequence[str]) -> int:
 
 
 def make(names: Sequence[str]) -> int:
-    """Make the replicas that are not there yet, each in a process of its own; the others are still made if one fails.
+    """Make the replicas that are not there yet, each in a process of its own.
+
+    The others are still made if one fails.
 
     Raises:
         ConfigError: no such model, or the libraries that build replicas are not installed.
@@ -77,18 +85,26 @@ def make(names: Sequence[str]) -> int:
         )
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
     device = next(item for item in devices.devices() if item.kind == "cpu")
-    child = environment.child_environment(os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    child = environment.child_environment(
+        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
     failed = []
     with Steps("making replicas", len(todo)) as steps:
         for name in todo:
             steps.begin(name)
             done = subprocess.run(
-                [sys.executable, "-m", _MODULE, name], env=child, capture_output=True, text=True, check=False
+                [sys.executable, "-m", _MODULE, name],
+                env=child,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             if done.returncode:
                 failed.append(name)
                 lines = done.stderr.strip().splitlines()
-                steps.warn(f"{name}: not made: {lines[-1] if lines else f'exit code {done.returncode}'}")
+                steps.warn(
+                    f"{name}: not made: {lines[-1] if lines else f'exit code {done.returncode}'}"
+                )
             steps.end(name)
     show(list(chosen))
     return 1 if failed else 0

@@ -24,15 +24,35 @@ from xla_sweeps.results.load import load, rows_of
 def results_command(arguments: Sequence[str]) -> int:
     """Comparison rows of a results folder."""
     parser = command_parser("results", "Comparison rows: one per trial, candidate and baseline.")
-    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
-    parser.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table",
-                        help="how to write them (default: table); parquet needs -o")  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, help="file to write to (default: standard output)")
-    parser.add_argument("--all", action="store_true", help="every baseline, not the headline comparison alone")
-    parser.add_argument("--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution>=224', "
-                        "'verdict=slower or not device~A100'; columns: docs/results.md")  # fmt: skip
+    parser.add_argument(
+        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("table", "csv", "json", "parquet"),
+        default="table",
+        help="how to write them (default: table); parquet needs -o",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, help="file to write to (default: standard output)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="every baseline, not the headline comparison alone"
+    )
+    parser.add_argument(
+        "--where",
+        metavar="EXPR",
+        help="only these rows: 'family=ConvNeXt and resolution>=224', "
+        "'verdict=slower or not device~A100'; columns: docs/results.md",
+    )
     options = parser.parse_args(arguments)
-    return show(options.dir, form=options.format, output=options.output, every=options.all, where=options.where)
+    return show(
+        options.dir,
+        form=options.format,
+        output=options.output,
+        every=options.all,
+        where=options.where,
+    )
 
 
 def import_command(arguments: Sequence[str]) -> int:
@@ -43,20 +63,35 @@ def import_command(arguments: Sequence[str]) -> int:
         "and the dashboards show them beside measured rows, marked as imported.",
     )
     parser.add_argument("file", type=Path, help="the CSV file")
-    parser.add_argument("--into", default="results", type=Path, metavar="DIR", help="results folder (default: results)")
-    parser.add_argument("--name", metavar="LABEL", help="what to know the import by (default: the file's name); the "
-                        "same again replaces it")  # fmt: skip
+    parser.add_argument(
+        "--into",
+        default="results",
+        type=Path,
+        metavar="DIR",
+        help="results folder (default: results)",
+    )
+    parser.add_argument(
+        "--name",
+        metavar="LABEL",
+        help="what to know the import by (default: the file's name); the same again replaces it",
+    )
     options = parser.parse_args(arguments)
     return add_published(options.file, options.into, label=options.name)
 
 
 def push_command(arguments: Sequence[str]) -> int:
     """Send records to W&B that it does not have."""
-    parser = command_parser("push", "Send the records that Weights & Biases does not have; safe to repeat.")
-    parser.add_argument("dir", nargs="?", default="results", type=Path, help="results folder (default: results)")
+    parser = command_parser(
+        "push", "Send the records that Weights & Biases does not have; safe to repeat."
+    )
+    parser.add_argument(
+        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+    )
     parser.add_argument("--project", help="W&B project (default: as recorded)")
     parser.add_argument("--entity", help="W&B entity (default: as recorded)")
-    parser.add_argument("--force", action="store_true", help="send them again even where W&B has them")
+    parser.add_argument(
+        "--force", action="store_true", help="send them again even where W&B has them"
+    )
     options = parser.parse_args(arguments)
     return push(options.dir, project=options.project, entity=options.entity, force=options.force)
 
@@ -75,7 +110,9 @@ def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
     return 0
 
 
-def show(results_dir: Path, *, form: str, output: Path | None, every: bool, where: str | None = None) -> int:
+def show(
+    results_dir: Path, *, form: str, output: Path | None, every: bool, where: str | None = None
+) -> int:
     """Comparison rows as a table, CSV, JSON or Parquet; the headline ones, or every baseline.
 
     Args:
@@ -92,9 +129,20 @@ def show(results_dir: Path, *, form: str, output: Path | None, every: bool, wher
     if is_meant:
         found = [row for row in rows if is_meant(row_dict(row))]
         if not found:
-            print(f"none of the {len(rows)} rows is meant by: {displayable(where)}", file=sys.stderr)
+            print(
+                f"none of the {len(rows)} rows is meant by: {displayable(where)}", file=sys.stderr
+            )
         rows = found
-    rows.sort(key=lambda row: (row.family, row.model, row.resolution_px, row.batch_size, row.candidate, row.baseline))
+    rows.sort(
+        key=lambda row: (
+            row.family,
+            row.model,
+            row.resolution_px,
+            row.batch_size,
+            row.candidate,
+            row.baseline,
+        )
+    )
     if form == "table" and output is None:
         if rows:
             show_rows(rows)
@@ -103,7 +151,12 @@ def show(results_dir: Path, *, form: str, output: Path | None, every: bool, wher
         write_parquet(rows, output)
     else:
         documents = [row_dict(row) for row in rows]
-        write_text(json.dumps(documents, indent=1) + "\n" if form == "json" else csv_text(documents, COLUMNS), output)
+        write_text(
+            json.dumps(documents, indent=1) + "\n"
+            if form == "json"
+            else csv_text(documents, COLUMNS),
+            output,
+        )
     return 0
 
 

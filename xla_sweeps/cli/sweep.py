@@ -35,16 +35,27 @@ from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import Launcher, wandb_agents
 from xla_sweeps.sweep.launchers.local import Lane, LocalLauncher, lanes_for
 from xla_sweeps.sweep.outcomes import Outcome
-from xla_sweeps.sweep.plan import DEVICE_RULE, WEAK, Plan, check_parameters, headline_rows, match, plan_sweep
+from xla_sweeps.sweep.plan import (
+    DEVICE_RULE,
+    WEAK,
+    Plan,
+    check_parameters,
+    headline_rows,
+    match,
+    plan_sweep,
+)
 from xla_sweeps.sweep.search import SearchSource
 
 LEFT_CODE = 3
 """Exit code of a sweep that ended with trials that are to be measured again."""
 
 _OPTIONS_OF_LAUNCHERS = {
-    "devices": ("local", "wandb"), "address": ("ray",), "slurm": ("slurm",), "chunk": ("slurm",),
+    "devices": ("local", "wandb"),
+    "address": ("ray",),
+    "slurm": ("slurm",),
+    "chunk": ("slurm",),
     "slots": ("ray", "slurm"),
-}  # fmt: skip
+}
 """Options of `sweep` that only some launchers have a use for."""
 
 _PROGRESS_EVERY = 64
@@ -85,39 +96,89 @@ class Options:
 def sweep_command(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
     parser = command_parser(
-        "sweep", "Run a sweep definition in W&B's format; the same command again measures exactly what is missing."
+        "sweep",
+        "Run a sweep definition in W&B's format; the same command again measures exactly what is missing.",
     )
     parser.add_argument("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
-    parser.add_argument("overrides", nargs="*", help="key=value for every trial; they win over the file")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands and their number, run nothing")
-    parser.add_argument("--max-trials", type=int, default=10_000, help="refuse more than this (default: 10000)")
-    parser.add_argument("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
     parser.add_argument(
-        "--launcher", choices=launchers.NAMES, default="local", help="where trials run (default: local)"
+        "overrides", nargs="*", help="key=value for every trial; they win over the file"
     )
-    parser.add_argument("--devices", metavar="D,D", help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
-                        "(default: every GPU, else the CPU as one)")  # fmt: skip
-    parser.add_argument("--retry", action="append", default=[], metavar="STATUS",
-                        help="measure trials of this status again (repeatable)")  # fmt: skip
-    parser.add_argument("--rerun", metavar="COLUMN=VALUE",
-                        help="one more replicate where `results` says so, as in verdict=ambiguous")  # fmt: skip
-    parser.add_argument("--address", help="ray: the cluster's address (default: start one on this machine)")
-    parser.add_argument("--slurm", action="append", default=[], metavar="KEY=VALUE",
-                        help="slurm: an option of sbatch, as in partition=gpu (repeatable)")  # fmt: skip
-    parser.add_argument("--chunk", type=int, default=1, help="slurm: trials in one task of the job array (default: 1)")
-    parser.add_argument("--slots", type=int, default=1000,
-                        help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)")  # fmt: skip
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the commands and their number, run nothing"
+    )
+    parser.add_argument(
+        "--max-trials", type=int, default=10_000, help="refuse more than this (default: 10000)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of a random or bayes search (default: 0)"
+    )
+    parser.add_argument(
+        "--launcher",
+        choices=launchers.NAMES,
+        default="local",
+        help="where trials run (default: local)",
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="D,D",
+        help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
+        "(default: every GPU, else the CPU as one)",
+    )
+    parser.add_argument(
+        "--retry",
+        action="append",
+        default=[],
+        metavar="STATUS",
+        help="measure trials of this status again (repeatable)",
+    )
+    parser.add_argument(
+        "--rerun",
+        metavar="COLUMN=VALUE",
+        help="one more replicate where `results` says so, as in verdict=ambiguous",
+    )
+    parser.add_argument(
+        "--address", help="ray: the cluster's address (default: start one on this machine)"
+    )
+    parser.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="slurm: an option of sbatch, as in partition=gpu (repeatable)",
+    )
+    parser.add_argument(
+        "--chunk",
+        type=int,
+        default=1,
+        help="slurm: trials in one task of the job array (default: 1)",
+    )
+    parser.add_argument(
+        "--slots",
+        type=int,
+        default=1000,
+        help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)",
+    )
     options = parser.parse_intermixed_args(arguments)
     for name, fitting in _OPTIONS_OF_LAUNCHERS.items():
         if getattr(options, name) != parser.get_default(name) and options.launcher not in fitting:
-            raise ConfigError(f"--{name} is for --launcher {' or '.join(fitting)}, not for {options.launcher}")
+            raise ConfigError(
+                f"--{name} is for --launcher {' or '.join(fitting)}, not for {options.launcher}"
+            )
     chosen = Options(
-        path=options.file, overrides=tuple(options.overrides), launcher=options.launcher, devices=options.devices,
-        dry_run=options.dry_run, max_trials=options.max_trials, seed=options.seed,
-        retry=statuses(options.retry), rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
-        address=options.address, slurm=dict(_pair(text, "--slurm") for text in options.slurm),
-        chunk=max(1, options.chunk), slots=max(1, options.slots),
-    )  # fmt: skip
+        path=options.file,
+        overrides=tuple(options.overrides),
+        launcher=options.launcher,
+        devices=options.devices,
+        dry_run=options.dry_run,
+        max_trials=options.max_trials,
+        seed=options.seed,
+        retry=statuses(options.retry),
+        rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
+        address=options.address,
+        slurm=dict(_pair(text, "--slurm") for text in options.slurm),
+        chunk=max(1, options.chunk),
+        slots=max(1, options.slots),
+    )
     if options.launcher == "wandb" and not options.dry_run:
         return launch_agents(chosen)
     return run(chosen)
@@ -125,19 +186,33 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 def agents_command(arguments: Sequence[str]) -> int:
     """One W&B agent per device."""
-    parser = command_parser("agents", "Join a W&B sweep: one real `wandb agent` on each device of this machine.")
+    parser = command_parser(
+        "agents", "Join a W&B sweep: one real `wandb agent` on each device of this machine."
+    )
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
     parser.add_argument(
-        "--devices", metavar="D,D", help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)"
+        "--devices",
+        metavar="D,D",
+        help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)",
     )
     parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), help="for the agents' logs (default: results)"
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        help="for the agents' logs (default: results)",
     )
-    parser.add_argument("--max-failed", type=int, default=20,
-                        help="trials in a row that may fail before an agent gives up (default: 20)")  # fmt: skip
+    parser.add_argument(
+        "--max-failed",
+        type=int,
+        default=20,
+        help="trials in a row that may fail before an agent gives up (default: 20)",
+    )
     options = parser.parse_args(arguments)
     return _run_agents(
-        options.sweep, devices=options.devices, results_dir=options.results_dir, max_failed=options.max_failed
+        options.sweep,
+        devices=options.devices,
+        results_dir=options.results_dir,
+        max_failed=options.max_failed,
     )
 
 
@@ -162,9 +237,13 @@ def run(options: Options) -> int:
         plan = _plan(sweep, composer, options, results_dir)
     if options.dry_run:
         show_plan(
-            sweep.name, plan.tasks, search=sweep.trials if sweep.method == "bayes" else None, repeated=plan.repeated,
-            costs=plan.costs, lanes=len(lanes or [None]),
-        )  # fmt: skip
+            sweep.name,
+            plan.tasks,
+            search=sweep.trials if sweep.method == "bayes" else None,
+            repeated=plan.repeated,
+            costs=plan.costs,
+            lanes=len(lanes or [None]),
+        )
         return 0
     store = Store(results_dir)
     store.check_writable()
@@ -180,18 +259,26 @@ def launch_agents(options: Options) -> int:
     require_api_key(os.environ)
     composer = Composer(_checked_overrides(options), places=_places(_lanes(options)))
     results_dir = _results_dir(composer)
-    _plan(load_sweep(options.path), composer, options, results_dir)  # every trial that is known beforehand is checked
+    _plan(
+        load_sweep(options.path), composer, options, results_dir
+    )  # every trial that is known beforehand is checked
     path = wandb_agents.create(options.path, override_values(options.overrides), results_dir)
-    print(f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr)
+    print(
+        f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr
+    )
     return _run_agents(path, devices=options.devices, results_dir=results_dir)
 
 
-def _run_agents(path: str, *, devices: str | None, results_dir: Path, max_failed: int = wandb_agents.MAX_FAILED) -> int:
+def _run_agents(
+    path: str, *, devices: str | None, results_dir: Path, max_failed: int = wandb_agents.MAX_FAILED
+) -> int:
     wandb_agents.check_path(path)
     require_api_key(os.environ)
     lanes = lanes_for(devices)
     with Board(f"agents of {path}", [lane.name for lane in lanes]) as board:
-        return wandb_agents.run(path, lanes=lanes, results_dir=results_dir, screen=board, max_failed=max_failed)
+        return wandb_agents.run(
+            path, lanes=lanes, results_dir=results_dir, screen=board, max_failed=max_failed
+        )
 
 
 def _results_dir(composer: Composer) -> Path:
@@ -227,7 +314,9 @@ def _composed(sweep: Sweep, composer: Composer, options: Options, results_dir: P
     memo = Memo(results_dir / "cache" / "plan.json", composer.fingerprint())
     trials = search.expand(sweep, seed=options.seed)
     composed = compose_all(composer, trials, lines=sweep.lines, where=str(options.path), memo=memo)
-    tasks = list(_shown(composed, sweep.trials)) if sweep.trials >= _PROGRESS_FROM else list(composed)
+    tasks = (
+        list(_shown(composed, sweep.trials)) if sweep.trials >= _PROGRESS_FROM else list(composed)
+    )
     if results_dir.is_dir():
         memo.save()
     return tasks
@@ -243,7 +332,12 @@ def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
 
 
 def _execute(
-    sweep: Sweep, plan: Plan, composer: Composer, store: Store, options: Options, lanes: Sequence[Lane] | None
+    sweep: Sweep,
+    plan: Plan,
+    composer: Composer,
+    store: Store,
+    options: Options,
+    lanes: Sequence[Lane] | None,
 ) -> int:
     results_dir = store.results_dir
     stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
@@ -253,7 +347,11 @@ def _execute(
         extra.append(f"tracker.group={search.group_word(sweep.name)}")
     careful = any(task.effort != "quick" for task in plan.tasks)
     work = any(task.wanted for task in plan.tasks)
-    anchors = [composer.anchor([*ANCHOR, f"seed={index}"]) for index in range(len(lanes or [None]))] if work else []
+    anchors = (
+        [composer.anchor([*ANCHOR, f"seed={index}"]) for index in range(len(lanes or [None]))]
+        if work
+        else []
+    )
     source = None
     if sweep.method == "bayes":
         source = SearchSource(sweep, composer, store, seed=options.seed, measured=_measured)
@@ -263,12 +361,23 @@ def _execute(
     try:
         with Board(sweep.name, launcher.lanes(), ui=str(composer.base()["ui"])) as board:
             if isinstance(launcher, LocalLauncher) and len(anchors) > 1:
-                take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, say=board.warn)
+                take_turns_if_needed(
+                    launcher, store, anchors, extra=extra, logs=logs, say=board.warn
+                )
             driver = Driver(
-                launcher, store, board, extra=extra, logs=logs, costs=plan.costs, source=source,
-                anchors=anchors if careful else [], record_death=_death_recorder(composer, store, lanes),
-                rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
-            )  # fmt: skip
+                launcher,
+                store,
+                board,
+                extra=extra,
+                logs=logs,
+                costs=plan.costs,
+                source=source,
+                anchors=anchors if careful else [],
+                record_death=_death_recorder(composer, store, lanes),
+                rematch=lambda task: match(
+                    [task], read_index(store), software=composer.software, retry=()
+                ),
+            )
             outcome = driver.run(plan.tasks)
     finally:
         launcher.close()
@@ -281,16 +390,26 @@ def _measured(records: Sequence[Record]) -> Mapping[str, object]:
     return run_summary(records, summarize(records))
 
 
-def _conclude(name: str, results_dir: Path, tasks: Sequence[Task], outcome: Outcome, options: Options) -> int:
+def _conclude(
+    name: str, results_dir: Path, tasks: Sequence[Task], outcome: Outcome, options: Options
+) -> int:
     """Show what came of it; the exit code says whether anything is left."""
     again = shlex.join(["xla-sweeps", *resume_words(options)])
     show_sweep(
-        name, rows=headline_rows(results_dir, tasks, warn=warn), outcome=outcome, planned=len(tasks),
-        results_dir=results_dir, again=again,
-    )  # fmt: skip
+        name,
+        rows=headline_rows(results_dir, tasks, warn=warn),
+        outcome=outcome,
+        planned=len(tasks),
+        results_dir=results_dir,
+        again=again,
+    )
     if outcome.signal_number:
         return 128 + outcome.signal_number
-    return LEFT_CODE if outcome.left or outcome.gave_up or outcome.broken or _weak(outcome.counts) else 0
+    return (
+        LEFT_CODE
+        if outcome.left or outcome.gave_up or outcome.broken or _weak(outcome.counts)
+        else 0
+    )
 
 
 def resume_words(options: Options) -> list[str]:
@@ -300,7 +419,11 @@ def resume_words(options: Options) -> list[str]:
         words += ["--launcher", options.launcher]
     for name, value in (("--devices", options.devices), ("--address", options.address)):
         words += [name, value] if value else []
-    words += [part for key, value in (options.slurm or {}).items() for part in ("--slurm", f"{key}={value}")]
+    words += [
+        part
+        for key, value in (options.slurm or {}).items()
+        for part in ("--slurm", f"{key}={value}")
+    ]
     return words + (["--seed", str(options.seed)] if options.seed else [])
 
 
@@ -317,7 +440,9 @@ def _checked_overrides(options: Options) -> tuple[str, ...]:
 
 
 def _lanes(options: Options) -> list[Lane]:
-    device = next((word.partition("=")[2] for word in options.overrides if word.startswith("device=")), None)
+    device = next(
+        (word.partition("=")[2] for word in options.overrides if word.startswith("device=")), None
+    )
     if device and options.devices:
         raise ConfigError(f"device={device} and --devices={options.devices}: give one of the two")
     if device == "gpu":
@@ -335,7 +460,9 @@ def _launcher(options: Options, lanes: Sequence[Lane] | None, results_dir: Path)
     if options.launcher == "slurm":
         from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
-        return SlurmLauncher(results_dir, options=options.slurm or {}, chunk=options.chunk, slots=options.slots)
+        return SlurmLauncher(
+            results_dir, options=options.slurm or {}, chunk=options.chunk, slots=options.slots
+        )
     raise unknown_name("launcher", options.launcher, launchers.NAMES)
 
 
@@ -345,7 +472,9 @@ def _death_recorder(
     """Writes the record of a trial whose own process died, where the device it ran on is known."""
     if not lanes:
         return None
-    return lambda task, detail: record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
+    return lambda task, detail: record_death(
+        composer.settings(task.words), task.trial_ids[0], store, detail
+    )
 
 
 @contextlib.contextmanager

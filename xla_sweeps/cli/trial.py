@@ -19,16 +19,28 @@ if TYPE_CHECKING:  # the runner loads much that most commands do not need
 
 
 _HYDRA_VALUE_FLAGS = {
-    "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p", "--info",
-    "-i", "--experimental-rerun",
-}  # fmt: skip
+    "--config-dir",
+    "-cd",
+    "--config-name",
+    "-cn",
+    "--config-path",
+    "-cp",
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
+    "--info",
+    "-i",
+    "--experimental-rerun",
+}
 
 
 def expand_json(arguments: Sequence[str]) -> list[str]:
     """Replace an argument that is a JSON object (W&B's `${args_json}`) by the overrides it holds.
 
-    None becomes `null`, texts are quoted, nested keys become flat, and what is no option (the agent's own `_wandb`, and
-    on a resumed run all that was ever logged as config) is left out with a word.
+    None becomes `null`, texts are quoted, nested keys become flat, and what is no option (the
+    agent's own `_wandb`, and on a resumed run all that was ever logged as config) is left out with
+    a word.
     """
     from xla_sweeps.config.compose import OPTIONS
 
@@ -43,10 +55,16 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
             raise ConfigError(
                 f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}"
             ) from error
-        known = {key: value for key, value in document.items() if key.lstrip("+~").split(".")[0] in OPTIONS}
+        known = {
+            key: value
+            for key, value in document.items()
+            if key.lstrip("+~").split(".")[0] in OPTIONS
+        }
         dropped = [key for key in document if key not in known and key != "_wandb"]
         if dropped:
-            print(f"warning: not options of a trial, left out: {', '.join(dropped)}", file=sys.stderr)
+            print(
+                f"warning: not options of a trial, left out: {', '.join(dropped)}", file=sys.stderr
+            )
         expanded += overrides(flattened(known, GROUPS))
     return expanded
 
@@ -57,7 +75,19 @@ def trial_command(arguments: list[str]) -> int:
     options, chosen, config_dir = _split(arguments)
     flags = set(options)
     multirun = bool({"-m", "--multirun"} & flags)
-    if not {"--cfg", "-c", "--info", "-i", "--hydra-help", "--experimental-rerun", "--shell-completion", "-sc"} & flags:
+    if (
+        not {
+            "--cfg",
+            "-c",
+            "--info",
+            "-i",
+            "--hydra-help",
+            "--experimental-rerun",
+            "--shell-completion",
+            "-sc",
+        }
+        & flags
+    ):
         _check(chosen, config_dir, multirun=multirun)
     elif not {"--hydra-help", "--shell-completion", "-sc"} & flags:
         from xla_sweeps.config import compose
@@ -127,7 +157,10 @@ def _keys(requested: Sequence[str]) -> set[str]:
 
 
 def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
-    """Let Hydra compose and call us back, once or for each job of `-m`; the worst exit code wins."""
+    """Let Hydra compose and call us back, once or for each job of `-m`.
+
+    The worst exit code wins.
+    """
     import hydra
     from omegaconf import DictConfig
 
@@ -141,7 +174,9 @@ def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
             sys.exit(codes[-1])
 
     task.__module__ = "xla_sweeps.cli.trial"
-    main = hydra.main(version_base="1.3", config_path=str(catalog.conf_dir()), config_name="config")(task)
+    main = hydra.main(
+        version_base="1.3", config_path=str(catalog.conf_dir()), config_name="config"
+    )(task)
     saved, sys.argv = sys.argv, ["xla-sweeps", *arguments]
     try:
         main()
@@ -165,7 +200,9 @@ def _measure(config: Any) -> int:
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
     recorded = os.environ.pop(RECORDED_VARIABLE, "")
     with Progress(ui=settings.ui) as screen:
-        result = runner.run_trial(settings, screen=screen, tracker=tracker_named(settings.tracker.name))
+        result = runner.run_trial(
+            settings, screen=screen, tracker=tracker_named(settings.tracker.name)
+        )
         for warning in result.tracking.warnings if result.tracking else ():
             screen.warn(warning)
         if result.exit_code >= 128:

@@ -49,17 +49,28 @@ class Source:
 SOURCES: Mapping[str, Source] = {
     "applications": Source(libraries=("keras", "tf_keras")),
     "keras_cv": Source(
-        libraries=("keras_cv",), modules=("keras_cv",), packages=("keras-cv",), extra="keras_cv", presets=True
+        libraries=("keras_cv",),
+        modules=("keras_cv",),
+        packages=("keras-cv",),
+        extra="keras_cv",
+        presets=True,
     ),
     "keras_hub": Source(
-        libraries=("keras_hub",), modules=("keras_hub",), packages=("keras-hub",), extra="keras_hub", presets=True
+        libraries=("keras_hub",),
+        modules=("keras_hub",),
+        packages=("keras-hub",),
+        extra="keras_hub",
+        presets=True,
     ),
     "hub": Source(
-        libraries=("tensorflow_hub",), modules=("tensorflow_hub",), packages=("tensorflow-hub",), extra="hub",
+        libraries=("tensorflow_hub",),
+        modules=("tensorflow_hub",),
+        packages=("tensorflow-hub",),
+        extra="hub",
         dtype_fixed=True,
     ),
     "local": Source(libraries=("local",)),
-}  # fmt: skip
+}
 """Every source, as `source=NAME` chooses it."""
 
 
@@ -90,11 +101,13 @@ class SourceEntry:
 
     Attributes:
         library: what builds it.
-        recipe: `constructor` and `arguments` (nested where an argument is itself constructed; `shape` and `size`
-            name the arguments that take the input's shape, or its height and width), or a `handle` and its `replica`.
+        recipe: `constructor` and `arguments` (nested where an argument is itself constructed;
+            `shape` and `size` name the arguments that take the input's shape, or its height and
+            width), or a `handle` and its `replica`.
         published: figures of this source's model, where they are not the entry's.
         fixed_resolution: whether only the native resolution can be run.
-        min_resolution: the smallest that this source's constructor takes, px, where that is more than the entry's.
+        min_resolution: the smallest that this source's constructor takes, px, where that is more
+            than the entry's.
     """
 
     library: str
@@ -135,7 +148,10 @@ class CatalogEntry:
 
 def conf_dir() -> Path:
     """The configuration folder: inside the installed wheel, or beside the package in a checkout."""
-    return next((path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if path.is_dir()), _PACKAGE / "conf")
+    return next(
+        (path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if path.is_dir()),
+        _PACKAGE / "conf",
+    )
 
 
 @cache
@@ -155,14 +171,19 @@ def load_catalog() -> dict[str, CatalogEntry]:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = f":{mark.line + 1}" if mark else ""
-            raise ConfigError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', error)}") from error
+            raise ConfigError(
+                f"{path}{line}: not valid YAML: {getattr(error, 'problem', error)}"
+            ) from error
         entry = _entry(document, where=str(path))
         entries[entry.name] = entry
     return entries
 
 
 def find(pattern: str) -> list[CatalogEntry]:
-    """Entries whose name, family, variant or alias holds the pattern, or matches it as a glob; all for ""."""
+    """Entries whose name, family, variant or alias holds the pattern, or matches it as a glob.
+
+    All for "".
+    """
     wanted = pattern.lower()
     glob = wanted if any(character in wanted for character in "*?[") else f"*{wanted}*"
     return [
@@ -182,10 +203,14 @@ def unknown_model(given: str) -> ConfigError:
     names.update({alias: entry.name for entry in catalog.values() for alias in entry.aliases})
     near = difflib.get_close_matches(given.lower(), list(names), n=1, cutoff=0.5)
     hint = f" Did you mean '{names[near[0]]}'?" if near else ""
-    return ConfigError(f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(catalog)}.")
+    return ConfigError(
+        f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {len(catalog)}."
+    )
 
 
-def model_spec(document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str) -> ModelSpec:
+def model_spec(
+    document: Mapping[str, Any], *, source: str | None, resolution: int | None, weights: str
+) -> ModelSpec:
     """The model that a trial asks for.
 
     Args:
@@ -195,7 +220,8 @@ def model_spec(document: Mapping[str, Any], *, source: str | None, resolution: i
         weights: `random`, `imagenet`, the name of a preset, or a path.
 
     Raises:
-        ConfigError: the model has no such source, cannot take that resolution, or the entry is malformed.
+        ConfigError: the model has no such source, cannot take that resolution, or the entry is
+            malformed.
     """
     entry = _entry(document, where="model")
     if source is not None and source not in entry.sources:
@@ -209,15 +235,25 @@ def model_spec(document: Mapping[str, Any], *, source: str | None, resolution: i
     published = entry.published_in(name)
     shape = (size, size, CHANNELS) if entry.frames is None else (entry.frames, size, size, CHANNELS)
     return ModelSpec(
-        name=entry.name, family=entry.family, variant=entry.variant, task=entry.task, source=name,
-        library=chosen.library, recipe=dict(chosen.recipe), resolution_px=size,
-        native_resolution_px=entry.resolution, inputs=(InputSpec(shape=shape),), weights=weights,
+        name=entry.name,
+        family=entry.family,
+        variant=entry.variant,
+        task=entry.task,
+        source=name,
+        library=chosen.library,
+        recipe=dict(chosen.recipe),
+        resolution_px=size,
+        native_resolution_px=entry.resolution,
+        inputs=(InputSpec(shape=shape),),
+        weights=weights,
         published_params=published.params_million * 1e6 if published else None,
         published_gmacs=published.gmacs if published else None,
-    )  # fmt: skip
+    )
 
 
-def _resolution(entry: CatalogEntry, chosen: SourceEntry, source: str, resolution: int | None) -> int:
+def _resolution(
+    entry: CatalogEntry, chosen: SourceEntry, source: str, resolution: int | None
+) -> int:
     size = entry.resolution if resolution is None else resolution
     if chosen.fixed_resolution and size != entry.resolution:
         others = [name for name, other in entry.sources.items() if not other.fixed_resolution]
@@ -280,7 +316,8 @@ def _entry(document: Any, *, where: str) -> CatalogEntry:
         divisor=_field({"divisor": 1, **document}, "divisor", int, where),
         frames=None if frames is None else _field(document, "frames", int, where),
         sources={
-            str(name): _source(str(name), entry, where=f"{where}.sources.{name}") for name, entry in sources.items()
+            str(name): _source(str(name), entry, where=f"{where}.sources.{name}")
+            for name, entry in sources.items()
         },
         published=_published(published, where=f"{where}.published") if published else None,
         aliases=tuple(str(alias) for alias in document.get("aliases") or ()),
@@ -291,11 +328,15 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
     if name not in SOURCES:
         raise unknown_name(f"source in {where.rpartition('.')[0]}", name, SOURCES)
     if not isinstance(document, Mapping):
-        raise ConfigError(f"{where}: give {'a handle' if name == 'hub' else 'constructor and arguments'}")
+        raise ConfigError(
+            f"{where}: give {'a handle' if name == 'hub' else 'constructor and arguments'}"
+        )
     fields = dict(document)
     library = str(fields.pop("library", SOURCES[name].libraries[0]))
     if library not in SOURCES[name].libraries:
-        raise ConfigError(f"{where}.library={library}: allowed are {', '.join(SOURCES[name].libraries)}")
+        raise ConfigError(
+            f"{where}.library={library}: allowed are {', '.join(SOURCES[name].libraries)}"
+        )
     published, fixed = fields.pop("published", None), bool(fields.pop("fixed_resolution", False))
     least = _field({"min_resolution": 1, **fields}, "min_resolution", int, where)
     fields.pop("min_resolution", None)
@@ -304,16 +345,21 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
     else:
         _check_recipe(fields, where=where)
     return SourceEntry(
-        library=library, recipe=fields, fixed_resolution=fixed, min_resolution=least,
+        library=library,
+        recipe=fields,
+        fixed_resolution=fixed,
+        min_resolution=least,
         published=_published(published, where=f"{where}.published") if published else None,
-    )  # fmt: skip
+    )
 
 
 def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     """A constructor's public name and its keyword arguments, and so on down."""
     constructor = _field(document, "constructor", str, where)
     if not constructor.isidentifier() or constructor.startswith("_"):
-        raise ConfigError(f"{where}.constructor={constructor}: the name of a public constructor is needed")
+        raise ConfigError(
+            f"{where}.constructor={constructor}: the name of a public constructor is needed"
+        )
     arguments = document.get("arguments") or {}
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"{where}.arguments={arguments}: keyword arguments are needed")

@@ -1,6 +1,7 @@
 """Composes `conf/` and overrides with Hydra, and says what was wrong with them in one line.
 
-What is unsafe is refused before anything is composed: `_target_`, resolvers that read the environment, YAML bombs.
+What is unsafe is refused before anything is composed: `_target_`, resolvers that read the
+    environment, YAML bombs.
 """
 
 from __future__ import annotations
@@ -30,10 +31,30 @@ MAX_YAML_BYTES = 2**20
 MAX_YAML_DEPTH = 32
 
 OPTIONS = (
-    "model", "source", "scenario", "effort", "tracker", "resolution", "batch_size", "precision", "weights", "seed",
-    "jit", "modes", "tf32", "device", "results_dir", "memory_limit_gib", "ui", "timeouts", "path", "trust_code",
-    "input_spec", "accelerator", "known_records",
-)  # fmt: skip
+    "model",
+    "source",
+    "scenario",
+    "effort",
+    "tracker",
+    "resolution",
+    "batch_size",
+    "precision",
+    "weights",
+    "seed",
+    "jit",
+    "modes",
+    "tf32",
+    "device",
+    "results_dir",
+    "memory_limit_gib",
+    "ui",
+    "timeouts",
+    "path",
+    "trust_code",
+    "input_spec",
+    "accelerator",
+    "known_records",
+)
 """The top-level keys of the configuration."""
 
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
@@ -44,7 +65,8 @@ def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) 
 
     Args:
         overrides: as on the command line: `model=resnet50`, `+experiment=mine`.
-        config_dir: a further folder of configuration files, searched as Hydra's `--config-dir` does.
+        config_dir: a further folder of configuration files, searched as Hydra's `--config-dir`
+            does.
 
     Raises:
         ConfigError: one line for whatever Hydra, OmegaConf or YAML had to say.
@@ -55,7 +77,9 @@ def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) 
         overrides = [*overrides, f"hydra.searchpath=[file://{config_dir.resolve()}]"]
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"):
+        with initialize_config_dir(
+            str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"
+        ):
             config = compose("config", overrides=list(overrides))
         check_document(OmegaConf.to_container(config, resolve=False))
         return config
@@ -78,7 +102,9 @@ def check_overrides(overrides: Sequence[str]) -> None:
             override = OverridesParser.create().parse_override(text)
         except (OverrideParseException, HydraException) as error:
             reason = str(error).splitlines()[0]
-            raise ConfigError(f"cannot read the override '{text}': {reason}. Write key=value.") from error
+            raise ConfigError(
+                f"cannot read the override '{text}': {reason}. Write key=value."
+            ) from error
         key = override.key_or_group
         if key in seen and seen[key] != text:
             raise ConfigError(f"conflicting overrides: '{seen[key]}' and '{text}'; give {key} once")
@@ -97,7 +123,9 @@ def override_values(overrides: Sequence[str]) -> dict[str, Any]:
         override = OverridesParser.create().parse_override(text)
         if override.is_delete() or override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in key=value")
-        values[override.key_or_group] = OmegaConf.to_container(OmegaConf.create({"value": override.value()}))["value"]  # type: ignore[index, call-overload]
+        values[override.key_or_group] = OmegaConf.to_container(
+            OmegaConf.create({"value": override.value()})
+        )["value"]  # type: ignore[index, call-overload]
     return values
 
 
@@ -135,7 +163,9 @@ def check_file(path: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
     if path.stat().st_size > MAX_YAML_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_YAML_BYTES // 2**20} MiB, the most that is read")
+        raise ConfigError(
+            f"{path}: larger than {MAX_YAML_BYTES // 2**20} MiB, the most that is read"
+        )
     depth = 0
     try:
         for event in yaml.parse(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
@@ -144,7 +174,9 @@ def check_file(path: Path) -> None:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
-                raise ConfigError(f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels")
+                raise ConfigError(
+                    f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
+                )
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(_yaml_message(error, path)) from error
 
@@ -166,10 +198,14 @@ def plain(config: DictConfig) -> dict[str, Any]:
 
 def _check_text(text: str, *, where: str) -> None:
     if "_target_" in text:
-        raise ConfigError(f"_target_ in {where}: configuration names things, it never runs code; remove it")
+        raise ConfigError(
+            f"_target_ in {where}: configuration names things, it never runs code; remove it"
+        )
     for resolver in _RESOLVER.findall(text):
         if resolver not in ALLOWED_RESOLVERS:
-            raise ConfigError(f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself")
+            raise ConfigError(
+                f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself"
+            )
 
 
 def _translated(error: Exception) -> XlaSweepsError:
@@ -204,7 +240,9 @@ def _unknown_option(path: str) -> ConfigError:
         "tracker": ["project", "entity", "group", "tags"],
     }
     if "." in path and group in inner:
-        return unknown_name("option", path, [f"{group}.{name}" for name in inner[group]], listed=len(OPTIONS))
+        return unknown_name(
+            "option", path, [f"{group}.{name}" for name in inner[group]], listed=len(OPTIONS)
+        )
     return unknown_name("option", path, OPTIONS, listed=len(OPTIONS))
 
 

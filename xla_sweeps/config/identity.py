@@ -16,4 +16,6 @@ from xla_sweeps.system import environment
 def identify(settings: Settings, facts: Mapping[str, Any], *, cores: int | None = None) -> str:
     """The trial's id on its device, with the software of `environment.environment()`."""
     also = catalog.SOURCES[settings.trial.model.source].packages
-    return trial_id(settings.trial, environment.identity(settings.device, facts, also=also, cores=cores))
+    return trial_id(
+        settings.trial, environment.identity(settings.device, facts, also=also, cores=cores)
+    )

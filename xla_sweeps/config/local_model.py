@@ -1,4 +1,7 @@
-"""The user's own model: a Keras file, a SavedModel, or a function that builds one; what it is, without running it."""
+"""The user's own model: a Keras file, a SavedModel, or a function that builds one.
+
+What it is, without running it.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,20 @@ NAME = "local"
 """Of the model group's entry and of the source."""
 
 DTYPES = (
-    "float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
-    "uint64", "bool",
-)  # fmt: skip
+    "float32",
+    "float16",
+    "bfloat16",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "bool",
+)
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
 
@@ -28,17 +42,23 @@ _FORMS = "a .keras file, a SavedModel folder, or module:function"
 
 
 def user_model_spec(
-    document: Mapping[str, Any], *, path: str | None, trust_code: bool, resolution: int | None, input_spec: Any
+    document: Mapping[str, Any],
+    *,
+    path: str | None,
+    trust_code: bool,
+    resolution: int | None,
+    input_spec: Any,
 ) -> ModelSpec:
     """The model at a path, as a trial asks for it.
 
     Args:
         document: the composed `model` group; `variant`, `family` and `task` may be set by the user.
-        path: a `.keras` or `.h5` file, a SavedModel's folder, or `module:function` (`file.py:function`).
+        path: a `.keras` or `.h5` file, a SavedModel's folder, or `module:function`
+            (`file.py:function`).
         trust_code: whether the user said that its code may run.
         resolution: px, for inputs whose height and width are free; None where the model says them.
-        input_spec: `[{shape: [224, 224, 3], dtype: float32, low: 0, high: 255, name: image}, …]` without the batch, or
-            None where the model says it.
+        input_spec: `[{shape: [224, 224, 3], dtype: float32, low: 0, high: 255, name: image}, …]`
+            without the batch, or None where the model says it.
 
     Raises:
         ConfigError: there is no such model, its code is not trusted, or the inputs are malformed.
@@ -54,10 +74,18 @@ def user_model_spec(
     inputs = _inputs(input_spec)
     variant = document.get("variant") or _variant(path)
     return ModelSpec(
-        name=str(variant), family=str(document.get("family") or NAME), variant=str(variant),
-        task=str(document.get("task") or "custom"), source=NAME, library=NAME, recipe=recipe, resolution_px=resolution,
-        native_resolution_px=None, inputs=inputs, weights="own",
-    )  # fmt: skip
+        name=str(variant),
+        family=str(document.get("family") or NAME),
+        variant=str(variant),
+        task=str(document.get("task") or "custom"),
+        source=NAME,
+        library=NAME,
+        recipe=recipe,
+        resolution_px=resolution,
+        native_resolution_px=None,
+        inputs=inputs,
+        weights="own",
+    )
 
 
 def _recipe(path: str) -> dict[str, Any]:
@@ -65,17 +93,29 @@ def _recipe(path: str) -> dict[str, Any]:
     place = Path(path).expanduser()
     if place.is_dir():
         if not (place / "saved_model.pb").is_file():
-            raise ConfigError(f"path={path}: no SavedModel, there is no saved_model.pb in it; allowed: {_FORMS}")
+            raise ConfigError(
+                f"path={path}: no SavedModel, there is no saved_model.pb in it; allowed: {_FORMS}"
+            )
         files = sorted(item for item in place.rglob("*") if item.is_file())
-        return {"kind": "saved_model", "path": str(place), "fingerprint": _fingerprint(files, below=place)}
+        return {
+            "kind": "saved_model",
+            "path": str(place),
+            "fingerprint": _fingerprint(files, below=place),
+        }
     if place.is_file() and place.suffix in _KERAS_SUFFIXES:
         return {"kind": "keras", "path": str(place), "fingerprint": _fingerprint([place])}
     function = _FUNCTION.fullmatch(path)
     if function:
         source = _source_file(function["module"], path)
-        return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint([source])}:{function['function']}"}
+        return {
+            "kind": "function",
+            "path": path,
+            "fingerprint": f"{_fingerprint([source])}:{function['function']}",
+        }
     if place.is_file():
-        raise ConfigError(f"path={path}: a model's file ends in {', '.join(_KERAS_SUFFIXES)}; allowed: {_FORMS}")
+        raise ConfigError(
+            f"path={path}: a model's file ends in {', '.join(_KERAS_SUFFIXES)}; allowed: {_FORMS}"
+        )
     raise ConfigError(f"path={path}: no such file, folder or module:function; allowed: {_FORMS}")
 
 
@@ -88,10 +128,15 @@ def _source_file(module: str, path: str) -> Path:
         return file
     inner = Path(*module.split("."))
     for folder in (".", *sys.path):
-        for candidate in (Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")):
+        for candidate in (
+            Path(folder, inner).with_suffix(".py"),
+            Path(folder, inner, "__init__.py"),
+        ):
             if candidate.is_file():
                 return candidate
-    raise ConfigError(f"path={path}: no module '{module}' in the current folder or among the installed packages")
+    raise ConfigError(
+        f"path={path}: no module '{module}' in the current folder or among the installed packages"
+    )
 
 
 def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:
@@ -121,17 +166,23 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
         raise ConfigError(
             f"input_spec={given}: give one mapping for each input, as in input_spec=[{{shape:[224,224,3]}}]"
         )
-    inputs = tuple(_input(entry, where=f"input_spec[{index}]") for index, entry in enumerate(entries))
+    inputs = tuple(
+        _input(entry, where=f"input_spec[{index}]") for index, entry in enumerate(entries)
+    )
     names = [item.name for item in inputs]
     if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):
-        raise ConfigError(f"input_spec: name every input, each differently, or none; given: {names}")
+        raise ConfigError(
+            f"input_spec: name every input, each differently, or none; given: {names}"
+        )
     return inputs
 
 
 def _input(entry: Any, *, where: str) -> InputSpec:
     keys = ("shape", "dtype", "low", "high", "name")
     if not isinstance(entry, Mapping) or "shape" not in entry:
-        raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {{shape:[224,224,3]}}")
+        raise ConfigError(
+            f"{where}={entry}: give a shape without the batch, as in {{shape:[224,224,3]}}"
+        )
     for key in entry:
         if key not in keys:
             raise unknown_name(f"key of {where}", str(key), keys)
@@ -145,11 +196,19 @@ def _input(entry: Any, *, where: str) -> InputSpec:
             raise ConfigError(f"{where}.{key}={value}: a number is needed")
     if not low < high:
         raise ConfigError(f"{where}: low={low} must be below high={high}")
-    return InputSpec(shape=shape, dtype=dtype, low=float(low), high=float(high), name=str(entry.get("name") or ""))
+    return InputSpec(
+        shape=shape,
+        dtype=dtype,
+        low=float(low),
+        high=float(high),
+        name=str(entry.get("name") or ""),
+    )
 
 
 def _shape(given: Any, *, where: str) -> tuple[int, ...]:
     sizes: Sequence[Any] = given if isinstance(given, list) else [given]
     if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
-        raise ConfigError(f"{where}.shape={given}: whole numbers of at least 1 are needed, without the batch")
+        raise ConfigError(
+            f"{where}.shape={given}: whole numbers of at least 1 are needed, without the batch"
+        )
     return tuple(sizes)

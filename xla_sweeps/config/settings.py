@@ -52,8 +52,8 @@ class Settings:
     """Everything that one command asks for, checked.
 
     Attributes:
-        known_records: where a sweep runs the trial: how many records of it there were; one replicate is measured,
-            and none where there are more by now.
+        known_records: where a sweep runs the trial: how many records of it there were; one
+            replicate is measured, and none where there are more by now.
         document: the resolved configuration as plain data, for the record and W&B.
     """
 
@@ -107,19 +107,33 @@ def settings_of(
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
         devices.check_accelerator(device, document["accelerator"])
-    known = None if document["known_records"] is None else _integer(document, "known_records", at_least=0)
+    known = (
+        None
+        if document["known_records"] is None
+        else _integer(document, "known_records", at_least=0)
+    )
     document.pop("known_records")
     tracker = _tracker(document, explicit, environ)
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
-    document["model"].update(name=trial.model.name, variant=trial.model.variant)  # the user's own gets its name here
+    document["model"].update(
+        name=trial.model.name, variant=trial.model.variant
+    )  # the user's own gets its name here
     document.update(
-        source=trial.model.source, resolution=trial.model.resolution_px, modes=list(trial.modes), device=trial.device,
+        source=trial.model.source,
+        resolution=trial.model.resolution_px,
+        modes=list(trial.modes),
+        device=trial.device,
         scenario=str(trial.scenario),
-    )  # fmt: skip
+    )
     return Settings(
-        trial=trial, device=device, tracker=tracker, document=document, ui=_choice(document, "ui", UI_MODES),
-        results_dir=Path(_text(document, "results_dir")).expanduser(), known_records=known,
-    )  # fmt: skip
+        trial=trial,
+        device=device,
+        tracker=tracker,
+        document=document,
+        ui=_choice(document, "ui", UI_MODES),
+        results_dir=Path(_text(document, "results_dir")).expanduser(),
+        known_records=known,
+    )
 
 
 def candidate_mode(jit: Any) -> ExecutionMode:
@@ -130,11 +144,15 @@ def candidate_mode(jit: Any) -> ExecutionMode:
     """
     word = "null" if jit is None else str(jit).lower()
     if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
-        raise ConfigError(f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto (autocluster)")
+        raise ConfigError(
+            f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto (autocluster)"
+        )
     return JIT_CANDIDATES[word]
 
 
-def _to_trial(document: Mapping[str, Any], explicit: Collection[str], device: devices.Device) -> Trial:
+def _to_trial(
+    document: Mapping[str, Any], explicit: Collection[str], device: devices.Device
+) -> Trial:
     spec = _model(document, explicit)
     _require_source(spec)
     precision = Precision(_choice(document, "precision", [str(item) for item in Precision]))
@@ -165,9 +183,13 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
     """The catalog's model, or the user's own."""
     entry = document["model"]
     if not isinstance(entry, Mapping):
-        raise ConfigError("model: name a model, as in model=resnet50; `xla-sweeps models` lists them")
+        raise ConfigError(
+            "model: name a model, as in model=resnet50; `xla-sweeps models` lists them"
+        )
     source = _name_of(document["source"])
-    resolution = None if document["resolution"] is None else _integer(document, "resolution", at_least=1)
+    resolution = (
+        None if document["resolution"] is None else _integer(document, "resolution", at_least=1)
+    )
     if entry.get("name") == local_model.NAME:
         if source not in (None, "auto", local_model.NAME):
             raise ConfigError(f"source={source}: model=local is your own model; leave source out")
@@ -177,16 +199,23 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
             )
         path = None if document["path"] is None else _text(document, "path")
         return local_model.user_model_spec(
-            entry, path=path, trust_code=_boolean(document, "trust_code"), resolution=resolution,
+            entry,
+            path=path,
+            trust_code=_boolean(document, "trust_code"),
+            resolution=resolution,
             input_spec=document["input_spec"],
-        )  # fmt: skip
+        )
     for key in ("path", "input_spec"):
         if document[key] is not None:
-            raise ConfigError(f"{key}={document[key]}: only a model of your own takes it; add model=local")
+            raise ConfigError(
+                f"{key}={document[key]}: only a model of your own takes it; add model=local"
+            )
     spec = catalog.model_spec(
-        entry, source=None if source in (None, "auto") else source, resolution=resolution,
+        entry,
+        source=None if source in (None, "auto") else source,
+        resolution=resolution,
         weights=_text(document, "weights"),
-    )  # fmt: skip
+    )
     brings_code = spec.source == "hub" and spec.weights not in ("random", "imagenet")
     if brings_code and not _boolean(document, "trust_code"):
         raise ConfigError(
@@ -208,7 +237,10 @@ def _require_source(spec: ModelSpec) -> None:
 
 
 def _dtype_fixed(spec: ModelSpec) -> bool:
-    return catalog.SOURCES[spec.source].dtype_fixed or spec.recipe.get("kind") in ("saved_model", "keras")
+    return catalog.SOURCES[spec.source].dtype_fixed or spec.recipe.get("kind") in (
+        "saved_model",
+        "keras",
+    )
 
 
 def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
@@ -217,8 +249,12 @@ def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
     if scenario not in names:
         raise unknown_name("scenario", str(scenario), names)
     if scenario == Scenario.DETECT and spec.task != "detection":
-        detectors = [entry.name for entry in catalog.load_catalog().values() if entry.task == "detection"]
-        raise ConfigError(f"scenario=detect: {spec.name} is no detector; detectors: {', '.join(detectors)}")
+        detectors = [
+            entry.name for entry in catalog.load_catalog().values() if entry.task == "detection"
+        ]
+        raise ConfigError(
+            f"scenario=detect: {spec.name} is no detector; detectors: {', '.join(detectors)}"
+        )
     return Scenario(scenario)
 
 
@@ -256,8 +292,13 @@ def _jit_word(jit: Any) -> str:
     return "null" if jit is None else str(jit).lower()
 
 
-def _tracker(document: Mapping[str, Any], explicit: Collection[str], environ: Mapping[str, str]) -> TrackerSettings:
-    """The tracker that was named; by default offline, online where W&B's own variables ask for it."""
+def _tracker(
+    document: Mapping[str, Any], explicit: Collection[str], environ: Mapping[str, str]
+) -> TrackerSettings:
+    """The tracker that was named.
+
+    By default offline, online where W&B's own variables ask for it.
+    """
     given = document["tracker"]
     if not isinstance(given, Mapping):
         raise unknown_name("tracker", str(given), group_choices("tracker"))
@@ -270,13 +311,21 @@ def _tracker(document: Mapping[str, Any], explicit: Collection[str], environ: Ma
             name = "wandb"
     tags = given.get("tags") or []
     project = str(given.get("project") or environ.get("WANDB_PROJECT") or "xla-sweeps")
-    if environ.get("WANDB_PROJECT") and not any(key.startswith("tracker.project") for key in explicit):
+    if environ.get("WANDB_PROJECT") and not any(
+        key.startswith("tracker.project") for key in explicit
+    ):
         project = environ["WANDB_PROJECT"]
     if project == "sweeps":
-        raise ConfigError("tracker.project=sweeps: W&B's client cannot read a project of that name; choose another")
-    entity, group = (given.get(key) or environ.get(f"WANDB_{variable}") for key, variable in
-                     (("entity", "ENTITY"), ("group", "RUN_GROUP")))  # fmt: skip
-    return TrackerSettings(name=name, project=project, entity=entity, group=group, tags=tuple(str(tag) for tag in tags))
+        raise ConfigError(
+            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose another"
+        )
+    entity, group = (
+        given.get(key) or environ.get(f"WANDB_{variable}")
+        for key, variable in (("entity", "ENTITY"), ("group", "RUN_GROUP"))
+    )
+    return TrackerSettings(
+        name=name, project=project, entity=entity, group=group, tags=tuple(str(tag) for tag in tags)
+    )
 
 
 def _numbers(document: Mapping[str, Any], key: str, kind: type[Effort]) -> Effort:
@@ -300,7 +349,9 @@ def _numbers(document: Mapping[str, Any], key: str, kind: type[Effort]) -> Effor
         else:
             values[item.name] = _number(given, item.name, prefix=f"{key}.")
     if values["rounds_max"] < values["rounds_min"]:
-        raise ConfigError(f"{key}.rounds_max={values['rounds_max']} is below {key}.rounds_min={values['rounds_min']}")
+        raise ConfigError(
+            f"{key}.rounds_max={values['rounds_max']} is below {key}.rounds_min={values['rounds_min']}"
+        )
     return kind(**values)
 
 
@@ -308,7 +359,9 @@ def _timeouts(document: Mapping[str, Any]) -> Timeouts:
     given = document["timeouts"]
     names = [item.name.removesuffix("_s") for item in fields(Timeouts)]
     if not isinstance(given, Mapping):
-        raise ConfigError(f"timeouts={given}: set one stage, as in timeouts.compile=600; stages: {', '.join(names)}")
+        raise ConfigError(
+            f"timeouts={given}: set one stage, as in timeouts.compile=600; stages: {', '.join(names)}"
+        )
     for name in given:
         if name not in names:
             raise unknown_name("stage in timeouts", str(name), names)
@@ -316,7 +369,12 @@ def _timeouts(document: Mapping[str, Any]) -> Timeouts:
 
 
 def _integer(
-    document: Mapping[str, Any], key: str, *, at_least: int, at_most: int | None = None, prefix: str = ""
+    document: Mapping[str, Any],
+    key: str,
+    *,
+    at_least: int,
+    at_most: int | None = None,
+    prefix: str = "",
 ) -> int:
     value = document.get(key)
     if isinstance(value, float) and value.is_integer() and math.isfinite(value):
@@ -331,7 +389,12 @@ def _integer(
 
 def _number(document: Mapping[str, Any], key: str, *, prefix: str = "") -> float:
     value = document.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value <= 0
+    ):
         raise ConfigError(f"{prefix}{key}={value}: a number above 0 is needed")
     return float(value)
 

@@ -12,7 +12,11 @@ from xla_sweeps.schema.trial import Precision
 TOLERANCE = {Precision.FLOAT32: 1e-4, Precision.MIXED_FLOAT16: 1e-2, Precision.MIXED_BFLOAT16: 2e-2}
 """Largest difference from eager, relative to the largest absolute eager output, that passes by itself."""
 
-REFERENCE_FACTOR = {Precision.FLOAT32: 2.0, Precision.MIXED_FLOAT16: 3.0, Precision.MIXED_BFLOAT16: 3.0}
+REFERENCE_FACTOR = {
+    Precision.FLOAT32: 2.0,
+    Precision.MIXED_FLOAT16: 3.0,
+    Precision.MIXED_BFLOAT16: 3.0,
+}
 """How many times eager's own error against float64 a mode may have (as TorchDynamo's accuracy check does)."""
 
 SMALLEST_OUTPUT = 1e-30
@@ -20,11 +24,17 @@ SMALLEST_OUTPUT = 1e-30
 REFUSED = "refused:"
 """How a reason begins where the check itself cannot be made."""
 
-BOX_TOLERANCE = {Precision.FLOAT32: 1e-3, Precision.MIXED_FLOAT16: 2e-2, Precision.MIXED_BFLOAT16: 5e-2}
+BOX_TOLERANCE = {
+    Precision.FLOAT32: 1e-3,
+    Precision.MIXED_FLOAT16: 2e-2,
+    Precision.MIXED_BFLOAT16: 5e-2,
+}
 """How far a box's corners may move, relative to the largest coordinate, and a confidence, to count as the same."""
 
 BOXES_FOUND = 0.95
-"""Share of eager's boxes that a mode must find. Not all: where two boxes' confidences or overlaps are equal to within
+"""Share of eager's boxes that a mode must find.
+
+Not all: where two boxes' confidences or overlaps are equal to within
 rounding, suppression keeps the one or the other."""
 
 SLACK = 0.05
@@ -36,13 +46,19 @@ Outputs = Sequence[np.ndarray]
 
 
 def compare(
-    outputs: Outputs, eager: Outputs, reference: Outputs | None = None, *, precision: Precision, classes: bool
+    outputs: Outputs,
+    eager: Outputs,
+    reference: Outputs | None = None,
+    *,
+    precision: Precision,
+    classes: bool,
 ) -> Agreement:
     """Compare a mode's outputs with eager's, and both with a float64 reference where there is one.
 
-    Shapes first, then finiteness; an eager output that is constant or vanishingly small refuses the check, since
-    everything would pass it. A mode agrees if it is close to eager, or as close to float64 as eager is; and if it finds
-    the same classes, except between classes that eager itself cannot tell apart.
+    Shapes first, then finiteness; an eager output that is constant or vanishingly small refuses the
+    check, since everything would pass it. A mode agrees if it is close to eager, or as close to
+    float64 as eager is; and if it finds the same classes, except between classes that eager itself
+    cannot tell apart.
 
     Args:
         outputs: of the mode, one array a head, shape (batch, ...).
@@ -53,48 +69,71 @@ def compare(
     """
     if [item.shape for item in outputs] != [item.shape for item in eager]:
         shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
-        return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}")
+        return Agreement(
+            rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}"
+        )
     heads = [
-        _compare_head(output, eager[index], reference[index] if reference else None, precision, classes=classes)
+        _compare_head(
+            output,
+            eager[index],
+            reference[index] if reference else None,
+            precision,
+            classes=classes,
+        )
         for index, output in enumerate(outputs)
     ]
     return min(heads, key=lambda head: (head.ok, -(head.rmse_rel or 0.0)))
 
 
-def compare_detections(outputs: Outputs, eager: Outputs, nudged: Outputs, *, precision: Precision) -> Agreement:
+def compare_detections(
+    outputs: Outputs, eager: Outputs, nudged: Outputs, *, precision: Precision
+) -> Agreement:
     """Compare what a detector finds, box by box, in whatever order.
 
-    Which boxes are left after suppression hangs on ties that rounding decides, the more so with random weights; how
-    much, eager itself shows on inputs changed by no more than rounding.
+    Which boxes are left after suppression hangs on ties that rounding decides, the more so with
+    random weights; how much, eager itself shows on inputs changed by no more than rounding.
 
     Args:
-        outputs: of the mode: boxes (batch, n, 4), confidences (batch, n), classes (batch, n), how many count (batch).
+        outputs: of the mode: boxes (batch, n, 4), confidences (batch, n), classes (batch, n), how
+            many count (batch).
         eager: of eager execution, likewise.
         nudged: of eager execution on the same inputs changed by rounding, likewise.
         precision: of the model; sets the tolerance.
     """
     if [item.shape for item in outputs] != [item.shape for item in eager]:
         shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
-        return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}")
+        return Agreement(
+            rmse_rel=None, top1_match=None, ok=False, reason=f"the outputs' shapes differ: {shapes}"
+        )
     if not eager[3].sum():
         return _refused("eager finds no box, so any mode that finds none would agree with it")
     share, moved = _found(outputs, eager, BOX_TOLERANCE[precision])
     by_itself, _ = _found(nudged, eager, BOX_TOLERANCE[precision])
     wanted = max(FEWEST_FOUND, min(BOXES_FOUND, by_itself - SLACK))
-    reason = "" if share >= wanted else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} wanted)"
+    reason = (
+        ""
+        if share >= wanted
+        else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} wanted)"
+    )
     return Agreement(rmse_rel=moved, top1_match=None, ok=not reason, reason=reason)
 
 
 def deterministic(first: Outputs, second: Outputs) -> bool:
     """Whether two runs on the same input agree to within rounding."""
     return all(
-        one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * _scale(one), equal_nan=True))
+        one.shape == other.shape
+        and bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * _scale(one), equal_nan=True))
         for one, other in zip(first, second, strict=True)
     )
 
 
 def _compare_head(
-    output: np.ndarray, eager: np.ndarray, reference: np.ndarray | None, precision: Precision, *, classes: bool
+    output: np.ndarray,
+    eager: np.ndarray,
+    reference: np.ndarray | None,
+    precision: Precision,
+    *,
+    classes: bool,
 ) -> Agreement:
     scale = _scale(eager)
     if not np.isfinite(eager).all():
@@ -104,14 +143,21 @@ def _compare_head(
     if not np.isfinite(output).all():
         count = int((~np.isfinite(output)).sum())
         return Agreement(
-            rmse_rel=None, top1_match=None, ok=False, reason=f"{count} of {output.size} outputs are not finite"
+            rmse_rel=None,
+            top1_match=None,
+            ok=False,
+            reason=f"{count} of {output.size} outputs are not finite",
         )
     difference = _rmse(output, eager) / scale
-    matches, clear_mismatch = _top1(output, eager, TOLERANCE[precision] * scale) if classes else (None, False)
+    matches, clear_mismatch = (
+        _top1(output, eager, TOLERANCE[precision] * scale) if classes else (None, False)
+    )
     error = eager_error = None
     if reference is not None and reference.shape[1:] == eager.shape[1:]:
         images = len(reference)
-        error, eager_error = (_rmse(values[:images], reference) / _scale(reference) for values in (output, eager))
+        error, eager_error = (
+            _rmse(values[:images], reference) / _scale(reference) for values in (output, eager)
+        )
     tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     as_good = error is not None and eager_error is not None and error <= factor * eager_error
@@ -123,9 +169,13 @@ def _compare_head(
     elif clear_mismatch and matches is not None:
         reason = f"the largest logit is another class in {1 - matches:.0%} of the images"
     return Agreement(
-        rmse_rel=difference, top1_match=matches, ok=not reason, reason=reason, rmse_ref_rel=error,
+        rmse_rel=difference,
+        top1_match=matches,
+        ok=not reason,
+        reason=reason,
+        rmse_ref_rel=error,
         eager_rmse_ref_rel=eager_error,
-    )  # fmt: skip
+    )
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
@@ -146,7 +196,10 @@ def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, f
     counts = [(int(wanted), int(found)) for wanted, found in zip(eager[3], outputs[3], strict=True)]
     scale = _scale(eager[0])
     nearest = np.concatenate(
-        [_same_boxes(outputs, eager, image, pair, tolerance, scale) for image, pair in enumerate(counts)]
+        [
+            _same_boxes(outputs, eager, image, pair, tolerance, scale)
+            for image, pair in enumerate(counts)
+        ]
     )
     found = nearest[np.isfinite(nearest)]
     moved = float(np.sqrt(np.mean(np.square(found)))) if len(found) else None
@@ -154,9 +207,17 @@ def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, f
 
 
 def _same_boxes(
-    output: Outputs, eager: Outputs, image: int, sizes: tuple[int, int], tolerance: float, scale: float
+    output: Outputs,
+    eager: Outputs,
+    image: int,
+    sizes: tuple[int, int],
+    tolerance: float,
+    scale: float,
 ) -> np.ndarray:
-    """For each of eager's boxes in an image, the distance to the nearest that counts as the same; inf where none."""
+    """For each of eager's boxes in an image, the distance to the nearest that counts as the same.
+
+    Inf where none.
+    """
     (boxes, confidences, classes), (others, other_confidences, other_classes) = (
         [np.asarray(item[image][:size]) for item in found[:3]]
         for found, size in ((eager, sizes[0]), (output, sizes[1]))

@@ -1,7 +1,8 @@
 """From an exception's text or a process's end to a status, one line for a person, and what to do about it. Pure.
 
-TensorFlow reports the same fault under different exception types (a compile error arrives as ValueError from the
-compiler IR and as InvalidArgumentError from a call), so the text decides, not the type.
+TensorFlow reports the same fault under different exception types (a compile error arrives as
+ValueError from the compiler IR and as InvalidArgumentError from a call), so the text decides, not
+the type.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ _PATTERNS = (
     _Pattern(
         re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
         Status.UNSUPPORTED_OP,
-        lambda match: (f"XLA has no kernel for the operation {match['op']} on {match['device']}", match["op"]),
+        lambda match: (
+            f"XLA has no kernel for the operation {match['op']} on {match['device']}",
+            match["op"],
+        ),
         "replace the operation, or keep it outside jit_compile; auto-clustering (jit=auto) leaves it out by itself",
     ),
     _Pattern(
@@ -87,11 +91,16 @@ _PATTERNS = (
     ),
 )
 
-_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|out of memory|std::bad_alloc", re.I)
+_MEMORY = re.compile(
+    r"RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|out of memory|std::bad_alloc", re.I
+)
 
 _GPU = re.compile(r"\bGPU\b|CUDA|device:GPU|GPU_\d+_bfc", re.I)
 
-_LOST = re.compile(r"CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|GPU is lost|fallen off the bus|Xid \d+|uncorrectable ECC", re.I)
+_LOST = re.compile(
+    r"CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|GPU is lost|fallen off the bus|Xid \d+|uncorrectable ECC",
+    re.I,
+)
 
 _PHASE_STATUS = {
     Phase.IMPORT: Status.INFRA,
@@ -119,14 +128,20 @@ def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Fail
         status = Status.OOM_GPU if kind != "MemoryError" and _GPU.search(text) else Status.OOM_HOST
         return status, _failure(phase, kind, text, hint=_OOM_HINT[status])
     if _LOST.search(text):
-        return Status.INFRA, _failure(phase, kind, text, hint="the device or its driver failed: check nvidia-smi")
+        return Status.INFRA, _failure(
+            phase, kind, text, hint="the device or its driver failed: check nvidia-smi"
+        )
     for pattern in _PATTERNS:
         match = pattern.expression.search(text)
         if match:
             message, op = pattern.describe(match)
-            return pattern.status, Failure(phase=phase, kind=kind, message=message, hint=pattern.hint, op=op)
+            return pattern.status, Failure(
+                phase=phase, kind=kind, message=message, hint=pattern.hint, op=op
+            )
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
-        return _PHASE_STATUS.get(phase, Status.RUN_ERROR), Failure(phase=phase, kind=kind, message=first_line(text))
+        return _PHASE_STATUS.get(phase, Status.RUN_ERROR), Failure(
+            phase=phase, kind=kind, message=first_line(text)
+        )
     return _PHASE_STATUS.get(phase, Status.RUN_ERROR), _failure(
         phase, kind, text, hint="the log has the whole traceback"
     )
@@ -145,15 +160,23 @@ def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:
             phase=end.phase, kind="memory_limit", message=message, hint=_OOM_HINT[Status.OOM_HOST]
         )
     if end.killed_for == "interrupt":
-        return Status.INTERRUPTED, Failure(phase=end.phase, kind="interrupted", message="stopped from outside")
+        return Status.INTERRUPTED, Failure(
+            phase=end.phase, kind="interrupted", message="stopped from outside"
+        )
     if end.oom_kills or _MEMORY.search(end.log_tail):
         message = f"the process ended with {name} for want of memory"
-        return Status.OOM_HOST, Failure(phase=end.phase, kind=name, message=message, hint=_OOM_HINT[Status.OOM_HOST])
+        return Status.OOM_HOST, Failure(
+            phase=end.phase, kind=name, message=message, hint=_OOM_HINT[Status.OOM_HOST]
+        )
     if end.phase is Phase.IMPORT and end.exit_code > 0:
         message = f"TensorFlow could not be loaded (exit code {end.exit_code})"
-        return Status.INFRA, Failure(phase=end.phase, kind=name, message=message, hint="the log says why")
+        return Status.INFRA, Failure(
+            phase=end.phase, kind=name, message=message, hint="the log says why"
+        )
     message = f"the process died with {name} in the stage '{end.phase}'"
-    return Status.CRASHED, Failure(phase=end.phase, kind=name, message=message, hint="the log's end has the stack")
+    return Status.CRASHED, Failure(
+        phase=end.phase, kind=name, message=message, hint="the log's end has the stack"
+    )
 
 
 def signal_name(exit_code: int) -> str:
@@ -167,7 +190,10 @@ def signal_name(exit_code: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, bounded; Keras's wrapper around a layer's error does not."""
+    """The first line that says something, bounded.
+
+    Keras's wrapper around a layer's error does not.
+    """
     plain = _MARKUP.sub("", text)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(_KERAS_WRAPPER):
@@ -181,4 +207,6 @@ def _failure(phase: Phase, kind: str, text: str, *, hint: str) -> Failure:
 
 
 def _timeout_key(phase: Phase) -> str:
-    return {Phase.IMPORT: "build", Phase.VERIFY: "compile", Phase.RECORD: "measure"}.get(phase, str(phase))
+    return {Phase.IMPORT: "build", Phase.VERIFY: "compile", Phase.RECORD: "measure"}.get(
+        phase, str(phase)
+    )

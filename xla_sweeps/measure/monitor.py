@@ -1,7 +1,8 @@
 """Watches the machine from outside the measuring process, ten times a second, with blocking sleeps.
 
-What the measuring process and its helpers use is known from their own counters; everything else that runs, steals or
-throttles meanwhile disturbs the measurement, and the rounds it falls into are measured again.
+What the measuring process and its helpers use is known from their own counters; everything else
+that runs, steals or throttles meanwhile disturbs the measurement, and the rounds it falls into are
+measured again.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Sample:
         busy_s: the machine's cores, all together.
         own_s: of these, the measuring process, this process and its helpers.
         rss_bytes: resident memory of the measuring process.
-        gpu: temperature (°C), SM clock (MHz), clock event reasons, power (W), foreign processes; empty without a GPU.
+        gpu: temperature (°C), SM clock (MHz), clock event reasons, power (W), foreign processes;
+            empty without a GPU.
     """
 
     at_ns: int
@@ -115,7 +117,9 @@ class Sampler:
         samples = list(self._samples)
         found = {}
         for item in rounds:
-            reason = disturbance(around(samples, item.started_ns, item.finished_ns), cores=self._cores)
+            reason = disturbance(
+                around(samples, item.started_ns, item.finished_ns), cores=self._cores
+            )
             if reason:
                 found[item.round] = reason
         return found
@@ -143,7 +147,9 @@ class Sampler:
     def read(self) -> Sample:
         """One sample, now."""
         busy_s, steal_s = machine_times(_read(self._root / "proc/stat"), self._mine)
-        own_s = sum(_process_s(self._root, pid) for pid in (*self._group(), os.getpid(), *self._helpers()))
+        own_s = sum(
+            _process_s(self._root, pid) for pid in (*self._group(), os.getpid(), *self._helpers())
+        )
         status = _read(self._root / f"proc/{self._pid}/status")
         return Sample(
             at_ns=time.monotonic_ns(),
@@ -151,7 +157,8 @@ class Sampler:
             own_s=own_s,
             steal_s=steal_s,
             pressure_s=_pressure_s(_read(self._root / "proc/pressure/cpu")),
-            throttled_s=_field(_read(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec") / 1e6,
+            throttled_s=_field(_read(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec")
+            / 1e6,
             involuntary_switches=round(_field(status, "nonvoluntary_ctxt_switches:")),
             rss_bytes=round(_field(status, "VmRSS:")) * 1024,
             gpu=self._read_gpu(),
@@ -176,17 +183,24 @@ class Sampler:
         if self._device.kind != "gpu" or now - self._gpu_at < GPU_PERIOD_S:
             return self._gpu
         self._gpu_at = now
-        with contextlib.suppress(Exception):  # a driver that stops answering must not stop the measurement
+        with contextlib.suppress(
+            Exception
+        ):  # a driver that stops answering must not stop the measurement
             import pynvml
 
             handle = pynvml.nvmlDeviceGetHandleByUUID(self._device.uuid)
-            processes = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+            processes = {
+                process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            }
             self._gpu = {
-                "celsius": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+                "celsius": float(
+                    pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
+                ),
                 "sm_mhz": float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
                 "reasons": float(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
                 "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-                # In a container the driver shows other process ids than ours, so one of them is taken for ours.
+                # In a container the driver shows other process ids than ours, so one of them is
+                # taken for ours.
                 "foreign": float(max(0, len(processes) - 1)),
             }
         return self._gpu
@@ -209,7 +223,9 @@ def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list
     low, high = started_ns - missing_ns, finished_ns + missing_ns
     before = [index for index, sample in enumerate(samples) if sample.at_ns <= low]
     after = [index for index, sample in enumerate(samples) if sample.at_ns >= high]
-    return list(samples[before[-1] if before else 0 : (after[0] if after else len(samples) - 1) + 1])
+    return list(
+        samples[before[-1] if before else 0 : (after[0] if after else len(samples) - 1) + 1]
+    )
 
 
 def disturbance(samples: Sequence[Sample], *, cores: int) -> str:
@@ -249,7 +265,9 @@ def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
     """
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     lines = {
-        line.split()[0]: [int(word) for word in line.split()[1:9]] for line in stat.splitlines() if line[:3] == "cpu"
+        line.split()[0]: [int(word) for word in line.split()[1:9]]
+        for line in stat.splitlines()
+        if line[:3] == "cpu"
     }
     each = [name for name in lines if name != "cpu"]
     own = [f"cpu{number}" for number in mine if f"cpu{number}" in lines]
@@ -265,7 +283,11 @@ def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
 def _process_s(root: Path, pid: int) -> float:
     """CPU seconds of a process, all its threads and its reaped children."""
     fields = _read(root / f"proc/{pid}/stat").rpartition(")")[2].split()
-    return sum(int(word) for word in fields[11:15]) / os.sysconf("SC_CLK_TCK") if len(fields) > 14 else 0.0
+    return (
+        sum(int(word) for word in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+        if len(fields) > 14
+        else 0.0
+    )
 
 
 def _pressure_s(text: str) -> float:

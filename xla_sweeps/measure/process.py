@@ -1,7 +1,8 @@
 """Starts the measuring process, listens to it, and outlives it.
 
-One child per replicate attempt, a process group of its own, its output in a log file, a deadline for every stage. The
-parent blocks in one `select` and never spins; a crash, a hang or a kill of the child becomes a failure in the result.
+One child per replicate attempt, a process group of its own, its output in a log file, a deadline
+for every stage. The parent blocks in one `select` and never spins; a crash, a hang or a kill of the
+child becomes a failure in the result.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class Watcher(Protocol):
 
 
 Watch = Callable[[int, Callable[[], None]], AbstractContextManager[Watcher]]
-"""Starts a watcher for a process id; the callback is to be called once when memory passes its limit."""
+"""Starts a watcher for a process id.
+
+The callback is to be called once when memory passes its limit.
+"""
 
 
 class Stop:
@@ -137,7 +141,9 @@ class Attempt:
         """Keep a square's rounds, and say which were disturbed."""
         dirty = dict(watcher.review(square.rounds))
         known = {item.round: item for item in self.rounds}
-        known.update({item.round: replace(item, dirty=dirty.get(item.round, "")) for item in square.rounds})
+        known.update(
+            {item.round: replace(item, dirty=dirty.get(item.round, "")) for item in square.rounds}
+        )
         self.rounds = [known[number] for number in sorted(known)]
         return protocol.Review(dirty=dirty)
 
@@ -170,9 +176,14 @@ def run_attempt(
     with log.open("ab") as output, os.fdopen(read_end, "rb", buffering=0) as channel:
         try:
             process = subprocess.Popen(
-                [*command, str(os.getpid()), str(write_end)], stdin=subprocess.PIPE, stdout=output, stderr=output,
-                env=dict(environment), pass_fds=[write_end], start_new_session=True,
-            )  # fmt: skip
+                [*command, str(os.getpid()), str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=dict(environment),
+                pass_fds=[write_end],
+                start_new_session=True,
+            )
         finally:
             os.close(write_end)
         fault_point("spawn.after")
@@ -214,7 +225,10 @@ def _supervise(
     stop: Stop,
     on_event: Callable[[protocol.Event], None],
 ) -> str:
-    """Listen until the child closes its channel, a deadline passes, or a stop is asked for; returns why we ended it."""
+    """Listen until the child closes its channel, a deadline passes, or a stop is asked for.
+
+    Returns why we ended it.
+    """
     assert process.stdin is not None
     _tell(process, msgspec.json.encode(job) + b"\n")
     deadline = time.monotonic() + job.trial.timeouts.build_s
@@ -223,7 +237,9 @@ def _supervise(
         selector.register(channel, selectors.EVENT_READ)
         selector.register(stop.fileno(), selectors.EVENT_READ)
         while True:
-            ready = {key.fileobj for key, _ in selector.select(max(0.0, deadline - time.monotonic()))}
+            ready = {
+                key.fileobj for key, _ in selector.select(max(0.0, deadline - time.monotonic()))
+            }
             if stop.fileno() in ready:
                 return "memory" if stop.reason == "memory" else "interrupt"
             if channel not in ready:
@@ -243,7 +259,11 @@ def _supervise(
                 if isinstance(event, protocol.Square):
                     review = attempt.review(event, watcher)
                     numbers = {item.round for item in event.rounds}
-                    on_event(protocol.Square(rounds=tuple(item for item in attempt.rounds if item.round in numbers)))
+                    on_event(
+                        protocol.Square(
+                            rounds=tuple(item for item in attempt.rounds if item.round in numbers)
+                        )
+                    )
                     _tell(process, protocol.encode(review))
                     continue
                 if isinstance(event, protocol.Stage):
@@ -276,16 +296,22 @@ def _limit_s(phase: Phase, timeouts: Timeouts) -> float:
     }.get(phase, timeouts.build_s)
 
 
-def _note_end(attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: str, log: Path, oom_kills: int) -> None:
+def _note_end(
+    attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: str, log: Path, oom_kills: int
+) -> None:
     """Say what an attempt that did not finish died of, and which mode it died preparing."""
     stage, trial = attempt.stage, job.trial
     limit = f"{_limit_s(stage.phase, trial.timeouts):g} s"
     if killed_for == "memory":
         limit = f"{trial.memory_limit_bytes / 2**30:.1f} GiB"
     end = ProcessEnd(
-        exit_code=exit_code, phase=stage.phase, killed_for=killed_for, limit=limit, oom_kills=oom_kills,
+        exit_code=exit_code,
+        phase=stage.phase,
+        killed_for=killed_for,
+        limit=limit,
+        oom_kills=oom_kills,
         log_tail=tail(log, limit=_LOG_TAIL_BYTES),
-    )  # fmt: skip
+    )
     status, failure = diagnose_end(end)
     if stage.mode in job.modes and stage.phase in _MODE_PHASES and status is not Status.INTERRUPTED:
         attempt.dead_mode = stage.mode
@@ -295,18 +321,28 @@ def _note_end(attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: s
 
 
 def _dump_stacks(process: subprocess.Popen[bytes]) -> None:
-    """Have the child write all its stacks to the log; works while native code holds the interpreter."""
+    """Have the child write all its stacks to the log.
+
+    Works while native code holds the interpreter.
+    """
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGUSR1)
     time.sleep(DUMP_GRACE_S)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Let the child end by itself if it is about to; otherwise SIGTERM, then SIGKILL, to its whole group."""
+    """Let the child end by itself if it is about to.
+
+    Otherwise SIGTERM, then SIGKILL, to its whole group.
+    """
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
-    for signal_number, grace_s in ((None, 0.5), (signal.SIGTERM, TERM_GRACE_S), (signal.SIGKILL, None)):
+    for signal_number, grace_s in (
+        (None, 0.5),
+        (signal.SIGTERM, TERM_GRACE_S),
+        (signal.SIGKILL, None),
+    ):
         if signal_number is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal_number)

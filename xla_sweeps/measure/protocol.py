@@ -1,7 +1,8 @@
 """What the measuring process tells its parent, one JSON document a line, and the one thing it asks.
 
-After each whole square of rounds the child sends `Square` and waits for a `Review` on its standard input: only the
-parent sees the rest of the machine, so only it can say which rounds were disturbed.
+After each whole square of rounds the child sends `Square` and waits for a `Review` on its standard
+    input: only the parent sees the rest of the machine, so only it can say which rounds were
+    disturbed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Rounds of one replicate: one block of every mode in balanced order, until the headline interval is narrow enough.
 
-Pure in the same sense as `timing`: executables, clock, order's seed and the judge of disturbed rounds are arguments.
+Pure in the same sense as `timing`: executables, clock, order's seed and the judge of disturbed
+    rounds are arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ REPEAT_PASSES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where the rounds stand after a whole square; `half_width` is that of the widest headline log-ratio."""
+    """Where the rounds stand after a whole square.
+
+    `half_width` is that of the widest headline log-ratio.
+    """
 
     rounds: int
     rounds_max: int
@@ -55,11 +59,13 @@ Review = Callable[[Sequence[Round]], Mapping[int, str]]
 def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
     """Orders of one whole square: each mode stands in each place, and follows each other mode, equally often.
 
-    Two modes: ABBA BAAB, that is the rounds AB, BA, BA, AB, at a random phase. More: the rows of a Williams design
-    (n rows for an even number of modes, 2n for an odd one), modes and rows shuffled.
+    Two modes: ABBA BAAB, that is the rounds AB, BA, BA, AB, at a random phase. More: the rows of a
+        Williams design (n rows for an even number of modes, 2n for an odd one), modes and rows
+        shuffled.
 
     References:
-        Williams (1949), Experimental designs balanced for the estimation of residual effects of treatments.
+        Williams (1949), Experimental designs balanced for the estimation of residual effects of
+        treatments.
     """
     count = len(labels)
     if count < 2:
@@ -108,13 +114,20 @@ class _Interleaving:
                 blocks.append(measure_block(executable, label, self.calls[label], clock=self.clock))
             self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
         result = Round(
-            round=len(self.rounds), order=order, blocks=tuple(blocks), started_ns=started, finished_ns=self.clock()
+            round=len(self.rounds),
+            order=order,
+            blocks=tuple(blocks),
+            started_ns=started,
+            finished_ns=self.clock(),
         )
         self.rounds.append(result)
         return result
 
     def run_square(self, review: Review) -> None:
-        """A whole square; rounds that were disturbed are repeated whole, so all modes are treated alike."""
+        """A whole square.
+
+        Rounds that were disturbed are repeated whole, so all modes are treated alike.
+        """
         pending = [self.run_round(order) for order in balanced_square(self.active, self.rng)]
         for _ in range(REPEAT_PASSES):
             dirty = review(pending)
@@ -131,7 +144,9 @@ class _Interleaving:
     def over_cap(self) -> list[str]:
         """The modes whose next square would not fit under the time cap."""
         rows = len(balanced_square(self.active, random.Random(0)))
-        counted = {label: sum(1 for item in self.rounds if label in item.order) for label in self.active}
+        counted = {
+            label: sum(1 for item in self.rounds if label in item.order) for label in self.active
+        }
         return [
             label
             for label in self.active
@@ -152,8 +167,9 @@ def measure_rounds(
 ) -> RoundsResult:
     """Measure rounds of all modes until every headline log-ratio's interval is narrow enough, never on significance.
 
-    Whole squares only, and after each switch an untimed call (`effort.settle_s`). A mode that is no part
-    of the headline leaves when its time cap is spent; when a headline mode's is, measuring ends, not converged.
+    Whole squares only, and after each switch an untimed call (`effort.settle_s`). A mode that is no
+    part of the headline leaves when its time cap is spent; when a headline mode's is, measuring
+    ends, not converged.
 
     Args:
         executables: by label, warm.
@@ -168,35 +184,50 @@ def measure_rounds(
     labels = list(executables)
     rows = len(balanced_square(labels, random.Random(0)))
     settle = {
-        label: call_s[label] <= effort.settle_s and call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s
+        label: call_s[label] <= effort.settle_s
+        and call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s
         for label in labels
     }
     state = _Interleaving(
-        executables=executables, calls=calls, effort=effort, rng=random.Random(seed), clock=clock, active=labels,
-        settle=settle, next_look=effort.rounds_min,
-    )  # fmt: skip
+        executables=executables,
+        calls=calls,
+        effort=effort,
+        rng=random.Random(seed),
+        clock=clock,
+        active=labels,
+        settle=settle,
+        next_look=effort.rounds_min,
+    )
     headline = (
-        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)] if len(labels) > 1 else []
+        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)]
+        if len(labels) > 1
+        else []
     )
     while True:
         state.run_square(review)
         width = headline_half_width(state.rounds, headline)
         converged = width is not None and width <= effort.target_half_width
         over = state.over_cap()
-        measured = sum(1 for item in state.rounds if set(item.order) >= set(state.active) and not item.dirty)
+        measured = sum(
+            1 for item in state.rounds if set(item.order) >= set(state.active) and not item.dirty
+        )
         exhausted = max(measured, len(state.rounds) // 2) >= effort.rounds_max
         ended = exhausted or any(label in pair for pair in headline for label in over)
         if measured >= state.next_look:
-            ended = ended or converged or (effort.hopeless_ends and _hopeless(width, measured, effort))
+            ended = (
+                ended or converged or (effort.hopeless_ends and _hopeless(width, measured, effort))
+            )
             while state.next_look <= measured:
                 state.next_look += effort.rounds_look
         ended = ended or (not headline and (measured >= effort.rounds_min or bool(over)))
         on_square(_progress(state, measured, width, ended=ended))
         if ended:
             return RoundsResult(
-                rounds=tuple(state.rounds), converged=converged or not headline, repeated=state.repeated,
+                rounds=tuple(state.rounds),
+                converged=converged or not headline,
+                repeated=state.repeated,
                 retired=tuple(state.retired),
-            )  # fmt: skip
+            )
         state.retired += over
         state.active = [label for label in state.active if label not in over]
 
@@ -204,12 +235,17 @@ def measure_rounds(
 def _hopeless(width: float | None, measured: int, effort: Effort) -> bool:
     """Whether the last allowed round would still leave the interval too wide: widths shrink with the root of rounds."""
     return (
-        width is not None and width * math.sqrt(measured / max(measured, effort.rounds_max)) > effort.target_half_width
+        width is not None
+        and width * math.sqrt(measured / max(measured, effort.rounds_max))
+        > effort.target_half_width
     )
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Half-width of the widest 95 % interval of the pairs' log-ratios over clean rounds; None while there is none."""
+    """Half-width of the widest 95 % interval of the pairs' log-ratios over clean rounds.
+
+    None while there is none.
+    """
     widths = []
     for baseline, candidate in pairs:
         ratios = log_ratios(rounds, baseline, candidate)
@@ -243,6 +279,10 @@ def _progress(state: _Interleaving, measured: int, width: float | None, *, ended
     remaining = (0.0, 0.0) if ended else (soonest * per_round, latest * per_round)
     rows = len(balanced_square(state.active, random.Random(0)))
     return Progress(
-        rounds=measured, rounds_max=rows * math.ceil(effort.rounds_max / rows), half_width=width,
-        target=effort.target_half_width, remaining_s=remaining, active=tuple(state.active),
-    )  # fmt: skip
+        rounds=measured,
+        rounds_max=rows * math.ceil(effort.rounds_max / rows),
+        half_width=width,
+        target=effort.target_half_width,
+        remaining_s=remaining,
+        active=tuple(state.active),
+    )

@@ -79,7 +79,8 @@ class TrialResult:
     Attributes:
         exit_code: 0; 1 where a candidate could not be measured; 130 or 143 where it was stopped.
         paths: the records written, in order.
-        summary: over all records of the trial, earlier ones included; None where nothing was recorded.
+        summary: over all records of the trial, earlier ones included; None where nothing was
+            recorded.
     """
 
     trial_id: str
@@ -135,13 +136,22 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
     with store.claim(identifier), _stoppable() as stop:
         _require_unmeasured(settings, store, identifier)
         header = run_header(
-            settings.document, trial_id=identifier, device_kind=settings.device.kind, device_name=settings.device.name,
+            settings.document,
+            trial_id=identifier,
+            device_kind=settings.device.kind,
+            device_name=settings.device.name,
             results_dir=settings.results_dir,
-        )  # fmt: skip
+        )
         session = _Session(
-            settings=settings, store=store, screen=screen, tracker=tracker, trial_id=identifier, environment=facts,
-            title=header.name, stop=stop,
-        )  # fmt: skip
+            settings=settings,
+            store=store,
+            screen=screen,
+            tracker=tracker,
+            trial_id=identifier,
+            environment=facts,
+            title=header.name,
+            stop=stop,
+        )
         tracker.open(header)
         for _ in range(settings.trial.effort.replicates if settings.known_records is None else 1):
             _run_replicate(session)
@@ -151,8 +161,14 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
 
 
 def _require_unmeasured(settings: Settings, store: Store, identifier: str) -> None:
-    """Leave a sweep's trial that another sweep has measured since it was planned; asked under the claim."""
-    if settings.known_records is not None and (now := store.count(identifier)) > settings.known_records:
+    """Leave a sweep's trial that another sweep has measured since it was planned.
+
+    Asked under the claim.
+    """
+    if (
+        settings.known_records is not None
+        and (now := store.count(identifier)) > settings.known_records
+    ):
         raise HeldError(
             f"this trial ({identifier}) has {now} records, known_records={settings.known_records}: it was measured "
             "meanwhile, nothing to do"
@@ -170,7 +186,12 @@ def _run_replicate(session: _Session) -> None:
     started_at = _now()
     merged = _attempts(session, number, log)
     record = make_record(session.settings, session.trial_id, number, merged, session.environment)
-    record = replace(record, started_at=started_at, finished_at=_now(), log=str(log.relative_to(settings.results_dir)))
+    record = replace(
+        record,
+        started_at=started_at,
+        finished_at=_now(),
+        log=str(log.relative_to(settings.results_dir)),
+    )
     fault_point("supervisor.result")
     stored, path = session.store.save(record)
     session.records.append(stored)
@@ -181,17 +202,25 @@ def _run_replicate(session: _Session) -> None:
 
 
 def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
-    """Start the measuring process until no mode's death stands in the way; returns all attempts as one."""
+    """Start the measuring process until no mode's death stands in the way.
+
+    Returns all attempts as one.
+    """
     trial = session.settings.trial
     remaining, dead = trial.modes, dict[str, ModeOutcome]()
     while True:
-        job = ReplicateJob(trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number)
+        job = ReplicateJob(
+            trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number
+        )
         attempt = process.run_attempt(
             job,
             environment=child_environment(trial, session.settings),
             log=log,
             watch=lambda pid, exceeded: Sampler.watching(
-                pid, device=session.settings.device, memory_limit_bytes=trial.memory_limit_bytes, exceeded=exceeded
+                pid,
+                device=session.settings.device,
+                memory_limit_bytes=trial.memory_limit_bytes,
+                exceeded=exceeded,
             ),
             stop=session.stop,
             on_event=lambda event: _follow(session, number, event),
@@ -211,15 +240,27 @@ def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
 
 
 def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
-    """The whole environment of the measuring process; flags that TensorFlow reads when it loads are set here."""
+    """The whole environment of the measuring process.
+
+    Flags that TensorFlow reads when it loads are set here.
+    """
     extra = {}
-    if any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes) and settings.device.kind == "cpu":
-        extra["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {CPU_CLUSTERING_FLAG}".strip()
+    if (
+        any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
+        and settings.device.kind == "cpu"
+    ):
+        extra["TF_XLA_FLAGS"] = (
+            f"{os.environ.get('TF_XLA_FLAGS', '')} {CPU_CLUSTERING_FLAG}".strip()
+        )
     return environment.child_environment(os.environ, device=settings.device, extra=extra)
 
 
 def make_record(
-    settings: Settings, identifier: str, number: int, attempt: process.Attempt, facts: Mapping[str, Any]
+    settings: Settings,
+    identifier: str,
+    number: int,
+    attempt: process.Attempt,
+    facts: Mapping[str, Any],
 ) -> Record:
     """An attempt as the record of a replicate; modes that were never reached are `skipped`."""
     trial = settings.trial
@@ -230,9 +271,13 @@ def make_record(
         flags.append(str(Flag.CUT_SHORT))
     spec, device = trial.model, settings.device
     model = attempt.model or ModelFacts(
-        name=spec.name, family=spec.family, variant=spec.variant, source=spec.source, task=spec.task,
+        name=spec.name,
+        family=spec.family,
+        variant=spec.variant,
+        source=spec.source,
+        task=spec.task,
         resolution_px=spec.resolution_px or 0,
-    )  # fmt: skip
+    )
     return Record(
         trial_id=identifier,
         replicate=number,
@@ -240,7 +285,12 @@ def make_record(
         config=settings.document,
         model=model,
         environment={**facts, "loaded": attempt.environment},
-        device={"kind": device.kind, "name": device.name, "uuid": device.uuid, "memory_bytes": device.memory_bytes},
+        device={
+            "kind": device.kind,
+            "name": device.name,
+            "uuid": device.uuid,
+            "memory_bytes": device.memory_bytes,
+        },
         modes=modes,
         rounds=tuple(attempt.rounds),
         flags=tuple(flags),
@@ -259,9 +309,11 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
         StoreError: it could not be stored.
     """
     failure = Failure(
-        phase=Phase.RECORD, kind="died", message=f"the trial's own process died: {detail}",
+        phase=Phase.RECORD,
+        kind="died",
+        message=f"the trial's own process died: {detail}",
         hint="its log is in logs/sweeps; the kernel's log may say who killed it",
-    )  # fmt: skip
+    )
     attempt = process.Attempt(status=Status.CRASHED, failure=failure)
     record = make_record(settings, identifier, 0, attempt, environment.environment())
     return store.save(replace(record, started_at=_now(), finished_at=_now()))[0]
@@ -274,11 +326,14 @@ def _unreached(attempt: process.Attempt) -> ModeOutcome:
     hint = cause.hint if cause else ""
     status = attempt.status if attempt.status is Status.INTERRUPTED else Status.SKIPPED
     return ModeOutcome(
-        status=status, failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint)
+        status=status,
+        failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint),
     )
 
 
-def _overall(attempt: process.Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:
+def _overall(
+    attempt: process.Attempt, modes: Mapping[str, ModeOutcome]
+) -> tuple[Status, Failure | None]:
     """The replicate's own status: a mode's failure is the mode's, unless no mode is left."""
     if attempt.finished:
         usable = [outcome for outcome in modes.values() if outcome.latencies_s]
@@ -290,7 +345,10 @@ def _overall(attempt: process.Attempt, modes: Mapping[str, ModeOutcome]) -> tupl
 
 
 def _follow(session: _Session, number: int, event: protocol.Event) -> None:
-    """Show and track an event; the measuring process stands still or is outside timed code meanwhile."""
+    """Show and track an event.
+
+    The measuring process stands still or is outside timed code meanwhile.
+    """
     match event:
         case protocol.Stage(phase=phase, mode=mode, detail=detail):
             session.screen.stage(number, str(phase), mode or None, detail)
@@ -298,9 +356,13 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
             session.tracker.log_rounds(number, rounds, batch_size=session.settings.trial.batch_size)
         case protocol.Progressed():
             session.screen.round_done(
-                replicate=number, round=event.rounds, rounds_max=event.rounds_max, half_width=event.half_width,
-                target=event.target, remaining_s=event.remaining_s,
-            )  # fmt: skip
+                replicate=number,
+                round=event.rounds,
+                rounds_max=event.rounds_max,
+                half_width=event.half_width,
+                target=event.target,
+                remaining_s=event.remaining_s,
+            )
         case protocol.Failed(mode=mode, kind=kind, text=text) if mode:
             _, failure = diagnose_exception(event.phase, kind, text)
             session.screen.warn(f"{mode}: {failure.message}")
@@ -313,20 +375,29 @@ def _conclude(session: _Session) -> TrialResult:
     for problem in loaded.problems:
         session.screen.warn(problem)
     records = loaded.records.get(session.trial_id, [])
-    floor = noise.floor_for([item for group in loaded.records.values() for item in group], session.settings.device.name)
+    floor = noise.floor_for(
+        [item for group in loaded.records.values() for item in group], session.settings.device.name
+    )
     summary = summarize(records, floor=floor) if records else None
     exit_code = 0
     if stop.reason:
-        exit_code = _SIGNALS.get(signal.Signals(stop.signal_number), 143) if stop.signal_number else 143
+        exit_code = (
+            _SIGNALS.get(signal.Signals(stop.signal_number), 143) if stop.signal_number else 143
+        )
         if stop.signal_number == signal.SIGTERM:
             session.tracker.preempt()
     elif _candidate_failed(session):
         exit_code = 1
     tracking = session.tracker.finish(session.records, summary, exit_code=exit_code)
     return TrialResult(
-        trial_id=session.trial_id, exit_code=exit_code, summary=summary, records=tuple(session.records),
-        paths=tuple(session.paths), logs=tuple(session.logs), tracking=tracking,
-    )  # fmt: skip
+        trial_id=session.trial_id,
+        exit_code=exit_code,
+        summary=summary,
+        records=tuple(session.records),
+        paths=tuple(session.paths),
+        logs=tuple(session.logs),
+        tracking=tracking,
+    )
 
 
 def _candidate_failed(session: _Session) -> bool:
@@ -356,7 +427,8 @@ def _now() -> str:
 def _stoppable() -> Iterator[process.Stop]:
     """Turn Ctrl-C and SIGTERM into a request to stop; a second Ctrl-C ends everything at once.
 
-    A second SIGTERM does not: schedulers send it to every process of a job, and those pass it on to each other.
+    A second SIGTERM does not: schedulers send it to every process of a job, and those pass it on to
+        each other.
     """
     stop = process.Stop()
 

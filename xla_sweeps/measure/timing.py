@@ -1,7 +1,8 @@
 """The timing loop of one replicate: warm-up, calibration, balanced rounds, the latency pass, the sync self-test.
 
-Knows a clock and an `Executable`, never TensorFlow: with a fake device and a fake clock every figure is exact. Nothing
-but the calls themselves happens inside a block; garbage collection is off meanwhile.
+Knows a clock and an `Executable`, never TensorFlow: with a fake device and a fake clock every
+    figure is exact. Nothing but the calls themselves happens inside a block; garbage collection is
+    off meanwhile.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def measure_block(executable: Executable, mode: str, calls: int, *, clock: Clock
     enqueued = clock()
     executable.synchronize()
     finished = clock()
-    return Block(mode=mode, calls=calls, elapsed_ns=max(1, finished - started), enqueue_ns=enqueued - started)
+    return Block(
+        mode=mode, calls=calls, elapsed_ns=max(1, finished - started), enqueue_ns=enqueued - started
+    )
 
 
 def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
@@ -83,7 +86,9 @@ def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
 
 
 def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
-    """Call until speed is stationary: enough calls, enough time, two windows of blocks that agree; or the cap.
+    """Call until speed is stationary: enough calls, enough time, two windows of blocks that agree.
+
+    Or the cap.
 
     A window is ten blocks; windows agree when neither median nor trend moves by more than 1 %.
     """
@@ -100,7 +105,9 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
             per_block, blocks = max(2, math.ceil(effort.block_s / block.call_s)), []
         enough = calls >= effort.warmup_calls and seconds >= effort.warmup_s
         stationary = len(blocks) >= 2 * WARMUP_WINDOW and stats.stationary(
-            blocks[-2 * WARMUP_WINDOW : -WARMUP_WINDOW], blocks[-WARMUP_WINDOW:], tolerance=STATIONARY_TOLERANCE
+            blocks[-2 * WARMUP_WINDOW : -WARMUP_WINDOW],
+            blocks[-WARMUP_WINDOW:],
+            tolerance=STATIONARY_TOLERANCE,
         )
         if (enough and stationary) or (seconds >= effort.warmup_cap_s and calls >= 2):
             call_s = statistics.median(blocks[-WARMUP_WINDOW:] or [block.call_s])
@@ -117,13 +124,18 @@ def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
 
 
 def measure_latencies(
-    executables: Mapping[str, Executable], rounds: Sequence[Round], calls: Mapping[str, int], *, effort: Effort,
+    executables: Mapping[str, Executable],
+    rounds: Sequence[Round],
+    calls: Mapping[str, int],
+    *,
+    effort: Effort,
     clock: Clock,
-) -> dict[str, tuple[float, ...]]:  # fmt: skip
+) -> dict[str, tuple[float, ...]]:
     """Seconds of single calls with a synchronization after each, by label.
 
-    A mode whose blocks were single calls has been timed so already, and those blocks are returned. The others get two
-    passes in opposite order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
+    A mode whose blocks were single calls has been timed so already, and those blocks are returned.
+    The others get two passes in opposite order, up to `effort.latency_calls` calls or
+    `effort.latency_cap_s` seconds in all.
     """
     single = {label for label in executables if calls[label] == 1}
     latencies: dict[str, list[float]] = {label: [] for label in executables}
@@ -140,7 +152,10 @@ def measure_latencies(
             executable.synchronize()
             with garbage_collection_off():
                 for done in range(max(1, effort.latency_calls // 2)):
-                    if done >= MIN_LATENCY_CALLS // 2 and (clock() - begun) / 1e9 > effort.latency_cap_s / 2:
+                    if (
+                        done >= MIN_LATENCY_CALLS // 2
+                        and (clock() - begun) / 1e9 > effort.latency_cap_s / 2
+                    ):
                         break
                     latencies[label].append(measure_block(executable, label, 1, clock=clock).call_s)
     return {label: tuple(values) for label, values in latencies.items()}
@@ -165,8 +180,8 @@ class SyncTest:
 def sync_self_test(executable: Executable, *, calls: int, clock: Clock) -> SyncTest:
     """Enqueue a chain of calls, synchronize, and synchronize again: the second wait must find nothing left to do.
 
-    A synchronization that does not wait leaves the device busy: reading a result afterwards (`executable.drain`) then
-    takes the time that the synchronization should have taken.
+    A synchronization that does not wait leaves the device busy: reading a result afterwards
+        (`executable.drain`) then takes the time that the synchronization should have taken.
     """
     executable.prepare()
     executable.step()
@@ -180,11 +195,18 @@ def sync_self_test(executable: Executable, *, calls: int, clock: Clock) -> SyncT
     drain = getattr(executable, "drain", executable.synchronize)
     drain()
     drained = clock()
-    enqueue_s, synced_s, after_s = (enqueued - started) / 1e9, (synced - started) / 1e9, (drained - synced) / 1e9
+    enqueue_s, synced_s, after_s = (
+        (enqueued - started) / 1e9,
+        (synced - started) / 1e9,
+        (drained - synced) / 1e9,
+    )
     return SyncTest(
-        works=after_s <= 0.1 * max(synced_s, 1e-9) + 0.002, queued=enqueue_s < 0.5 * (synced_s + after_s),
-        enqueue_s=enqueue_s, synced_s=synced_s, after_s=after_s,
-    )  # fmt: skip
+        works=after_s <= 0.1 * max(synced_s, 1e-9) + 0.002,
+        queued=enqueue_s < 0.5 * (synced_s + after_s),
+        enqueue_s=enqueue_s,
+        synced_s=synced_s,
+        after_s=after_s,
+    )
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Trackers mirror a trial somewhere else; the records on disk stay the truth.
 
-A tracker never raises into a trial and never makes a measurement wait: what goes wrong is a warning in its report.
+A tracker never raises into a trial and never makes a measurement wait: what goes wrong is a warning
+    in its report.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class RunHeader:
     Attributes:
         name: for people: "efficientnetv2s 384 xla cpu".
         config: the resolved configuration; stored under the single root `cfg`.
-        scalars: flat values for panels (`family, variant, source_name, resolution, xla, accelerator, ...`).
+        scalars: flat values for panels (`family, variant, source_name, resolution, xla,
+            accelerator, ...`).
         results_dir: the tracker's own files go below it.
     """
 
@@ -43,7 +45,12 @@ class RunHeader:
 
 
 def run_header(
-    config: Mapping[str, Any], *, trial_id: str, device_kind: str, device_name: str, results_dir: Path
+    config: Mapping[str, Any],
+    *,
+    trial_id: str,
+    device_kind: str,
+    device_name: str,
+    results_dir: Path,
 ) -> RunHeader:
     """The header of a trial's run, from the resolved configuration that its records hold as well.
 
@@ -107,7 +114,9 @@ class Tracker(Protocol):
     def preempt(self) -> None:
         """Say that the run is being stopped from outside and will be resumed."""
 
-    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+    def finish(
+        self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+    ) -> TrackerReport:
         """Write the summary and close the run, within `finish_timeout_s`."""
 
 
@@ -138,6 +147,8 @@ class NoTracker:
     def preempt(self) -> None:
         """Nothing to tell."""
 
-    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+    def finish(
+        self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+    ) -> TrackerReport:
         """Nothing to finish."""
         return TrackerReport(place="", complete=True)

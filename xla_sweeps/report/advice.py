@@ -169,15 +169,11 @@ def _failed(row: ComparisonRow) -> str:
         case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
             text = f"{failed} cannot run this model: {reason}. Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
         case Status.OOM_GPU | Status.OOM_HOST:
-            text = (
-                f"{candidate} against {baseline} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
-            )
+            text = f"{candidate} against {baseline} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
         case Status.TIMEOUT:
             text = f"{candidate} against {baseline} took too long: {reason}."
         case Status.INTERRUPTED:
-            text = (
-                f"{candidate} against {baseline} was stopped before there was enough to compare; run it again to go on."
-            )
+            text = f"{candidate} against {baseline} was stopped before there was enough to compare; run it again to go on."
         case _:
             text = f"{candidate} against {baseline} could not be measured: {reason}."
     return _capitalized(text)
@@ -190,7 +186,10 @@ def _caveats(row: ComparisonRow) -> str:
         text += f" The machine was not quiet, so measure again before you rely on it{raw}."
     if row.host_bound:
         text += " The device waits for the host here: a larger batch_size would tell more about the device."
-    if row.eager_is_graph and ExecutionMode.EAGER in (mode_of(row.baseline), mode_of(row.candidate)):
+    if row.eager_is_graph and ExecutionMode.EAGER in (
+        mode_of(row.baseline),
+        mode_of(row.candidate),
+    ):
         text += " Eager calls of a saved model run its graph."
     if Flag.CONTAINS_XLA in row.flags and mode_of(row.baseline) is not ExecutionMode.XLA:
         text += f" Mind that {name_of(row.baseline)} contains XLA already: the model compiles parts of itself."

@@ -30,14 +30,19 @@ def write_text(text: str, output: Path | None) -> None:
 
 
 def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """CSV with stable columns; texts that a spreadsheet would take for a formula are quoted with an apostrophe."""
+    """CSV with stable columns.
+
+    Texts that a spreadsheet would take for a formula are quoted with an apostrophe.
+    """
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
     for document in documents:
         writer.writerow(
             {
-                key: f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+                key: f"'{value}"
+                if isinstance(value, str) and value[:1] in ("=", "+", "-", "@")
+                else value
                 for key, value in document.items()
             }
         )

@@ -6,9 +6,9 @@
     operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~"
     value      = word | 'quoted text' | "quoted text" | null
 
-Texts are compared without case; `~` takes a glob, or a part of the text where there is no `*`, `?` or `[` in it.
-Numbers may end in k, M or G. A value that is missing equals null and nothing else, and is neither below nor above
-anything.
+Texts are compared without case; `~` takes a glob, or a part of the text where there is no `*`, `?`
+or `[` in it. Numbers may end in k, M or G. A value that is missing equals null and nothing else,
+and is neither below nor above anything.
 """
 
 from __future__ import annotations
@@ -26,11 +26,16 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.row import ComparisonRow
 
 ALIASES = {
-    "resolution": "resolution_px", "px": "resolution_px", "batch": "batch_size", "flag": "flags",
-    "throughput": "throughput_samples_per_s", "baseline_throughput": "baseline_throughput_samples_per_s",
-    "latency": "latency_ms", "baseline_latency": "baseline_latency_ms",
+    "resolution": "resolution_px",
+    "px": "resolution_px",
+    "batch": "batch_size",
+    "flag": "flags",
+    "throughput": "throughput_samples_per_s",
+    "baseline_throughput": "baseline_throughput_samples_per_s",
+    "latency": "latency_ms",
+    "baseline_latency": "baseline_latency_ms",
     "absolute_speedup": "absolute_speedup_samples_per_s",
-}  # fmt: skip
+}
 """Short names of columns."""
 
 MAX_LENGTH, MAX_DEPTH = 10_000, 50
@@ -47,8 +52,11 @@ _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 _KEYWORDS = ("and", "or", "not")
 
@@ -78,14 +86,24 @@ class Comparison:
         if self.value is None:
             return False
         if self.column == "flags":
-            words = given.lower().split() if isinstance(given, str) else [str(word).lower() for word in given]
-            return any(self._matches(part) for word in words for part in (word, word.partition(":")[0]))
+            words = (
+                given.lower().split()
+                if isinstance(given, str)
+                else [str(word).lower() for word in given]
+            )
+            return any(
+                self._matches(part) for word in words for part in (word, word.partition(":")[0])
+            )
         return self._matches(str(given).lower() if isinstance(self.value, str) else given)
 
     def _matches(self, given: Any) -> bool:
         if self.operator == "~":
             return fnmatch.fnmatchcase(given, str(self.value))
-        return bool(given == self.value if self.operator == "=" else _ORDER[self.operator](given, self.value))
+        return bool(
+            given == self.value
+            if self.operator == "="
+            else _ORDER[self.operator](given, self.value)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +146,9 @@ class _Token:
     place: int
 
 
-def compile(text: str, *, columns: Mapping[str, type] | None = None) -> Callable[[Mapping[str, Any]], bool]:
+def compile(
+    text: str, *, columns: Mapping[str, type] | None = None
+) -> Callable[[Mapping[str, Any]], bool]:
     """The filter as a predicate on rows: a row's columns by name, as `analysis.row_dict` gives them.
 
     Args:
@@ -144,11 +164,16 @@ def compile(text: str, *, columns: Mapping[str, type] | None = None) -> Callable
 def parse(text: str, *, columns: Mapping[str, type] | None = None) -> Filter:
     """The filter's parts; see `compile`."""
     if len(text) > MAX_LENGTH:
-        raise ConfigError(f"where: a filter of {len(text)} characters; at most {MAX_LENGTH} are allowed")
+        raise ConfigError(
+            f"where: a filter of {len(text)} characters; at most {MAX_LENGTH} are allowed"
+        )
     parser = _Parser(_tokens(text), ComparisonRow.columns() if columns is None else columns)
     found = parser.either(0)
     if parser.token.kind != "end":
-        _complain(parser.token, f"{parser.token.text!r} is not expected here; join conditions by 'and' or 'or'")
+        _complain(
+            parser.token,
+            f"{parser.token.text!r} is not expected here; join conditions by 'and' or 'or'",
+        )
     return found
 
 
@@ -159,9 +184,16 @@ def _tokens(text: str) -> list[_Token]:
         match = _TOKEN.match(text, place)
         if match is None:
             start = place + len(text[place:]) - len(text[place:].lstrip())
-            _complain(_Token("", "", start), f"{text[start]!r} is not expected here, or its quotation does not end")
+            _complain(
+                _Token("", "", start),
+                f"{text[start]!r} is not expected here, or its quotation does not end",
+            )
         kind = str(match.lastgroup)
-        tokens.append(_Token("quoted" if kind in ("single", "double") else kind, match[kind], match.start(kind)))
+        tokens.append(
+            _Token(
+                "quoted" if kind in ("single", "double") else kind, match[kind], match.start(kind)
+            )
+        )
         place = match.end()
     return [*tokens, _Token("end", "", len(text))]
 
@@ -214,12 +246,18 @@ class _Parser:
         if self.token.kind != "operator":
             if kind is bool:
                 return Comparison(column, "=", True)
-            _complain(self.token, f"what about {named.text}? One of = != < <= > >= ~ and a value are needed")
+            _complain(
+                self.token,
+                f"what about {named.text}? One of = != < <= > >= ~ and a value are needed",
+            )
         sign = self._take()
         if self.token.kind not in ("word", "quoted") or (
             self.token.kind == "word" and self.token.text.lower() in _KEYWORDS
         ):
-            _complain(self.token, f"a value is needed after {named.text} {sign.text}; quote texts with blanks")
+            _complain(
+                self.token,
+                f"a value is needed after {named.text} {sign.text}; quote texts with blanks",
+            )
         value = self._take()
         return Comparison(column, sign.text.replace("==", "="), _value(column, kind, sign, value))
 
@@ -254,7 +292,10 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
     number = _NUMBER.fullmatch(value.text) if value.kind == "word" else None
     if kind is str:
         if number and sign.text != "~":
-            _complain(value, f"{column} is text, not a number; for the text write {column} {sign.text} '{value.text}'")
+            _complain(
+                value,
+                f"{column} is text, not a number; for the text write {column} {sign.text} '{value.text}'",
+            )
         glob = value.text.lower()
         return f"*{glob}*" if sign.text == "~" and not re.search(r"[*?\[]", glob) else glob
     if sign.text == "~":

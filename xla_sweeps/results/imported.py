@@ -1,4 +1,6 @@
-"""Published figures in a results folder: `imported/<label>.json`, the figures as they were read; rows are derived.
+"""Published figures in a results folder: `imported/<label>.json`, the figures as they were read.
+
+Rows are derived.
 
 A file appears whole or not at all, and importing under the same label replaces it.
 """
@@ -62,23 +64,34 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
         StoreError: the folder cannot be written; nothing half-written is left.
     """
     if label is not None and not _LABEL.fullmatch(label):
-        raise ConfigError(f"--name {label}: up to 64 letters, digits and . _ - are allowed, a letter or digit first")
+        raise ConfigError(
+            f"--name {label}: up to 64 letters, digits and . _ - are allowed, a letter or digit first"
+        )
     label = label or re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._")[:64] or "published"
     figures = published.parse(_text(file), where=str(file))
     found, warnings = published.rows(figures, catalog.load_catalog(), label=label)
     document = _Document(
-        schema_version=SCHEMA_VERSION, label=label, file=file.name, figures=tuple(figures),
+        schema_version=SCHEMA_VERSION,
+        label=label,
+        file=file.name,
+        figures=tuple(figures),
         imported_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )  # fmt: skip
+    )
     path = results_dir / "imported" / f"{label}.json"
     replaced = path.exists()
     try:
-        files.replace_whole(path, json.dumps(asdict(document), indent=1, ensure_ascii=False).encode())
+        files.replace_whole(
+            path, json.dumps(asdict(document), indent=1, ensure_ascii=False).encode()
+        )
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return Import(
-        path=path, figures=len(figures), rows=tuple(found), warnings=tuple(warnings), replaced=replaced
-    )  # fmt: skip
+        path=path,
+        figures=len(figures),
+        rows=tuple(found),
+        warnings=tuple(warnings),
+        replaced=replaced,
+    )
 
 
 def present(results_dir: Path) -> bool:
@@ -87,7 +100,10 @@ def present(results_dir: Path) -> bool:
 
 
 def rows(results_dir: Path) -> list[ComparisonRow]:
-    """The rows of everything that was imported; what cannot be read is left out (`load` says what)."""
+    """The rows of everything that was imported.
+
+    What cannot be read is left out (`load` says what).
+    """
     return load(results_dir)[0]
 
 
@@ -102,7 +118,9 @@ def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
             reason = error.strerror or error if isinstance(error, OSError) else error
             problems.append(f"{path}: {reason}; import the file again")
         else:
-            found += published.rows(document.figures, catalog.load_catalog(), label=document.label)[0]
+            found += published.rows(document.figures, catalog.load_catalog(), label=document.label)[
+                0
+            ]
     return found, problems
 
 
@@ -125,7 +143,9 @@ def _text(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from error
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{file}: larger than {MAX_BYTES // 2**20} MiB; that is no table of published figures")
+        raise ConfigError(
+            f"{file}: larger than {MAX_BYTES // 2**20} MiB; that is no table of published figures"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

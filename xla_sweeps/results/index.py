@@ -1,7 +1,10 @@
-"""What planning needs of every record, kept beside them so that it need not be read again; may be deleted at any time.
+"""What planning needs of every record, kept beside them so that it need not be read again.
 
-A trial's folder is read again when it changed since, or when it changed so lately that the clock could not tell. A file
-that is damaged in place leaves its folder's time as it was: planning does not notice until `cache/` is deleted.
+May be deleted at any time.
+
+A trial's folder is read again when it changed since, or when it changed so lately that the clock
+could not tell. A file that is damaged in place leaves its folder's time as it was: planning does
+not notice until `cache/` is deleted.
 """
 
 from __future__ import annotations
@@ -71,7 +74,10 @@ class Index:
 
 
 def read_index(store: Store) -> Index:
-    """The records of a store, from the kept index where it is up to date; the index is brought up to date."""
+    """The records of a store, from the kept index where it is up to date.
+
+    The index is brought up to date.
+    """
     path = store.results_dir / "cache" / "index.json"
     known = _load(path)
     folders: dict[str, _Folder] = {}
@@ -86,7 +92,9 @@ def read_index(store: Store) -> Index:
         loaded = store.load(name)
         problems += loaded.problems
         settled = modified_ns if now_ns - modified_ns > RACY_NS else 0
-        folders[name] = _Folder(settled, [entry_of(record) for record in loaded.records.get(name, [])])
+        folders[name] = _Folder(
+            settled, [entry_of(record) for record in loaded.records.get(name, [])]
+        )
         changed = True
     if changed or len(folders) != len(known):
         _save(path, folders)
@@ -98,10 +106,17 @@ def entry_of(record: Record) -> Entry:
     tracker = record.config.get("tracker")
     tags = tracker.get("tags", ()) if isinstance(tracker, Mapping) else ()
     return Entry(
-        trial_id=record.trial_id, replicate=record.replicate, outcome=outcome_of(record), request_id=record.request_id,
-        device=str(record.device.get("name", "")), software=software_of(record.environment), model=record.model.name,
-        cost_s=_cost_s(record), started_at=record.started_at, tags=tuple(str(tag) for tag in tags),
-    )  # fmt: skip
+        trial_id=record.trial_id,
+        replicate=record.replicate,
+        outcome=outcome_of(record),
+        request_id=record.request_id,
+        device=str(record.device.get("name", "")),
+        software=software_of(record.environment),
+        model=record.model.name,
+        cost_s=_cost_s(record),
+        started_at=record.started_at,
+        tags=tuple(str(tag) for tag in tags),
+    )
 
 
 def software_of(environment: Mapping[str, Any]) -> str:
@@ -112,7 +127,10 @@ def software_of(environment: Mapping[str, Any]) -> str:
 
 def _cost_s(record: Record) -> float:
     with contextlib.suppress(ValueError):
-        begun, ended = (datetime.datetime.fromisoformat(text) for text in (record.started_at, record.finished_at))
+        begun, ended = (
+            datetime.datetime.fromisoformat(text)
+            for text in (record.started_at, record.finished_at)
+        )
         return max(0.0, (ended - begun).total_seconds())
     return float(sum(record.seconds.values()))
 
@@ -140,7 +158,9 @@ class _PlannedFile(msgspec.Struct):
 
 
 def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
-    """Keep what a sweep means to measure, in the place of what it meant before; a folder that is full is no fault.
+    """Keep what a sweep means to measure, in the place of what it meant before.
+
+    A folder that is full is no fault.
 
     Args:
         results_dir: the results folder.
@@ -150,7 +170,8 @@ def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
     name = hashlib.sha256(sweep.encode()).hexdigest()[:16]
     with contextlib.suppress(OSError):
         replace_whole(
-            results_dir / _FOLDER / f"{name}.json", msgspec.json.encode(_PlannedFile(sweep, sorted(set(requests))))
+            results_dir / _FOLDER / f"{name}.json",
+            msgspec.json.encode(_PlannedFile(sweep, sorted(set(requests)))),
         )
 
 

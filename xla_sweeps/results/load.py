@@ -16,7 +16,11 @@ from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 
 
 def load(
-    results_dir: Path, *, warn: Callable[[str], None], only: Collection[str] | None = None, missing_ok: bool = False
+    results_dir: Path,
+    *,
+    warn: Callable[[str], None],
+    only: Collection[str] | None = None,
+    missing_ok: bool = False,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary]]:
     """Records and summaries of a results folder, by trial.
 
@@ -30,16 +34,21 @@ def load(
         StoreError: there is no such folder, or no record in it.
     """
     if not (results_dir / "records").is_dir():
-        raise StoreError(f"{results_dir} holds no records; measure first: python -m xla_sweeps model=NAME")
+        raise StoreError(
+            f"{results_dir} holds no records; measure first: python -m xla_sweeps model=NAME"
+        )
     loaded = Store(results_dir).load()
     for problem in loaded.problems:
         warn(problem)
     if not loaded.records and not missing_ok:
         raise StoreError(f"{results_dir} holds no readable record")
-    spans = noise.drifting(record for group in loaded.records.values() for record in group if noise.is_anchor(record))
+    spans = noise.drifting(
+        record for group in loaded.records.values() for record in group if noise.is_anchor(record)
+    )
     if spans:
         loaded = replace(
-            loaded, records={trial: noise.flagged(group, spans) for trial, group in loaded.records.items()}
+            loaded,
+            records={trial: noise.flagged(group, spans) for trial, group in loaded.records.items()},
         )
     everything = [record for group in loaded.records.values() for record in group]
     floors = {

@@ -1,7 +1,8 @@
 """Published figures as comparison rows: those of the study keras-xla-benchmarks, whose columns are `COLUMNS`. Pure.
 
-A figure there is one measurement: throughput over a hundred calls of four float32 images, eager (`xla` False) or with
-jit_compile=True, each timed alone. So the rows have no interval, and no verdict but `ambiguous`.
+A figure there is one measurement: throughput over a hundred calls of four float32 images, eager
+    (`xla` False) or with jit_compile=True, each timed alone. So the rows have no interval, and no
+    verdict but `ambiguous`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Verdict
 
 COLUMNS = (
-    "model_family", "model_variant", "resolution", "xla", "accelerator", "flop (giga)", "params (million)",
+    "model_family",
+    "model_variant",
+    "resolution",
+    "xla",
+    "accelerator",
+    "flop (giga)",
+    "params (million)",
     "throughput (samples/sec)",
-)  # fmt: skip
+)
 
 BATCH_SIZE = 4
 
 ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
-"""Device names; a driver says more (`NVIDIA A100-SXM4-40GB`), so measured rows stand under other names."""
+"""Device names.
+
+A driver says more (`NVIDIA A100-SXM4-40GB`), so measured rows stand under other names.
+"""
 
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -78,7 +88,9 @@ class Figure:
 
 
 def parse(text: str, *, where: str) -> list[Figure]:
-    """The figures of a CSV file, in its order; columns may stand in any order, further ones are passed over.
+    """The figures of a CSV file, in its order.
+
+    Columns may stand in any order, further ones are passed over.
 
     Args:
         text: of the file.
@@ -116,7 +128,9 @@ def rows(
     """
     names = _index(catalog)
     warnings: dict[str, str] = {}
-    groups: dict[tuple[str, int, str], list[tuple[Figure, CatalogEntry | None, tuple[str, ...]]]] = {}
+    groups: dict[
+        tuple[str, int, str], list[tuple[Figure, CatalogEntry | None, tuple[str, ...]]]
+    ] = {}
     for figure in figures:
         entry, notes = _identified(figure, names, catalog)
         if entry is None:
@@ -154,7 +168,9 @@ def _figure(cells: Sequence[str], places: Mapping[str, int], *, line: int, where
         try:
             value = float(given)
         except ValueError:
-            raise ConfigError(f"{where}, line {line}, column '{column}': {given[:40]!r} is not a number") from None
+            raise ConfigError(
+                f"{where}, line {line}, column '{column}': {given[:40]!r} is not a number"
+            ) from None
         if not (math.isfinite(value) and value > 0):
             raise ConfigError(f"{where}, line {line}, column '{column}': {given} is not above 0")
         if not _LEAST <= value <= _MOST:
@@ -165,15 +181,24 @@ def _figure(cells: Sequence[str], places: Mapping[str, int], *, line: int, where
 
     size, xla = number("resolution"), text("xla").lower()
     if not size.is_integer():
-        raise ConfigError(f"{where}, line {line}, column 'resolution': {size:g} is no whole number of pixels")
+        raise ConfigError(
+            f"{where}, line {line}, column 'resolution': {size:g} is no whole number of pixels"
+        )
     if xla not in _TRUTH:
-        raise ConfigError(f"{where}, line {line}, column 'xla': {text('xla')[:40]!r} is neither True nor False")
+        raise ConfigError(
+            f"{where}, line {line}, column 'xla': {text('xla')[:40]!r} is neither True nor False"
+        )
     return Figure(
-        line=line, family=text("model_family"), variant=text("model_variant"), resolution_px=int(size), xla=_TRUTH[xla],
-        accelerator=text("accelerator"), throughput_samples_per_s=number("throughput (samples/sec)"),
+        line=line,
+        family=text("model_family"),
+        variant=text("model_variant"),
+        resolution_px=int(size),
+        xla=_TRUTH[xla],
+        accelerator=text("accelerator"),
+        throughput_samples_per_s=number("throughput (samples/sec)"),
         gmacs=number("flop (giga)") if text("flop (giga)") else None,
         params_million=number("params (million)") if text("params (million)") else None,
-    )  # fmt: skip
+    )
 
 
 def _folded(name: str) -> str:
@@ -181,11 +206,16 @@ def _folded(name: str) -> str:
 
 
 def _index(catalog: Mapping[str, CatalogEntry]) -> dict[str, str]:
-    """Names of the catalog by every folded name, alias and variant; a name wins over an alias, that over a variant."""
+    """Names of the catalog by every folded name, alias and variant.
+
+    A name wins over an alias, that over a variant.
+    """
     index: dict[str, str] = {}
     for words in (
-        lambda entry: (entry.name,), lambda entry: entry.aliases, lambda entry: (entry.variant,),
-    ):  # fmt: skip
+        lambda entry: (entry.name,),
+        lambda entry: entry.aliases,
+        lambda entry: (entry.variant,),
+    ):
         for entry in catalog.values():
             for word in words(entry):
                 index.setdefault(_folded(word), entry.name)
@@ -197,7 +227,10 @@ def _identified(
 ) -> tuple[CatalogEntry | None, tuple[str, ...]]:
     """The catalog's model behind a figure, and what to know about it."""
     folded = _folded(figure.variant)
-    spellings = [folded, *(match.expand(to) for of, to in _SPELLINGS if (match := re.fullmatch(of, folded)))]
+    spellings = [
+        folded,
+        *(match.expand(to) for of, to in _SPELLINGS if (match := re.fullmatch(of, folded))),
+    ]
     name = next((names[spelling] for spelling in spellings if spelling in names), None)
     if name is None:
         return None, ("not in the catalog: the name is the file's",)
@@ -205,17 +238,24 @@ def _identified(
     regnet = _REGNET.fullmatch(folded)
     built = names.get(f"{regnet[1]}{_REGNET_BUILT[regnet[2]]}") if regnet else None
     if built and _is_nearer(figure.params_million, catalog[built], than=entry):
-        notes.append(f"called {figure.variant} in the file, whose study built {built} under that name")
+        notes.append(
+            f"called {figure.variant} in the file, whose study built {built} under that name"
+        )
         entry = catalog[built]
     return entry, (*notes, *_doubts(figure, entry))
 
 
 def _is_nearer(params_million: float | None, built: CatalogEntry, *, than: CatalogEntry) -> bool:
-    """Whether the parameters are those of what was built rather than of what it is called; unknown ones say yes."""
+    """Whether the parameters are those of what was built rather than of what it is called.
+
+    Unknown ones say yes.
+    """
     if params_million is None or built.published is None or than.published is None:
         return params_million is None
     apart = [
-        abs(math.log(params_million / entry.published.params_million)) for entry in (built, than) if entry.published
+        abs(math.log(params_million / entry.published.params_million))
+        for entry in (built, than)
+        if entry.published
     ]
     return apart[0] < apart[1]
 
@@ -248,11 +288,15 @@ def _rates(
     notes = list(dict.fromkeys(note for _, _, found in group for note in found))
     rates: list[float | None] = []
     for mode, compiled in (("eager", False), ("XLA", True)):
-        found = [figure.throughput_samples_per_s for figure, _, _ in group if figure.xla is compiled]
+        found = [
+            figure.throughput_samples_per_s for figure, _, _ in group if figure.xla is compiled
+        ]
         rates.append(statistics.median(found) if found else None)
         if len(found) != 1:
             notes.append(
-                f"{mode} is in the file {len(found)} times: the median" if found else f"{mode} is not in the file"
+                f"{mode} is in the file {len(found)} times: the median"
+                if found
+                else f"{mode} is not in the file"
             )
     return rates[0], rates[1], notes
 
@@ -271,27 +315,62 @@ def _row(
     sources = tuple(entry.sources) if entry else ("",)
     source = next((name for name in _SOURCES if name in sources), sources[0])
     return ComparisonRow(
-        trial_id=hashlib.sha256("\n".join([label, model, str(size), device]).encode()).hexdigest()[:16],
+        trial_id=hashlib.sha256("\n".join([label, model, str(size), device]).encode()).hexdigest()[
+            :16
+        ],
         family=entry.family if entry else figure.family,
         variant=entry.variant if entry else figure.variant,
-        model=model, source=source, task=entry.task if entry else "", resolution_px=size, batch_size=BATCH_SIZE,
-        precision="float32", scenario="call", effort="", device=device, candidate="xla", baseline="eager",
-        headline=True, throughput_samples_per_s=xla, throughput_low=None, throughput_high=None,
-        baseline_throughput_samples_per_s=eager, baseline_throughput_low=None, baseline_throughput_high=None,
-        latency_ms=1e3 * BATCH_SIZE / xla if xla else None, latency_low_ms=None, latency_high_ms=None,
+        model=model,
+        source=source,
+        task=entry.task if entry else "",
+        resolution_px=size,
+        batch_size=BATCH_SIZE,
+        precision="float32",
+        scenario="call",
+        effort="",
+        device=device,
+        candidate="xla",
+        baseline="eager",
+        headline=True,
+        throughput_samples_per_s=xla,
+        throughput_low=None,
+        throughput_high=None,
+        baseline_throughput_samples_per_s=eager,
+        baseline_throughput_low=None,
+        baseline_throughput_high=None,
+        latency_ms=1e3 * BATCH_SIZE / xla if xla else None,
+        latency_low_ms=None,
+        latency_high_ms=None,
         baseline_latency_ms=1e3 * BATCH_SIZE / eager if eager else None,
-        baseline_latency_low_ms=None, baseline_latency_high_ms=None,
-        speedup=xla / eager if xla and eager else None, speedup_low=None, speedup_high=None,
+        baseline_latency_low_ms=None,
+        baseline_latency_high_ms=None,
+        speedup=xla / eager if xla and eager else None,
+        speedup_low=None,
+        speedup_high=None,
         speedup_percent=100 * (xla / eager - 1) if xla and eager else None,
         absolute_speedup_samples_per_s=xla - eager if xla and eager else None,
-        verdict=Verdict.AMBIGUOUS, preliminary=True, floor=MIN_FLOOR, replicates=1, rounds=1, within_percent=None,
-        between_percent=None, compile_s_extra=None, break_even_calls=None, peak_memory_ratio=None, host_bound=False,
-        status=Status.OK, flags=(IMPORTED,),
+        verdict=Verdict.AMBIGUOUS,
+        preliminary=True,
+        floor=MIN_FLOOR,
+        replicates=1,
+        rounds=1,
+        within_percent=None,
+        between_percent=None,
+        compile_s_extra=None,
+        break_even_calls=None,
+        peak_memory_ratio=None,
+        host_bound=False,
+        status=Status.OK,
+        flags=(IMPORTED,),
         params=round(1e6 * figure.params_million) if figure.params_million else None,
         macs=round(1e9 * figure.gmacs) if figure.gmacs else None,
-        speedup_raw=None, failure_message="", eager_is_graph=source == "hub", origin=IMPORTED, note="; ".join(notes),
+        speedup_raw=None,
+        failure_message="",
+        eager_is_graph=source == "hub",
+        origin=IMPORTED,
+        note="; ".join(notes),
         command=_command(entry, source, size) if entry else "",
-    )  # fmt: skip
+    )
 
 
 def _command(entry: CatalogEntry, source: str, size: int) -> str:

@@ -1,7 +1,8 @@
 """Comparison rows of a results folder as a table, kept beside the records so that only what changed is read again.
 
-`cache/rows.parquet` may be deleted at any time. A trial's folder is read again when it changed since, or when it
-changed so lately that the clock could not tell; a file that is damaged in place goes unnoticed until then.
+`cache/rows.parquet` may be deleted at any time. A trial's folder is read again when it changed
+since, or when it changed so lately that the clock could not tell; a file that is damaged in place
+goes unnoticed until then.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Trials:
 
     Attributes:
         table: their rows, judged against the smallest floor and without the flag `drift`.
-        facts: of each trial: `[folder's time, records, device, starts]`; a time of 0 is read again next time.
+        facts: of each trial: `[folder's time, records, device, starts]`; a time of 0 is read again
+            next time.
         anchors: device, start and latency of anchor records, by trial.
         problems: files that could not be used.
     """
@@ -86,7 +88,9 @@ class Rows:
     problems: tuple[str, ...]
 
 
-def load(results_dir: Path, *, advance: Callable[[int, int], None] = lambda done, total: None) -> Rows:
+def load(
+    results_dir: Path, *, advance: Callable[[int, int], None] = lambda done, total: None
+) -> Rows:
     """All rows, from what is kept where that is up to date; what is kept is brought up to date.
 
     Args:
@@ -96,7 +100,11 @@ def load(results_dir: Path, *, advance: Callable[[int, int], None] = lambda done
     path = results_dir / "cache" / "rows.parquet"
     folders = dict(Store(results_dir).folders())
     kept = _load(path)
-    stale = [name for name, modified_ns in folders.items() if kept.facts.get(name, (0,))[0] != modified_ns]
+    stale = [
+        name
+        for name, modified_ns in folders.items()
+        if kept.facts.get(name, (0,))[0] != modified_ns
+    ]
     gone = [name for name in kept.facts if name not in folders]
     if stale or gone:
         read = list(_read(results_dir, stale, folders, advance))
@@ -122,7 +130,9 @@ def read_trials(results_dir: Path, names: Sequence[str], modified_ns: Mapping[st
     for name in names:
         loaded = store.load(name)
         problems += loaded.problems
-        settled = modified_ns[name] if now_ns - modified_ns[name] > RACY_NS and not loaded.problems else 0
+        settled = (
+            modified_ns[name] if now_ns - modified_ns[name] > RACY_NS and not loaded.problems else 0
+        )
         facts[name] = (settled, 0, "", ())
         for records in loaded.records.values():
             rows += summary.summarize(records).comparisons
@@ -139,7 +149,10 @@ def read_trials(results_dir: Path, names: Sequence[str], modified_ns: Mapping[st
 
 
 def _read(
-    results_dir: Path, names: Sequence[str], folders: Mapping[str, int], advance: Callable[[int, int], None]
+    results_dir: Path,
+    names: Sequence[str],
+    folders: Mapping[str, int],
+    advance: Callable[[int, int], None],
 ) -> Iterator[Trials]:
     """Trials in chunks, by several processes where there are many."""
     chunks = [names[first : first + CHUNK] for first in range(0, len(names), CHUNK)]
@@ -151,7 +164,9 @@ def _read(
             workers = min(len(chunks), len(os.sched_getaffinity(0)))
             spawn = multiprocessing.get_context("spawn")
             run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=spawn)).map
-        for chunk, found in zip(chunks, run(read_trials, [results_dir] * len(chunks), chunks, times), strict=True):
+        for chunk, found in zip(
+            chunks, run(read_trials, [results_dir] * len(chunks), chunks, times), strict=True
+        ):
             done += len(chunk)
             advance(done, len(names))
             yield found
@@ -162,7 +177,9 @@ def _merged(kept: Trials, dropped: set[str], read: Sequence[Trials]) -> Trials:
     import pyarrow.compute
 
     dropped_ids = pyarrow.array(sorted(dropped), pyarrow.string())
-    stays = pyarrow.compute.invert(pyarrow.compute.is_in(kept.table["trial_id"], value_set=dropped_ids))
+    stays = pyarrow.compute.invert(
+        pyarrow.compute.is_in(kept.table["trial_id"], value_set=dropped_ids)
+    )
     rest = Trials(
         table=kept.table.filter(stays),
         facts={name: fact for name, fact in kept.facts.items() if name not in dropped},
@@ -182,7 +199,9 @@ def _judged(table: pyarrow.Table) -> tuple[pyarrow.Table, bool]:
     import pyarrow.compute
 
     by_device: dict[str, list[float]] = {}
-    columns = [table[name].to_pylist() for name in ("device", "baseline", "candidate", "speedup", "floor")]
+    columns = [
+        table[name].to_pylist() for name in ("device", "baseline", "candidate", "speedup", "floor")
+    ]
     for device, baseline, candidate, speedup, _ in zip(*columns, strict=True):
         apart = by_device.setdefault(device, [])
         if (
@@ -192,14 +211,20 @@ def _judged(table: pyarrow.Table) -> tuple[pyarrow.Table, bool]:
             and is_aa_pair(baseline, candidate)
         ):
             apart.append(abs(math.log(speedup)))
-    floors = {name: max(summary.MIN_FLOOR, noise.floor_of(apart) or 0.0) for name, apart in by_device.items()}
+    floors = {
+        name: max(summary.MIN_FLOOR, noise.floor_of(apart) or 0.0)
+        for name, apart in by_device.items()
+    }
     wrong = [floors[device] != floor for device, floor in zip(columns[0], columns[4], strict=True)]
     if not any(wrong):
         return table, False
     mask = pyarrow.array(wrong)
     rows = [with_floor(row, floors[row.device]) for row in rows_of(table.filter(mask))]
     # A row without a speedup has no verdict to change, but says the floor all the same.
-    rows = [row if row.floor == floors[row.device] else replace(row, floor=floors[row.device]) for row in rows]
+    rows = [
+        row if row.floor == floors[row.device] else replace(row, floor=floors[row.device])
+        for row in rows
+    ]
     return joined([table.filter(pyarrow.compute.invert(mask)), table_of(rows)]), True
 
 
@@ -213,13 +238,18 @@ def _with_drift(table: pyarrow.Table, kept: Trials) -> pyarrow.Table:
     drifted = {
         name
         for name, (_, _, device, starts) in kept.facts.items()
-        if name not in kept.anchors and any(noise.is_within(start, spans.get(device, ())) for start in starts)
+        if name not in kept.anchors
+        and any(noise.is_within(start, spans.get(device, ())) for start in starts)
     }
     flags = [
         " ".join(sorted({*text.split(), "drift"})) if trial in drifted else text
-        for trial, text in zip(table["trial_id"].to_pylist(), table["flags"].to_pylist(), strict=True)
+        for trial, text in zip(
+            table["trial_id"].to_pylist(), table["flags"].to_pylist(), strict=True
+        )
     ]
-    return table.set_column(table.schema.get_field_index("flags"), "flags", pyarrow.array(flags, pyarrow.string()))
+    return table.set_column(
+        table.schema.get_field_index("flags"), "flags", pyarrow.array(flags, pyarrow.string())
+    )
 
 
 def _load(path: Path) -> Trials:

@@ -1,7 +1,8 @@
 """Records on disk: one immutable JSON file per replicate, first writer wins, nothing acknowledged is ever lost.
 
-A file appears whole or not at all: written under a temporary name in the same folder, synced, linked to its final name
-(`link` fails where that exists), and the folder synced. What cannot be read is moved aside and counted, never fatal.
+A file appears whole or not at all: written under a temporary name in the same folder, synced,
+    linked to its final name (`link` fails where that exists), and the folder synced. What cannot be
+    read is moved aside and counted, never fatal.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Store:
         try:
             space = os.statvfs(self.results_dir)
         except OSError as error:
-            raise StoreError(f"results_dir={self.results_dir} cannot be read: {error.strerror or error}") from error
+            raise StoreError(
+                f"results_dir={self.results_dir} cannot be read: {error.strerror or error}"
+            ) from error
         if space.f_bavail * space.f_frsize < MIN_FREE_BYTES:
             raise StoreError(
                 f"results_dir={self.results_dir} has less than {MIN_FREE_BYTES // 2**20} MiB of space left. "
@@ -104,7 +107,9 @@ class Store:
                     fault_point("store.folder_synced")
                     return stored, path
         except OSError as error:
-            raise StoreError(f"cannot save the record below {folder}: {error.strerror or error}") from error
+            raise StoreError(
+                f"cannot save the record below {folder}: {error.strerror or error}"
+            ) from error
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -113,7 +118,9 @@ class Store:
     def next_replicate(self, trial_id: str) -> int:
         """One past the highest replicate number in use, quarantined ones included."""
         folder = self.records_dir / trial_id
-        names = [path.name.split(".")[0] for path in folder.glob("*.json*")] if folder.is_dir() else []
+        names = (
+            [path.name.split(".")[0] for path in folder.glob("*.json*")] if folder.is_dir() else []
+        )
         return max((int(name) for name in names if name.isdigit()), default=-1) + 1
 
     def count(self, trial_id: str) -> int:
@@ -137,7 +144,9 @@ class Store:
     def is_claimed(self, trial_id: str) -> bool:
         """Whether a process is measuring the trial into this folder right now."""
         try:
-            with (self.results_dir / "claims" / f"{trial_id}.lock").open("r", encoding="utf-8") as handle:
+            with (self.results_dir / "claims" / f"{trial_id}.lock").open(
+                "r", encoding="utf-8"
+            ) as handle:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -146,23 +155,33 @@ class Store:
         return False
 
     def folders(self) -> Iterator[tuple[str, int]]:
-        """Name and time of change (ns) of each trial's folder; none where there are no records yet."""
+        """Name and time of change (ns) of each trial's folder.
+
+        None where there are no records yet.
+        """
         with contextlib.suppress(FileNotFoundError), os.scandir(self.records_dir) as found:
             for entry in found:
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     yield entry.name, entry.stat().st_mtime_ns
 
     def load(self, trial_id: str | None = None) -> Loaded:
-        """All records, or one trial's, by trial and replicate number. Damaged files are moved to `quarantine/`."""
+        """All records, or one trial's, by trial and replicate number.
+
+        Damaged files are moved to `quarantine/`.
+        """
         records: dict[str, list[Record]] = {}
         problems: list[str] = []
-        for path in sorted(self.records_dir.glob(f"{trial_id or '*'}/*.json"), key=_trial_and_number):
+        for path in sorted(
+            self.records_dir.glob(f"{trial_id or '*'}/*.json"), key=_trial_and_number
+        ):
             try:
                 record = Record.from_json(path.read_bytes())
             except NewerSchemaError as error:
                 problems.append(f"{path}: {error}")
             except RecordFormatError as error:
-                problems.append(f"{path}: {error}; moved to {self._quarantine(path)}, to be measured again")
+                problems.append(
+                    f"{path}: {error}; moved to {self._quarantine(path)}, to be measured again"
+                )
             except OSError as error:
                 problems.append(f"{path}: {error.strerror or error}")
             else:
@@ -170,7 +189,11 @@ class Store:
         return Loaded(records=records, problems=tuple(problems))
 
     def _quarantine(self, path: Path) -> str:
-        target = self.results_dir / "quarantine" / f"{path.parent.name}-{path.name}-{uuid.uuid4().hex[:8]}"
+        target = (
+            self.results_dir
+            / "quarantine"
+            / f"{path.parent.name}-{path.name}-{uuid.uuid4().hex[:8]}"
+        )
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             path.rename(target)
@@ -180,7 +203,9 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, trial_id: str) -> Iterator[None]:
-        """Hold the trial while it is measured; the claim is an open lock, so it ends with its process.
+        """Hold the trial while it is measured.
+
+        The claim is an open lock, so it ends with its process.
 
         Raises:
             HeldError: another process is measuring the same trial into this folder.
@@ -238,7 +263,10 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _link_new(source: Path, target: Path) -> bool:
-    """Link to a name that must not exist; False where it does and is not our own link (NFS may lose the reply)."""
+    """Link to a name that must not exist.
+
+    False where it does and is not our own link (NFS may lose the reply).
+    """
     try:
         os.link(source, target)
     except FileExistsError:

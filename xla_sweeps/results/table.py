@@ -20,7 +20,12 @@ def schema() -> pyarrow.Schema:
     """The columns of a row in their order, with types that do not depend on what the rows hold."""
     import pyarrow
 
-    kinds = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    kinds = {
+        str: pyarrow.string(),
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+    }
     return pyarrow.schema([(name, kinds[kind]) for name, kind in ComparisonRow.columns().items()])
 
 
@@ -44,7 +49,10 @@ def rows_of(table: pyarrow.Table) -> list[ComparisonRow]:
     rows = []
     for document in table.select(schema().names).to_pylist():
         document["flags"] = tuple(document["flags"].split())
-        document["verdict"], document["status"] = Verdict(document["verdict"]), Status(document["status"])
+        document["verdict"], document["status"] = (
+            Verdict(document["verdict"]),
+            Status(document["status"]),
+        )
         rows.append(ComparisonRow(**document))
     return rows
 

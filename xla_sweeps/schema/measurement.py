@@ -1,6 +1,7 @@
 """The words of what was measured: statuses, blocks, rounds and the outcome of one execution mode.
 
-Raw numbers with units in their names; statistics are derived from them in `analysis`, never stored here.
+Raw numbers with units in their names; statistics are derived from them in `analysis`, never stored
+here.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ class Block:
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
-            raise ValueError(f"a block needs calls >= 1 and 0 <= enqueue_ns <= elapsed_ns, elapsed_ns > 0: {self}")
+            raise ValueError(
+                f"a block needs calls >= 1 and 0 <= enqueue_ns <= elapsed_ns, elapsed_ns > 0: {self}"
+            )
 
     @property
     def call_s(self) -> float:
@@ -139,7 +142,8 @@ class Agreement:
     """Whether a mode computes what eager execution computes.
 
     Attributes:
-        rmse_rel: root-mean-square difference from eager, divided by the largest absolute eager output.
+        rmse_rel: root-mean-square difference from eager, divided by the largest absolute eager
+            output.
         top1_match: share of images whose largest logit is the same class, or None without classes.
         ok: the verdict of `agreement.compare`.
         reason: why not, or "".
@@ -160,11 +164,13 @@ class ModeOutcome:
     """All that one execution mode yielded in one replicate, except the blocks of the rounds.
 
     Attributes:
-        effective: the proof that the mode was in force, as read back (`jit_compile`, `xla_clusters`, ...).
+        effective: the proof that the mode was in force, as read back (`jit_compile`,
+            `xla_clusters`, ...).
         trace_s: tracing Python to a graph, seconds.
         first_call_s: the first synced call after tracing, seconds; XLA compiles in it.
         compile_s: first_call_s less the steady median, seconds.
-        peak_memory_bytes: on the device; on a CPU the process's peak resident memory after the mode was prepared.
+        peak_memory_bytes: on the device; on a CPU the process's peak resident memory after the mode
+            was prepared.
         latencies_s: one synced call each, seconds.
         warmup_calls: calls before the mode counted as warm.
     """

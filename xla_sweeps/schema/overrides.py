@@ -12,7 +12,10 @@ GROUPS = ("model", "source", "scenario", "effort", "tracker", "timeouts")
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
-"""Backslashes that Hydra's grammar would read as escaping a quote; elsewhere they stand for themselves."""
+"""Backslashes that Hydra's grammar would read as escaping a quote.
+
+Elsewhere they stand for themselves.
+"""
 
 
 def overrides(values: Mapping[str, Any]) -> list[str]:

@@ -35,11 +35,13 @@ class ModelFacts:
         params: all variables' elements, moving statistics included.
         trainable_params: of these, the trainable ones.
         resolution_px: side of the square image; 0 where the model takes something else.
-        macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be counted.
+        macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be
+            counted.
         macs_note: why not, or what to know about them.
-        eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's always do), so
-            that they compare with no Keras model's eager.
-        replica_of: the handle of the published model whose architecture this is, with random weights; or "".
+        eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's
+            always do), so that they compare with no Keras model's eager.
+        replica_of: the handle of the published model whose architecture this is, with random
+            weights; or "".
         inputs: shape and dtype of each, without the batch.
     """
 
@@ -98,7 +100,10 @@ class Record:
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:
-        """The record as JSON; never fails: what JSON cannot hold is replaced (NaN by null, lone surrogates by ?)."""
+        """The record as JSON.
+
+        Never fails: what JSON cannot hold is replaced (NaN by null, lone surrogates by ?).
+        """
         return json.dumps(_clean(asdict(self)), allow_nan=False, indent=1).encode()
 
     @classmethod
@@ -152,9 +157,15 @@ def _clean(value: Any) -> Any:
 
 
 def outcome_of(record: Record) -> Status:
-    """A record's status; where it is `ok`, that of the first headline mode that has no valid number."""
+    """A record's status.
+
+    Where it is `ok`, that of the first headline mode that has no valid number.
+    """
     if record.status is not Status.OK:
         return record.status
     labels = list(record.modes)
     headline = (baseline_of(labels), *headline_candidates(labels)) if len(labels) > 1 else labels
-    return next((status for label in headline if (status := record.modes[label].status) is not Status.OK), Status.OK)
+    return next(
+        (status for label in headline if (status := record.modes[label].status) is not Status.OK),
+        Status.OK,
+    )

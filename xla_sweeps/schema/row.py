@@ -32,7 +32,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A positive figure with its 95 % confidence interval; low and high are None where none can be given."""
+    """A positive figure with its 95 % confidence interval.
+
+    Low and high are None where none can be given.
+    """
 
     value: float
     low: float | None
@@ -44,11 +47,14 @@ class ModeSummary:
     """One execution mode of one trial, over all its replicates.
 
     Attributes:
-        throughput_samples_per_s: images per second over blocks of back-to-back calls, one synchronization each.
+        throughput_samples_per_s: images per second over blocks of back-to-back calls, one
+            synchronization each.
         latency_ms: one call, from the same blocks (batch_size / throughput).
-        latency_p50_ms: median of the latency pass (a synchronization after every call); p90 likewise.
+        latency_p50_ms: median of the latency pass (a synchronization after every call); p90
+            likewise.
         latency_p99_ms: only from at least 1000 calls, else None.
-        host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls do not queue.
+        host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls
+            do not queue.
         rmse_rel, top1_match: the worst over replicates.
         cv_percent: coefficient of variation of the undisturbed blocks, percent, the worst process.
     """
@@ -82,31 +88,40 @@ class ComparisonRow:
         speedup: baseline latency / candidate latency; above 1 the candidate is faster.
         preliminary: fewer than three replicates.
         floor: the smallest relative difference that is called one (0.01: 1 %).
-        within_percent: standard error of one process's estimate from its own rounds, percent of the speedup.
-        between_percent: standard deviation of the estimates of different processes, percent; None for one process.
-        compile_s_extra: what preparing the candidate (trace and first call) costs more than the baseline, seconds.
+        within_percent: standard error of one process's estimate from its own rounds, percent of the
+            speedup.
+        between_percent: standard deviation of the estimates of different processes, percent; None
+            for one process.
+        compile_s_extra: what preparing the candidate (trace and first call) costs more than the
+            baseline, seconds.
         break_even_calls: calls after which that is paid back; None where it never is.
         peak_memory_ratio: candidate / baseline.
-        eager_is_graph: whether eager calls run a restored graph, so that they compare with no Keras model's eager.
-        replica_of: the published model's handle, where this is a copy of its architecture with random weights.
+        eager_is_graph: whether eager calls run a restored graph, so that they compare with no Keras
+            model's eager.
+        replica_of: the published model's handle, where this is a copy of its architecture with
+            random weights.
         speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
         status: of the candidate, or of the baseline where that is what failed.
         failed_mode: label of the mode that failed, or "".
         failure_hint: what to do about it, or "".
-        p_value: how likely an estimate so far past the floor is where the true difference lies within it; below 0.05
-            exactly where the verdict is faster or slower. None where there is no interval.
+        p_value: how likely an estimate so far past the floor is where the true difference lies
+            within it; below 0.05 exactly where the verdict is faster or slower. None where there is
+            no interval.
         speedup_low_90, speedup_high_90: the speedup's interval at 90 %, which decides equivalence.
-        cv_percent: coefficient of variation of the candidate's undisturbed blocks, percent, the worst process.
-        sm_clock_mhz_low, sm_clock_mhz_high, temperature_high: the GPU while measured (MHz, MHz, °C); None on a CPU.
+        cv_percent: coefficient of variation of the candidate's undisturbed blocks, percent, the
+            worst process. sm_clock_mhz_low, sm_clock_mhz_high, temperature_high: the GPU while
+            measured (MHz, MHz, °C); None on a CPU.
         foreign_cores: cores that other processes used meanwhile, the most of any process.
-        origin: `measured`, or `imported` for published figures: single measurements without an interval.
+        origin: `measured`, or `imported` for published figures: single measurements without an
+            interval.
         statistics_version: of the estimates and verdicts, which are derived anew on each reading.
         note: what to know about an imported figure, or "".
         request_id: of what was asked for, whatever device and versions measured it.
         measured_at: when its last process started, ISO 8601.
         software, driver, environment_flags, host: what measured it.
         log: the last process's log, relative to the results folder.
-        command: what a person would type to measure it again (overridden keys of `effort.` and `timeouts.` left out).
+        command: what a person would type to measure it again (overridden keys of `effort.` and
+            `timeouts.` left out).
     """
 
     trial_id: str
@@ -184,14 +199,19 @@ class ComparisonRow:
 
     @classmethod
     def columns(cls) -> dict[str, type]:
-        """The plain type of each column, in order: str, bool, int or float; texts of a closed set and flags are str.
+        """The plain type of each column, in order: str, bool, int or float.
+
+        Texts of a closed set and flags are str.
 
         Every column but the identifying ones may also hold None.
         """
         hints = get_type_hints(cls)
-        types = {field.name: get_args(hints[field.name]) or (hints[field.name],) for field in fields(cls)}
+        types = {
+            field.name: get_args(hints[field.name]) or (hints[field.name],) for field in fields(cls)
+        }
         return {
-            name: next((kind for kind in (bool, int, float) if kind in found), str) for name, found in types.items()
+            name: next((kind for kind in (bool, int, float) if kind in found), str)
+            for name, found in types.items()
         }
 
 

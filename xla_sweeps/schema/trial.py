@@ -1,6 +1,7 @@
 """The words of a trial: a model, the execution modes it is measured in, and how much effort is spent.
 
-Frozen values, checked once at the door (`config.to_trial`). No I/O, nothing but the standard library.
+Frozen values, checked once at the door (`config.to_trial`). No I/O, nothing but the standard
+library.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class ModelSpec:
     """Which model is built, from which source, on which inputs.
 
     Attributes:
-        library: what builds it: `keras`, `tf_keras`, `keras_cv`, `keras_hub`, `tensorflow_hub` or `local`.
+        library: what builds it: `keras`, `tf_keras`, `keras_cv`, `keras_hub`, `tensorflow_hub` or
+            `local`.
         recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
         resolution_px: side of the square input, pixels; None where the model itself says it.
         inputs: of the model; empty where the model itself says them.
@@ -114,7 +116,8 @@ class Effort:
         rounds_min: rounds before the first look at the interval.
         rounds_look: rounds between looks.
         rounds_max: rounds after which measuring ends, converged or not.
-        target_half_width: half-width of the 95 % interval of the headline log-ratio that ends measuring.
+        target_half_width: half-width of the 95 % interval of the headline log-ratio that ends
+            measuring.
         block_s: length of one timed block, seconds.
         mode_cap_s: the most time that one mode may be timed in one replicate, seconds.
         warmup_calls: synced calls before a mode can count as warm.
@@ -122,8 +125,10 @@ class Effort:
         warmup_cap_s: seconds after which warm-up ends, stationary or not.
         latency_calls: synced calls of the latency pass.
         latency_cap_s: the most time of one mode's latency pass, seconds.
-        settle_s: a mode gets an untimed call after each switch to it, unless one call takes longer than this.
-        hopeless_ends: whether measuring ends at a look from which even the last round would not reach the target.
+        settle_s: a mode gets an untimed call after each switch to it, unless one call takes longer
+            than this.
+        hopeless_ends: whether measuring ends at a look from which even the last round would not
+            reach the target.
     """
 
     name: str
@@ -159,7 +164,8 @@ class Trial:
     """One model at one resolution and batch size on one device, in all its modes.
 
     Attributes:
-        modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A pair).
+        modes: labels, in the order given; a mode given twice is labelled `graph`, `graph_2` (an A/A
+            pair).
         device: `cpu` or `gpu:N`.
         scenario: what one timed call does.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
@@ -193,7 +199,8 @@ class ReplicateJob:
     """What one measuring process is asked to do.
 
     Attributes:
-        modes: labels still to be measured; fewer than the trial's after a mode killed an earlier process.
+        modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
+            process.
         order_seed: of the order of modes in the rounds and of the inputs.
         measure: whether to measure, or only to build, trace, compile and verify.
     """
@@ -206,7 +213,9 @@ class ReplicateJob:
 
 
 def baseline_of(modes: Sequence[str]) -> str:
-    """The headline baseline among the labels: the first there is of graph, default, eager; else the first label.
+    """The headline baseline among the labels: the first there is of graph, default, eager.
+
+    Else the first label.
 
     Where only eager stands beside graph, graph is what is asked about, and eager the baseline.
     """
@@ -219,7 +228,10 @@ def baseline_of(modes: Sequence[str]) -> str:
 
 
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
-    """The labels that the headline baseline is compared with; `eager` only where nothing else is left."""
+    """The labels that the headline baseline is compared with.
+
+    `eager` only where nothing else is left.
+    """
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)
     return tuple(mode for mode in others if mode_of(mode) != ExecutionMode.EAGER) or others
@@ -249,8 +261,9 @@ def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
     """Sixteen hex digits that are equal for exactly those trials whose replicates may be pooled.
 
     Args:
-        trial: what is measured; deadlines and the memory limit do not affect the numbers and are left out. Of the
-            device, its kind counts here and its model in the identity: two GPUs of a kind are one.
+        trial: what is measured; deadlines and the memory limit do not affect the numbers and are
+            left out. Of the device, its kind counts here and its model in the identity: two GPUs of
+            a kind are one.
         identity: device model and software versions (`environment.identity`).
     """
     document = {**_affecting(trial), "device": trial.device.partition(":")[0]}

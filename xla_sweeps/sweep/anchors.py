@@ -15,7 +15,13 @@ from xla_sweeps.sweep.launchers import End, Ended, Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.system.process import TURNS_VARIABLE
 
-ANCHOR = ("model=mobilenet_v2", "resolution=96", "modes=[graph,graph]", "effort=quick", f"tracker.tags=[{ANCHOR_TAG}]")
+ANCHOR = (
+    "model=mobilenet_v2",
+    "resolution=96",
+    "modes=[graph,graph]",
+    "effort=quick",
+    f"tracker.tags=[{ANCHOR_TAG}]",
+)
 """The trial that is measured again and again during a long sweep: an A/A pair, so that it serves the floor as well."""
 
 EVERY_S = 1800.0
@@ -73,12 +79,15 @@ def take_turns_if_needed(
     logs: Path,
     say: Callable[[str], None],
 ) -> float | None:
-    """Measure the anchor alone on the first device, then on all at once; past 1 % only one measures at a time.
+    """Measure the anchor alone on the first device, then on all at once.
+
+    Past 1 % only one measures at a time.
 
     There is an anchor for each device, since a trial is measured by one process at a time.
 
     Returns:
-        How much longer a call took with all devices busy (1.0: no longer); None where it could not be measured.
+        How much longer a call took with all devices busy (1.0: no longer); None where it could not
+        be measured.
     """
     lanes = launcher.lanes()
 
@@ -92,16 +101,21 @@ def take_turns_if_needed(
             futures.append(launcher.submit(Job(arguments=arguments, lane=name, log=log)))
         ended: list[Ended] = [future.result() for future in futures]
         records = [
-            record for identifier in anchors[0].trial_ids for group in store.load(identifier).records.values()
-            for record in group if (record.trial_id, record.replicate) not in known
-        ]  # fmt: skip
+            record
+            for identifier in anchors[0].trial_ids
+            for group in store.load(identifier).records.values()
+            for record in group
+            if (record.trial_id, record.replicate) not in known
+        ]
         seconds = [value for record in records if (value := noise.call_s(record)) is not None]
         measured = all(item.how is End.FINISHED for item in ended)
         return seconds[0] if seconds and measured else None
 
     alone, together = measure(lanes[:1], "alone"), measure(lanes, "together")
     if alone is None or together is None:
-        say(f"interference between {', '.join(lanes)} could not be measured; they take turns at measuring")
+        say(
+            f"interference between {', '.join(lanes)} could not be measured; they take turns at measuring"
+        )
     elif abs(together / alone - 1) <= TOLERANCE:
         return together / alone
     else:

@@ -1,7 +1,7 @@
 """From a sweep's values to what is left to measure: composed fast, matched with the records, counted.
 
-Hydra composes once for each choice of what only it can; models, sources and plain values are then put in place, with
-the same result (a test holds that).
+Hydra composes once for each choice of what only it can; models, sources and plain values are then
+put in place, with the same result (a test holds that).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     Attributes:
         words: its overrides, as a person would type them.
         key: equal for tasks that are the same trial.
-        trial_ids: the ids that it has on the places of this machine; empty where it is measured elsewhere.
+        trial_ids: the ids that it has on the places of this machine; empty where it is measured
+            elsewhere.
         outcomes: of its records that count, oldest first; added to while the sweep runs.
         seen: trial and number of each record that was taken into account, whether it counts or not.
         wanted: replicates that are still wanted.
@@ -79,7 +80,11 @@ class Composer:
     """
 
     def __init__(
-        self, given: Sequence[str], *, places: Sequence[Place] | None, environ: Mapping[str, str] | None = None
+        self,
+        given: Sequence[str],
+        *,
+        places: Sequence[Place] | None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         composition.check_overrides(given)
         self._given = tuple(given)
@@ -94,9 +99,21 @@ class Composer:
         """Equal while the same words compose to the same tasks: of code, `conf/`, machine and what was given."""
         package = Path(__file__).parents[1]
         files = sorted([*package.rglob("*.py"), *catalog.conf_dir().rglob("*.yaml")])
-        stats = [(str(path), info.st_mtime_ns, info.st_size) for path in files if (info := path.stat())]
-        wandb = sorted((key, value) for key, value in self._environ.items() if key.startswith("WANDB_PROJECT"))
-        told = repr((stats, self._given, self._places, environment.identity(devices.devices()[-1], self._facts), wandb))
+        stats = [
+            (str(path), info.st_mtime_ns, info.st_size) for path in files if (info := path.stat())
+        ]
+        wandb = sorted(
+            (key, value) for key, value in self._environ.items() if key.startswith("WANDB_PROJECT")
+        )
+        told = repr(
+            (
+                stats,
+                self._given,
+                self._places,
+                environment.identity(devices.devices()[-1], self._facts),
+                wandb,
+            )
+        )
         return hashlib.sha256(told.encode()).hexdigest()
 
     def base(self) -> dict[str, Any]:
@@ -117,11 +134,15 @@ class Composer:
             for key, value in values.items():
                 if isinstance(value, str | int | float | None):
                     kept = key not in self._keys
-                    self._words[key, type(value), value] = f"{key}={override_value(value)}" if kept else ""
+                    self._words[key, type(value), value] = (
+                        f"{key}={override_value(value)}" if kept else ""
+                    )
         return (*filter(None, words), *self._given)
 
     def _kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in flattened(values, GROUPS).items() if key not in self._keys}
+        return {
+            key: value for key, value in flattened(values, GROUPS).items() if key not in self._keys
+        }
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """One trial, checked.
@@ -130,13 +151,19 @@ class Composer:
             XlaSweepsError: as `config.to_settings`.
         """
         kept = self._kept(values)
-        return self._checked((*overrides(kept), *self._given), self._document(kept), {*kept, *self._keys})
+        return self._checked(
+            (*overrides(kept), *self._given), self._document(kept), {*kept, *self._keys}
+        )
 
-    def _checked(self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]) -> Task:
+    def _checked(
+        self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]
+    ) -> Task:
         accelerator = document["accelerator"]
         if self._places is None:
             elsewhere = devices.Device(kind="gpu", index=0, name="")
-            settings = settings_of(document, explicit=explicit, environ=self._environ, device=elsewhere)
+            settings = settings_of(
+                document, explicit=explicit, environ=self._environ, device=elsewhere
+            )
             asked = request_id(settings.trial)
             return _task(words, settings, f"{asked} {accelerator or ''}", asked, (), accelerator)
         ids, settings = self._local(document, explicit, accelerator)
@@ -149,19 +176,27 @@ class Composer:
             XlaSweepsError: as `config.to_settings`.
         """
         document = composition.plain(composition.compose_config(words))
-        device = self._places[0].device if self._places else devices.Device(kind="gpu", index=0, name="")
+        device = (
+            self._places[0].device if self._places else devices.Device(kind="gpu", index=0, name="")
+        )
         explicit = {word.partition("=")[0] for word in words}
         return settings_of(document, explicit=explicit, environ=self._environ, device=device)
 
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked."""
         explicit = {word.partition("=")[0] for word in words}
-        return self._checked(tuple(words), composition.plain(composition.compose_config(words)), explicit)
+        return self._checked(
+            tuple(words), composition.plain(composition.compose_config(words)), explicit
+        )
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with what was given that says where results go and not what is measured."""
-        kept = [word for word in self._given if word.startswith(("results_dir=", "tracker", "timeouts"))]
-        return self.of_words([*(word for word in kept if not word.startswith("tracker.tags")), *words])
+        kept = [
+            word for word in self._given if word.startswith(("results_dir=", "tracker", "timeouts"))
+        ]
+        return self.of_words(
+            [*(word for word in kept if not word.startswith("tracker.tags")), *words]
+        )
 
     def _local(
         self, document: dict[str, Any], explicit: Collection[str], accelerator: Any
@@ -169,16 +204,21 @@ class Composer:
         """The trial's ids on the places of this machine that it may run on."""
         assert self._places is not None
         fit = [
-            place for place in self._places
+            place
+            for place in self._places
             if accelerator is None or devices.is_accelerator(place.device.name, str(accelerator))
-        ]  # fmt: skip
+        ]
         if not fit:
             names = ", ".join(dict.fromkeys(place.device.name for place in self._places))
-            raise DeviceError(f"accelerator={accelerator}: the devices here are {names}; use --launcher ray or slurm")
+            raise DeviceError(
+                f"accelerator={accelerator}: the devices here are {names}; use --launcher ray or slurm"
+            )
         ids: dict[str, Settings] = {}
         for place in fit:
             mine = document if len(fit) == 1 else copy.deepcopy(document)
-            settings = settings_of(mine, explicit=explicit, environ=self._environ, device=place.device)
+            settings = settings_of(
+                mine, explicit=explicit, environ=self._environ, device=place.device
+            )
             ids[identify(settings, self._facts, cores=place.cores)] = settings
         return tuple(ids), next(iter(ids.values()))
 
@@ -186,12 +226,18 @@ class Composer:
         """The configuration of these values as plain data, a copy of its own."""
         files = {key: values[key] for key in _FILES if isinstance(values.get(key), str)}
         plain = {key: value for key, value in values.items() if key in _PLAIN}
-        rest = tuple(overrides({key: value for key, value in values.items() if key not in {*files, *plain}}))
+        rest = tuple(
+            overrides({key: value for key, value in values.items() if key not in {*files, *plain}})
+        )
         base = self._bases.get(rest)
         if base is None:
-            base = self._bases[rest] = composition.plain(composition.compose_config([*rest, *self._given]))
+            base = self._bases[rest] = composition.plain(
+                composition.compose_config([*rest, *self._given])
+            )
         composition.check_document(plain)
-        document = {key: dict(value) if isinstance(value, dict) else value for key, value in base.items()}
+        document = {
+            key: dict(value) if isinstance(value, dict) else value for key, value in base.items()
+        }
         return document | plain | {key: dict(_choice(key, name)) for key, name in files.items()}
 
 
@@ -200,19 +246,32 @@ def _choice(group: str, name: str) -> Mapping[str, Any]:
     """What a group's file holds."""
     if name not in composition.group_choices(group):
         raise composition.unknown_choice(group, name)
-    content: Mapping[str, Any] = yaml.safe_load((catalog.conf_dir() / group / f"{name}.yaml").read_text("utf-8"))
+    content: Mapping[str, Any] = yaml.safe_load(
+        (catalog.conf_dir() / group / f"{name}.yaml").read_text("utf-8")
+    )
     return content
 
 
 def _task(
-    words: tuple[str, ...], settings: Settings, key: str, asked: str, ids: tuple[str, ...], accelerator: Any
+    words: tuple[str, ...],
+    settings: Settings,
+    key: str,
+    asked: str,
+    ids: tuple[str, ...],
+    accelerator: Any,
 ) -> Task:
     trial = settings.trial
     return Task(
-        words=words, key=key, model=trial.model.name, effort=trial.effort.name, replicates=trial.effort.replicates,
-        request_id=asked, trial_ids=ids, accelerator=None if accelerator is None else str(accelerator),
+        words=words,
+        key=key,
+        model=trial.model.name,
+        effort=trial.effort.name,
+        replicates=trial.effort.replicates,
+        request_id=asked,
+        trial_ids=ids,
+        accelerator=None if accelerator is None else str(accelerator),
         tags=settings.tracker.tags,
-    )  # fmt: skip
+    )
 
 
 class Memo:
@@ -246,7 +305,10 @@ class Memo:
         if not self._changed:
             return
         with contextlib.suppress(OSError):
-            replace_whole(self._path, msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))))
+            replace_whole(
+                self._path,
+                msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))),
+            )
 
 
 class _MemoFile(msgspec.Struct):
@@ -255,7 +317,12 @@ class _MemoFile(msgspec.Struct):
 
 
 def compose_all(
-    composer: Composer, trials: Iterable[Mapping[str, Any]], *, lines: Mapping[str, int], where: str, memo: Memo
+    composer: Composer,
+    trials: Iterable[Mapping[str, Any]],
+    *,
+    lines: Mapping[str, int],
+    where: str,
+    memo: Memo,
 ) -> Iterator[Task]:
     """Every trial once, checked before any runs.
 
@@ -276,9 +343,15 @@ def compose_all(
             yield task
 
 
-def _place(error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str) -> str:
+def _place(
+    error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str
+) -> str:
     """The file, and the line of the parameter that the error names."""
     text = str(error)
-    named = [key for key in values if f"{key}=" in text or f"'{values[key]}'" in text or f"'{key}'" in text]
+    named = [
+        key
+        for key in values
+        if f"{key}=" in text or f"'{values[key]}'" in text or f"'{key}'" in text
+    ]
     line = next((lines[key] for key in named if key in lines), None)
     return where if line is None else f"{where}:{line}"

@@ -21,13 +21,33 @@ from xla_sweeps.schema.overrides import tidy
 METHODS = ("grid", "random", "bayes")
 
 KEYS = (
-    "method", "name", "description", "metric", "parameters", "command", "program", "run_cap", "project", "entity",
-)  # fmt: skip
+    "method",
+    "name",
+    "description",
+    "metric",
+    "parameters",
+    "command",
+    "program",
+    "run_cap",
+    "project",
+    "entity",
+)
 
 IGNORED = ("early_terminate", "controller", "imageuri", "resource", "job", "launch")
 """Keys of W&B's that say nothing to us: they are named in a warning and left."""
 
-PARAMETER_KEYS = ("value", "values", "probabilities", "min", "max", "distribution", "q", "mu", "sigma", "parameters")
+PARAMETER_KEYS = (
+    "value",
+    "values",
+    "probabilities",
+    "min",
+    "max",
+    "distribution",
+    "q",
+    "mu",
+    "sigma",
+    "parameters",
+)
 
 DISTRIBUTIONS = {
     "constant": ("value",),
@@ -42,11 +62,17 @@ DISTRIBUTIONS = {
     "log_normal": (),
     "q_log_normal": (),
 }
-"""Each distribution with the keys that it needs; the normal ones have W&B's defaults mu 0, sigma 1."""
+"""Each distribution with the keys that it needs.
+
+The normal ones have W&B's defaults mu 0, sigma 1.
+"""
 
 COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
 
-METRIC_GOALS: Mapping[str, Literal["minimize", "maximize"]] = {"minimize": "minimize", "maximize": "maximize"}
+METRIC_GOALS: Mapping[str, Literal["minimize", "maximize"]] = {
+    "minimize": "minimize",
+    "maximize": "maximize",
+}
 
 Where = Callable[..., str]
 """Gives `file:line` of a path of keys."""
@@ -120,18 +146,26 @@ class Sweep:
 
     @property
     def combinations(self) -> int | None:
-        """How many combinations of values there are; counted, not expanded; None where there is no end of them."""
+        """How many combinations of values there are; counted, not expanded.
+
+        None where there is no end of them.
+        """
         counts = [parameter.count for parameter in self.parameters.values()]
         return None if None in counts else math.prod(count or 0 for count in counts)
 
     @property
     def trials(self) -> int:
-        """How many trials the sweep stands for; a search repeats nothing, so at most the combinations there are."""
+        """How many trials the sweep stands for.
+
+        A search repeats nothing, so at most the combinations there are.
+        """
         bounds = [bound for bound in (self.combinations, self.run_cap) if bound is not None]
         return min(bounds, default=0)
 
 
-def parse_sweep(document: Any, *, where: str, lines: Mapping[tuple[str, ...], int] | None = None) -> Sweep:
+def parse_sweep(
+    document: Any, *, where: str, lines: Mapping[tuple[str, ...], int] | None = None
+) -> Sweep:
     """Check a definition.
 
     Args:
@@ -145,7 +179,10 @@ def parse_sweep(document: Any, *, where: str, lines: Mapping[tuple[str, ...], in
     known = lines or {}
 
     def at(*path: str) -> str:
-        line = next((known[path[:length]] for length in range(len(path), 0, -1) if path[:length] in known), None)
+        line = next(
+            (known[path[:length]] for length in range(len(path), 0, -1) if path[:length] in known),
+            None,
+        )
         return where if line is None else f"{where}:{line}"
 
     if not isinstance(document, Mapping):
@@ -162,7 +199,9 @@ def parse_sweep(document: Any, *, where: str, lines: Mapping[tuple[str, ...], in
             + (f" ({hint})" if hint else "")
         )
     run_cap = document.get("run_cap")
-    if run_cap is not None and (isinstance(run_cap, bool) or not isinstance(run_cap, int) or run_cap < 1):
+    if run_cap is not None and (
+        isinstance(run_cap, bool) or not isinstance(run_cap, int) or run_cap < 1
+    ):
         raise ConfigError(f"{at('run_cap')}: run_cap={run_cap}: a whole number above 0 is needed")
     if method != "grid" and run_cap is None:
         raise ConfigError(f"{at('method')}: method {method} needs run_cap, the number of trials")
@@ -176,7 +215,11 @@ def parse_sweep(document: Any, *, where: str, lines: Mapping[tuple[str, ...], in
         run_cap=run_cap,
         metric=_metric(document.get("metric"), required=method == "bayes", at=at),
         warnings=tuple(warnings),
-        lines={".".join(path): line for path in flat if (line := known.get(("parameters", *path))) is not None},
+        lines={
+            ".".join(path): line
+            for path in flat
+            if (line := known.get(("parameters", *path))) is not None
+        },
     )
 
 
@@ -196,7 +239,9 @@ def _flatten(
         if isinstance(value, Mapping) and "parameters" in value:
             nested = value["parameters"]
             if not isinstance(nested, Mapping) or not nested:
-                raise ConfigError(f"{at('parameters', *inner)}: parameters.{'.'.join(inner)}.parameters: name one")
+                raise ConfigError(
+                    f"{at('parameters', *inner)}: parameters.{'.'.join(inner)}.parameters: name one"
+                )
             flat += _flatten(nested, inner, lambda *keys: at(*_nested(keys)))
         else:
             flat.append((inner, _parameter(value, inner, at)))
@@ -204,7 +249,11 @@ def _flatten(
 
 
 def _nested(keys: tuple[str, ...]) -> tuple[str, ...]:
-    return keys if len(keys) < 3 else (*keys[:2], *(word for key in keys[2:] for word in ("parameters", key)))
+    return (
+        keys
+        if len(keys) < 3
+        else (*keys[:2], *(word for key in keys[2:] for word in ("parameters", key)))
+    )
 
 
 def _parameter(given: Any, path: tuple[str, ...], at: Where) -> Parameter:
@@ -217,7 +266,9 @@ def _parameter(given: Any, path: tuple[str, ...], at: Where) -> Parameter:
             raise ConfigError(f"{place}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
     distribution = given.get("distribution") or _implied(given, place)
     if distribution not in DISTRIBUTIONS:
-        raise ConfigError(f"{place}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}")
+        raise ConfigError(
+            f"{place}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}"
+        )
     for key in DISTRIBUTIONS[distribution]:
         if key not in given:
             raise ConfigError(f"{place}: distribution {distribution} needs {key}")
@@ -244,7 +295,9 @@ def _implied(given: Mapping[str, Any], place: str) -> str:
 def _categorical(given: Mapping[str, Any], place: str) -> Parameter:
     values = given["values"]
     if not isinstance(values, list) or not values:
-        raise ConfigError(f"{place}.values={json.dumps(values, default=str)}: a list with at least one value is needed")
+        raise ConfigError(
+            f"{place}.values={json.dumps(values, default=str)}: a list with at least one value is needed"
+        )
     shares = given.get("probabilities") or []
     if shares and (
         len(shares) != len(values)
@@ -259,21 +312,31 @@ def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Paramet
     numbers: dict[str, float] = {}
     for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
         value = given.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             raise ConfigError(f"{place}.{key}={value}: a number is needed")
         numbers[key] = value
     if numbers["min"] > numbers["max"]:
         raise ConfigError(f"{place}: min={given['min']} is above max={given['max']}")
     if "log" in distribution and "min" in given and numbers["min"] <= 0:
         raise ConfigError(f"{place}: {distribution} needs min above 0")
-    if distribution == "int_uniform" and not all(isinstance(numbers[key], int) for key in ("min", "max")):
+    if distribution == "int_uniform" and not all(
+        isinstance(numbers[key], int) for key in ("min", "max")
+    ):
         raise ConfigError(f"{place}: int_uniform needs whole numbers")
     if numbers["q"] <= 0 or numbers["sigma"] < 0:
         raise ConfigError(f"{place}: q must be above 0, and sigma not below it")
     return Parameter(
-        distribution=distribution, low=numbers["min"], high=numbers["max"], q=numbers["q"], mu=numbers["mu"],
+        distribution=distribution,
+        low=numbers["min"],
+        high=numbers["max"],
+        q=numbers["q"],
+        mu=numbers["mu"],
         sigma=numbers["sigma"],
-    )  # fmt: skip
+    )
 
 
 def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Where) -> None:
@@ -292,7 +355,9 @@ def _metric(given: Any, *, required: bool, at: Where) -> Metric | None:
         raise ConfigError(f"{at('metric')}: metric: write {{name: speedup, goal: maximize}}")
     goal = given.get("goal", "minimize")
     if goal not in METRIC_GOALS:
-        raise ConfigError(f"{at('metric', 'goal')}: {unknown_name('goal', str(goal), METRIC_GOALS)}")
+        raise ConfigError(
+            f"{at('metric', 'goal')}: {unknown_name('goal', str(goal), METRIC_GOALS)}"
+        )
     return Metric(name=given["name"], goal=METRIC_GOALS[goal])
 
 
@@ -304,7 +369,9 @@ def load_sweep(path: Path) -> Sweep:
     """
     check_file(path)
     text = path.read_text(encoding="utf-8")
-    return parse_sweep(yaml.safe_load(text), where=str(path), lines=dict(_lines(yaml.compose(text), ())))
+    return parse_sweep(
+        yaml.safe_load(text), where=str(path), lines=dict(_lines(yaml.compose(text), ()))
+    )
 
 
 def _lines(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

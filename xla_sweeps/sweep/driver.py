@@ -1,6 +1,7 @@
 """Runs what is left of a sweep on a launcher: submits, learns from the records, tries again, stops in good order.
 
-All decisions come from the records (`standing`), so that a driver which dies loses nothing: the same command goes on.
+All decisions come from the records (`standing`), so that a driver which dies loses nothing: the
+same command goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from xla_sweeps.sweep.anchors import Anchors
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.forecast import BREAKER, TOGETHER_S, Breaker, Forecast
 from xla_sweeps.sweep.launchers import End, Ended, Job, Launcher
-from xla_sweeps.sweep.outcomes import Delivery, Harvest, Outcome, Screen, Source, count_trials, detail_of
+from xla_sweeps.sweep.outcomes import (
+    Delivery,
+    Harvest,
+    Outcome,
+    Screen,
+    Source,
+    count_trials,
+    detail_of,
+)
 from xla_sweeps.sweep.plan import missing
 from xla_sweeps.system.faults import fault_point
 
@@ -67,8 +76,8 @@ class Driver:
         extra: overrides that every job gets besides its own (`tracker.group=…`).
         logs: folder of the jobs' output.
         costs: seconds that a replicate of a model took before, by model.
-        anchors: the anchor trial, one for each lane, so that all can be measured at once: at the start, every half hour
-            and at the end.
+        anchors: the anchor trial, one for each lane, so that all can be measured at once: at the
+            start, every half hour and at the end.
         source: of further tasks.
         record_death: records that a trial's own process died, where it can be said on which device.
         rematch: looks a task's records up again, where its ids are not known here.
@@ -90,7 +99,12 @@ class Driver:
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
         self._harvest = Harvest(store, screen.warn)
-        self._extra, self._logs, self._anchors, self._source = tuple(extra), logs, Anchors(anchors), source
+        self._extra, self._logs, self._anchors, self._source = (
+            tuple(extra),
+            logs,
+            Anchors(anchors),
+            source,
+        )
         self._record_death, self._rematch = record_death, rematch
         self._forecast = Forecast(costs or {})
         self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
@@ -144,7 +158,9 @@ class Driver:
         if self._signal and not self._stopping:
             self._stopping = True
             self._launcher.stop(now=False)
-            self._screen.warn("stopping: what runs is being saved; Ctrl-C once more ends it at once")
+            self._screen.warn(
+                "stopping: what runs is being saved; Ctrl-C once more ends it at once"
+            )
 
     def _more(self) -> bool:
         if self._kill:
@@ -163,7 +179,10 @@ class Driver:
     def _take_from_source(self) -> None:
         if self._source is None or self._signal or self._broken:
             return
-        while self._launcher.free(None) > len(self._pending) and (task := self._source.next()) is not None:
+        while (
+            self._launcher.free(None) > len(self._pending)
+            and (task := self._source.next()) is not None
+        ):
             self._all.append(task)
             if task.wanted:
                 self._pending.append(task)
@@ -178,7 +197,11 @@ class Driver:
         self._pending.extend(due)
         if self._pending and self._anchors.overdue(now=now):
             self._call_anchors()
-        if not (self._pending or self._anchors.due) or not self._launcher.free(None) or not self._space():
+        if (
+            not (self._pending or self._anchors.due)
+            or not self._launcher.free(None)
+            or not self._space()
+        ):
             return
         self._submit_anchors()
         waiting: list[Task] = []
@@ -196,7 +219,11 @@ class Driver:
 
     def _submit_anchors(self) -> None:
         for anchor, lane in list(self._anchors.due):
-            if not self._signal and self._launcher.free(None, lane) and not self._is_running(anchor):
+            if (
+                not self._signal
+                and self._launcher.free(None, lane)
+                and not self._is_running(anchor)
+            ):
                 self._anchors.due.remove((anchor, lane))
                 self._submit(anchor, lane)
 
@@ -204,7 +231,9 @@ class Driver:
         """Start a task's next replicate, unless somebody else has measured it meanwhile."""
         known = self._harvest.known(task)
         if task.trial_ids:
-            task.seen &= known  # what was damaged and moved away gives its number to the next record
+            task.seen &= (
+                known  # what was damaged and moved away gives its number to the next record
+            )
         if known - task.seen and not self._anchors.includes(task):
             self._learn(task, self._harvest.of(task))
             if not task.wanted:
@@ -213,9 +242,11 @@ class Driver:
         self._jobs += 1
         counted = f"known_records={max(len(known), len(task.seen))}"
         job = Job(
-            arguments=(*task.words, *self._extra, counted), accelerator=task.accelerator, lane=lane,
+            arguments=(*task.words, *self._extra, counted),
+            accelerator=task.accelerator,
+            lane=lane,
             log=self._logs / f"{self._jobs:05d}-{os.getpid()}.log",
-        )  # fmt: skip
+        )
         fault_point("driver.submit")
         future = self._launcher.submit(job)
         self._running[future] = _Running(task, job, known, time.monotonic())
@@ -226,7 +257,10 @@ class Driver:
         return any(item.task is task for item in self._running.values())
 
     def _space(self) -> bool:
-        """Whether the disk takes records; a full one pauses the sweep rather than fail what is left of it."""
+        """Whether the disk takes records.
+
+        A full one pauses the sweep rather than fail what is left of it.
+        """
         try:
             self._store.check_space()
         except StoreError as error:
@@ -272,7 +306,11 @@ class Driver:
             self._wait_for_store(error)
             return
         self._jobs_ended += 1
-        new = over.delivery.saved if ended.records else self._harvest.found(item.task, ended, item.known)
+        new = (
+            over.delivery.saved
+            if ended.records
+            else self._harvest.found(item.task, ended, item.known)
+        )
         self._learn(item.task, new)
         if new:
             self._forecast.add(time.monotonic() - item.started)
@@ -345,9 +383,14 @@ class Driver:
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 
     def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
-        """Take a device out that loses one job after the other; on a cluster, which has its own ways, stop instead."""
+        """Take a device out that loses one job after the other.
+
+        On a cluster, which has its own ways, stop instead.
+        """
         where = ended.where if self._launcher.targets else ""
-        lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(item.status is Status.INFRA for item in new)
+        lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(
+            item.status is Status.INFRA for item in new
+        )
         if not lost and ended.how is End.FINISHED:
             self._breaker.worked(where)
         if not lost or self._signal or self._broken or where in self._drained:
@@ -365,7 +408,11 @@ class Driver:
 
     def left_s(self) -> tuple[float, float] | None:
         """How long the rest will take, from what replicates took so far and before: a range."""
-        tasks = [*self._pending, *(task for _, task in self._later), *(item.task for item in self._running.values())]
+        tasks = [
+            *self._pending,
+            *(task for _, task in self._later),
+            *(item.task for item in self._running.values()),
+        ]
         lanes = len(self._launcher.lanes()) if self._launcher.targets else self._at_once
         return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=lanes)
 
@@ -383,7 +430,10 @@ class Driver:
         self._at_once = max(self._at_once, len(self._shown))
 
     def _report(self) -> None:
-        """Show how far the sweep is, where that has changed; counting a large sweep takes a while."""
+        """Show how far the sweep is, where that has changed.
+
+        Counting a large sweep takes a while.
+        """
         if self._reported == self._jobs_ended:
             return
         self._reported = self._jobs_ended
@@ -398,19 +448,29 @@ class Driver:
     def _outcome(self) -> Outcome:
         left = tuple(task for task in self._all if task.wanted and not self._anchors.includes(task))
         return Outcome(
-            counts=self._counts(), signal_number=self._signal, broken=self._broken,
-            left=left, gave_up=dict(self._gave_up),
-        )  # fmt: skip
+            counts=self._counts(),
+            signal_number=self._signal,
+            broken=self._broken,
+            left=left,
+            gave_up=dict(self._gave_up),
+        )
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """First Ctrl-C or SIGTERM: save what runs. Second Ctrl-C: kill it. Always: leave nothing running."""
+        """First Ctrl-C or SIGTERM: save what runs. Second Ctrl-C: kill it.
+
+        Always: leave nothing running.
+        """
 
         def handle(number: int, frame: types.FrameType | None) -> None:
-            self._kill = self._kill or (bool(self._signal) and number == signal.SIGINT)  # schedulers repeat SIGTERM
+            self._kill = self._kill or (
+                bool(self._signal) and number == signal.SIGINT
+            )  # schedulers repeat SIGTERM
             self._signal = self._signal or number
 
-        previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = {
+            number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:

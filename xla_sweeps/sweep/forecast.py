@@ -35,7 +35,9 @@ class Forecast:
         """A replicate took so long."""
         self._took.append(seconds)
 
-    def left_s(self, waiting: Sequence[tuple[str, int]], *, lanes: int) -> tuple[float, float] | None:
+    def left_s(
+        self, waiting: Sequence[tuple[str, int]], *, lanes: int
+    ) -> tuple[float, float] | None:
         """How long the rest will take, as a range; None where nothing is known.
 
         Args:

@@ -24,7 +24,14 @@ class Screen(Protocol):
     def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
         """A job ended, and how."""
 
-    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+    ) -> None:
         """How far the sweep is."""
 
     def tick(self) -> None:
@@ -35,7 +42,10 @@ class Screen(Protocol):
 
 
 class Source(Protocol):
-    """Where tasks come from while the sweep runs, beyond those that were planned; a search has one."""
+    """Where tasks come from while the sweep runs, beyond those that were planned.
+
+    A search has one.
+    """
 
     def next(self) -> Task | None:
         """The next task, or None where there is none for now."""
@@ -66,7 +76,9 @@ class Outcome:
     gave_up: Mapping[str, str] = field(default_factory=dict)
 
 
-def count_trials(tasks: Iterable[Task], *, gave_up: Container[str], died: Container[str]) -> dict[str, int]:
+def count_trials(
+    tasks: Iterable[Task], *, gave_up: Container[str], died: Container[str]
+) -> dict[str, int]:
     """How many trials are how: by final status, `refused`, `died` or `missing`.
 
     Args:
@@ -87,7 +99,10 @@ def count_trials(tasks: Iterable[Task], *, gave_up: Container[str], died: Contai
 
 
 def detail_of(ended: Ended, new: Sequence[Record]) -> str:
-    """One line on what went wrong, from the job's last record or else from how it ended; "" where nothing did."""
+    """One line on what went wrong, from the job's last record or else from how it ended.
+
+    "" where nothing did.
+    """
     if not new:
         return ended.detail
     failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
@@ -128,7 +143,9 @@ class Harvest:
 
     def known(self, task: Task) -> frozenset[tuple[str, int]]:
         """Trial and number of each record of a task in the store, unread, where its ids are known."""
-        return frozenset(key for identifier in task.trial_ids for key in self._store.keys(identifier))
+        return frozenset(
+            key for identifier in task.trial_ids for key in self._store.keys(identifier)
+        )
 
     def of(self, task: Task) -> list[Record]:
         """A task's records in the store, where its ids are known."""
@@ -141,7 +158,8 @@ class Harvest:
         """Store what was sent home; what is no record is dropped with a word.
 
         Raises:
-            StoreError: the store does not take it now; what is left stays in the delivery, to be tried again.
+            StoreError: the store does not take it now; what is left stays in the delivery, to be
+                tried again.
         """
         while delivery.unsaved:
             try:

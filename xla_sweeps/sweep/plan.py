@@ -43,16 +43,25 @@ def check_parameters(sweep: Sweep, path: Path) -> None:
         ConfigError: with file and line.
     """
     if "results_dir" in sweep.parameters:
-        raise ConfigError(f"{path}: results_dir is one for the whole sweep: give it on the command line")
+        raise ConfigError(
+            f"{path}: results_dir is one for the whole sweep: give it on the command line"
+        )
     if "device" in sweep.parameters:
         line = sweep.lines.get("device")
         raise ConfigError(f"{path}{f':{line}' if line else ''}: {DEVICE_RULE}")
 
 
 def plan_sweep(
-    composed: list[Task], composer: Composer, index: Index, results_dir: Path, *, repeated: int,
-    retry: Collection[Status], rerun: tuple[str, str] | None, warn: Callable[[str], None],
-) -> Plan:  # fmt: skip
+    composed: list[Task],
+    composer: Composer,
+    index: Index,
+    results_dir: Path,
+    *,
+    repeated: int,
+    retry: Collection[Status],
+    rerun: tuple[str, str] | None,
+    warn: Callable[[str], None],
+) -> Plan:
     """Match composed trials with the records.
 
     Args:
@@ -72,7 +81,9 @@ def plan_sweep(
     return Plan(tasks=tasks, repeated=repeated, costs=_costs(index))
 
 
-def headline_rows(results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[str], None]) -> list[ComparisonRow]:
+def headline_rows(
+    results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[str], None]
+) -> list[ComparisonRow]:
     """The headline rows of the sweep's trials, as far as there are records."""
     ids = {identifier for task in tasks for identifier in task.trial_ids}
     requests = {task.request_id for task in tasks if not task.trial_ids}
@@ -80,14 +91,22 @@ def headline_rows(results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[s
         return []
     records, summaries = load.load(results_dir, warn=warn, only=ids or None, missing_ok=True)
     return [
-        row for trial, summary in summaries.items()
+        row
+        for trial, summary in summaries.items()
         if trial in ids or records[trial][0].request_id in requests
-        for row in summary.comparisons if row.headline
-    ]  # fmt: skip
+        for row in summary.comparisons
+        if row.headline
+    ]
 
 
 def _want_again(
-    tasks: Sequence[Task], index: Index, results_dir: Path, column: str, value: str, *, warn: Callable[[str], None]
+    tasks: Sequence[Task],
+    index: Index,
+    results_dir: Path,
+    column: str,
+    value: str,
+    *,
+    warn: Callable[[str], None],
 ) -> None:
     """One more replicate for trials whose headline row says so."""
     if column not in COLUMNS:
@@ -122,7 +141,11 @@ AA_EVERY = 16
 
 def twin_words(task: Task) -> list[str]:
     """The overrides of a trial's A/A twin: the same in every respect, but for graph mode against itself."""
-    kept = [word for word in task.words if word.partition("=")[0] not in ("jit", "modes", "tracker.tags")]
+    kept = [
+        word
+        for word in task.words
+        if word.partition("=")[0] not in ("jit", "modes", "tracker.tags")
+    ]
     return [*kept, "modes=[graph,graph]", f"tracker.tags=[{AA_TAG}]"]
 
 
@@ -152,17 +175,25 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
     by_request: dict[str, list[Entry]] | None = None
     for task in tasks:
         if task.trial_ids:
-            found = [entry for identifier in task.trial_ids for entry in index.entries.get(identifier, ())]
+            found = [
+                entry
+                for identifier in task.trial_ids
+                for entry in index.entries.get(identifier, ())
+            ]
         else:
             if by_request is None:
                 by_request = {}
                 for entry in index.all():
                     by_request.setdefault(entry.request_id, []).append(entry)
             found = [
-                entry for entry in by_request.get(task.request_id, ())
+                entry
+                for entry in by_request.get(task.request_id, ())
                 if entry.software == software
-                and (task.accelerator is None or devices.is_accelerator(entry.device, task.accelerator))
-            ]  # fmt: skip
+                and (
+                    task.accelerator is None
+                    or devices.is_accelerator(entry.device, task.accelerator)
+                )
+            ]
         task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
         task.outcomes = counting([entry.outcome for entry in found], retry)
         task.wanted = missing(task.outcomes, replicates=task.replicates)
@@ -203,7 +234,10 @@ def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
 
 
 def final_outcome(outcomes: Sequence[Status]) -> Status | None:
-    """What a trial's records amount to: `ok` beats all, then results beat what is weak; None without records."""
+    """What a trial's records amount to: `ok` beats all, then results beat what is weak.
+
+    None without records.
+    """
     if not outcomes:
         return None
     if Status.OK in outcomes:

@@ -24,15 +24,21 @@ class SearchSource:
 
     Args:
         sweep: with method bayes.
-        store: where what was measured is read; a trial that is there already is told, not measured again.
+        store: where what was measured is read; a trial that is there already is told, not measured
+            again.
         seed: of the sampler.
         measured: what a trial measured, by the names that `metric` may have, from its records.
     """
 
     def __init__(
-        self, sweep: Sweep, composer: Composer, store: Store, *, seed: int,
+        self,
+        sweep: Sweep,
+        composer: Composer,
+        store: Store,
+        *,
+        seed: int,
         measured: Callable[[Sequence[Record]], Mapping[str, Any]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._search = Search(sweep, seed=seed)
         self._composer, self._store, self._measured = composer, store, measured
         self._left = sweep.trials
@@ -55,7 +61,10 @@ class SearchSource:
             if len(numbers) > 1:
                 self.done(task)
                 continue
-            entries = {name: [entry_of(record) for record in group] for name, group in self._records(task).items()}
+            entries = {
+                name: [entry_of(record) for record in group]
+                for name, group in self._records(task).items()
+            }
             match([task], Index(entries), software=self._composer.software, retry=())
             self.tasks.append(task)
             return task
@@ -74,13 +83,15 @@ class SearchSource:
     def _records(self, task: Task) -> dict[str, list[Record]]:
         if task.trial_ids:
             return {
-                trial: group for identifier in task.trial_ids
+                trial: group
+                for identifier in task.trial_ids
                 for trial, group in self._store.load(identifier).records.items()
-            }  # fmt: skip
+            }
         return {
-            trial: group for trial, group in self._store.load().records.items()
+            trial: group
+            for trial, group in self._store.load().records.items()
             if group[0].request_id == task.request_id
-        }  # fmt: skip
+        }
 
 
 Values = dict[str, Any]
@@ -94,7 +105,8 @@ def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
 
     Args:
         sweep: with method grid or random.
-        seed: of a random search: the same seed draws the same trials, so that a sweep can be resumed.
+        seed: of a random search: the same seed draws the same trials, so that a sweep can be
+            resumed.
     """
     if sweep.method == "grid":
         return _grid(sweep)
@@ -111,7 +123,11 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
     match parameter.distribution:
         case "constant" | "categorical":
             weights = parameter.probabilities or None
-            return source.choices(parameter.values, weights)[0] if weights else source.choice(parameter.values)
+            return (
+                source.choices(parameter.values, weights)[0]
+                if weights
+                else source.choice(parameter.values)
+            )
         case "int_uniform":
             return source.randint(int(parameter.low), int(parameter.high))
         case "uniform":
@@ -133,7 +149,10 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
 
 
 def _grid(sweep: Sweep) -> Iterator[Values]:
-    axes = [[axis.value(index) for index in range(axis.count or 0)] for axis in sweep.parameters.values()]
+    axes = [
+        [axis.value(index) for index in range(axis.count or 0)]
+        for axis in sweep.parameters.values()
+    ]
     keys = list(sweep.parameters)
     for combination in itertools.islice(itertools.product(*axes), sweep.trials):
         yield dict(zip(keys, combination, strict=True))
@@ -169,28 +188,38 @@ class Search:
 
     Args:
         sweep: with method bayes and a metric.
-        seed: of the sampler: told the same results, it proposes the same trials, so that a sweep can be resumed.
+        seed: of the sampler: told the same results, it proposes the same trials, so that a sweep
+            can be resumed.
 
     Raises:
-        ConfigError: Optuna is not installed, or a parameter has a distribution that it does not know.
+        ConfigError: Optuna is not installed, or a parameter has a distribution that it does not
+            know.
     """
 
     def __init__(self, sweep: Sweep, *, seed: int) -> None:
         try:
             import optuna
         except ImportError:
-            raise ConfigError("method bayes needs Optuna; install it: pip install 'xla-sweeps[bayes]'") from None
+            raise ConfigError(
+                "method bayes needs Optuna; install it: pip install 'xla-sweeps[bayes]'"
+            ) from None
         if sweep.metric is None:
             raise ConfigError("method bayes needs a metric")
         self.metric: Metric = sweep.metric
-        self._space = {key: _distribution(optuna, key, parameter) for key, parameter in sweep.parameters.items()}
-        self._choices = {key: parameter.values for key, parameter in sweep.parameters.items() if parameter.values}
+        self._space = {
+            key: _distribution(optuna, key, parameter)
+            for key, parameter in sweep.parameters.items()
+        }
+        self._choices = {
+            key: parameter.values for key, parameter in sweep.parameters.items() if parameter.values
+        }
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._failed = optuna.trial.TrialState.FAIL
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._study = optuna.create_study(
-                direction=self.metric.goal, sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+                direction=self.metric.goal,
+                sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
             )
         self._asked: dict[int, Any] = {}
 
@@ -198,9 +227,13 @@ class Search:
         """The number and the values of the next trial."""
         trial = self._study.ask(self._space)
         self._asked[trial.number] = trial
-        values = {key: self._choices[key][value] if key in self._choices else value
-                  for key, value in trial.params.items()}  # fmt: skip
-        return trial.number, {key: tidy(value) if isinstance(value, float) else value for key, value in values.items()}
+        values = {
+            key: self._choices[key][value] if key in self._choices else value
+            for key, value in trial.params.items()
+        }
+        return trial.number, {
+            key: tidy(value) if isinstance(value, float) else value for key, value in values.items()
+        }
 
     def tell(self, number: int, value: float | None) -> None:
         """What the trial of that number measured; None where it failed."""
@@ -226,7 +259,9 @@ def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
             return kinds.FloatDistribution(parameter.low, parameter.high, step=parameter.q)
         case "q_log_uniform_values" if parameter.q == 1:
             return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=True)
-    raise ConfigError(f"parameters.{key}: method bayes knows no {parameter.distribution}; use method: random for it")
+    raise ConfigError(
+        f"parameters.{key}: method bayes knows no {parameter.distribution}; use method: random for it"
+    )
 
 
 def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:
@@ -236,6 +271,8 @@ def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:
         ConfigError: there is no such column.
     """
     if metric.name not in row:
-        raise ConfigError(f"metric {metric.name}: no column of `results`; there are {', '.join(sorted(row))}")
+        raise ConfigError(
+            f"metric {metric.name}: no column of `results`; there are {', '.join(sorted(row))}"
+        )
     value = row[metric.name]
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

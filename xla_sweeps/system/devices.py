@@ -63,13 +63,16 @@ def visible(gpus: Sequence[Device], mask: str | None) -> list[Device]:
     if mask is None:
         return list(gpus)
     if mask.startswith("MIG-"):
-        raise DeviceError(f"CUDA_VISIBLE_DEVICES={mask}: parts of a GPU (MIG) are not supported; give a whole one")
+        raise DeviceError(
+            f"CUDA_VISIBLE_DEVICES={mask}: parts of a GPU (MIG) are not supported; give a whole one"
+        )
     found: list[Device] = []
     for word in mask.split(","):
         matches = [
             gpu
             for gpu in gpus
-            if word.strip() and (str(gpu.index) == word.strip() or gpu.uuid.startswith(word.strip()))
+            if word.strip()
+            and (str(gpu.index) == word.strip() or gpu.uuid.startswith(word.strip()))
         ]
         if not matches:
             break
@@ -91,9 +94,15 @@ def resolve_device(text: str) -> Device:
     if wanted in found:
         return found[wanted]
     if not re.fullmatch(r"cpu|gpu(:\d+)?", text):
-        raise DeviceError(f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {', '.join(labels)}")
-    missing = "no NVIDIA GPU that its driver shows" if labels == ["cpu"] else f"only {', '.join(labels)}"
-    raise DeviceError(f"device={text}: this machine has {missing}; allowed here: auto, {', '.join(labels)}")
+        raise DeviceError(
+            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {', '.join(labels)}"
+        )
+    missing = (
+        "no NVIDIA GPU that its driver shows" if labels == ["cpu"] else f"only {', '.join(labels)}"
+    )
+    raise DeviceError(
+        f"device={text}: this machine has {missing}; allowed here: auto, {', '.join(labels)}"
+    )
 
 
 def check_accelerator(device: Device, wanted: Any) -> None:
@@ -125,18 +134,26 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
     """
     capability = device.capability
     shown = f"compute capability {capability[0]}.{capability[1]}" if capability else "a CPU"
-    if precision is Precision.MIXED_FLOAT16 and (capability is None or capability < _FLOAT16_CAPABILITY):
+    if precision is Precision.MIXED_FLOAT16 and (
+        capability is None or capability < _FLOAT16_CAPABILITY
+    ):
         instead = "mixed_bfloat16 or float32" if capability is None else "float32"
         raise DeviceError(
             f"precision=mixed_float16: {device.name} ({shown}) has no fast float16 arithmetic; use {instead}"
         )
-    if precision is Precision.MIXED_BFLOAT16 and capability is not None and capability < _BFLOAT16_CAPABILITY:
+    if (
+        precision is Precision.MIXED_BFLOAT16
+        and capability is not None
+        and capability < _BFLOAT16_CAPABILITY
+    ):
         raise DeviceError(
             f"precision=mixed_bfloat16: {device.name} ({shown}) has no bfloat16 arithmetic; "
             "use mixed_float16 or float32"
         )
     if tf32 and (capability is None or capability < _BFLOAT16_CAPABILITY):
-        raise DeviceError(f"tf32=true: {device.name} ({shown}) has no TensorFloat-32; use tf32=false")
+        raise DeviceError(
+            f"tf32=true: {device.name} ({shown}) has no TensorFloat-32; use tf32=false"
+        )
 
 
 def memory_limit_default() -> int:
@@ -178,19 +195,28 @@ def _gpus() -> list[Device]:
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
         found.append(
             Device(
-                kind="gpu", index=index, name=str(pynvml.nvmlDeviceGetName(handle)),
-                uuid=str(pynvml.nvmlDeviceGetUUID(handle)), capability=(int(major), int(minor)),
-                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total), pci=_pci_address(pynvml, handle),
+                kind="gpu",
+                index=index,
+                name=str(pynvml.nvmlDeviceGetName(handle)),
+                uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
+                capability=(int(major), int(minor)),
+                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+                pci=_pci_address(pynvml, handle),
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) -> list[int]:
-    """The cores of a GPU's NUMA node, of those this process may use; all of them where it is not told."""
+    """The cores of a GPU's NUMA node, of those this process may use.
+
+    All of them where it is not told.
+    """
     usable = os.sched_getaffinity(0)
     near = set()
-    for part in read_or_empty(sysfs / device.pci / "local_cpulist").split(",") if device.pci else ():
+    for part in (
+        read_or_empty(sysfs / device.pci / "local_cpulist").split(",") if device.pci else ()
+    ):
         first, _, last = part.partition("-")
         if first.strip().isdigit():
             near |= set(range(int(first), int(last or first) + 1))

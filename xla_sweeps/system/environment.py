@@ -16,17 +16,38 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps import __version__
-from xla_sweeps.system.devices import Device, cpu_name, devices, memory_bytes, read_or_empty, usable_cores
+from xla_sweeps.system.devices import (
+    Device,
+    cpu_name,
+    devices,
+    memory_bytes,
+    read_or_empty,
+    usable_cores,
+)
 
 FLAGS = (
-    "XLA_FLAGS", "TF_XLA_FLAGS", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
-    "OMP_NUM_THREADS", "TF_GPU_ALLOCATOR", "NVIDIA_TF32_OVERRIDE",
-)  # fmt: skip
+    "XLA_FLAGS",
+    "TF_XLA_FLAGS",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "OMP_NUM_THREADS",
+    "TF_GPU_ALLOCATOR",
+    "NVIDIA_TF32_OVERRIDE",
+)
 """Variables that change what TensorFlow does; recorded with every trial."""
 
 PACKAGES = (
-    "tensorflow", "keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub", "numpy", "wandb", "hydra-core",
-)  # fmt: skip
+    "tensorflow",
+    "keras",
+    "tf_keras",
+    "keras-cv",
+    "keras-hub",
+    "tensorflow-hub",
+    "numpy",
+    "wandb",
+    "hydra-core",
+)
 
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly")
 
@@ -42,7 +63,10 @@ REPLICA_VERSION = 1
 
 
 def environment() -> dict[str, Any]:
-    """Host, versions and flags as plain data, for the record. Holds no secret and no host name, only its hash."""
+    """Host, versions and flags as plain data, for the record.
+
+    Holds no secret and no host name, only its hash.
+    """
     return {
         "xla_sweeps": __version__,
         "git": git_state(),
@@ -53,7 +77,9 @@ def environment() -> dict[str, Any]:
         "cpu": {
             "name": cpu_name(),
             "cores": usable_cores(),
-            "governor": read_or_empty(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+            "governor": read_or_empty(
+                Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+            ),
             "memory_bytes": memory_bytes(),
         },
         "driver": _driver(),
@@ -83,15 +109,30 @@ def identity(
     }
 
 
-def child_environment(environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]) -> dict[str, str]:
+def child_environment(
+    environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]
+) -> dict[str, str]:
     """The measuring process's whole environment: an allow-list without keys, one visible device, the extra flags."""
-    kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name) and not _SECRET.search(name)}
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if _KEPT.fullmatch(name) and not _SECRET.search(name)
+    }
     shown = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
-    return {**kept, "KERAS_BACKEND": "tensorflow", "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": shown, **extra}
+    return {
+        **kept,
+        "KERAS_BACKEND": "tensorflow",
+        "PYTHONUNBUFFERED": "1",
+        "CUDA_VISIBLE_DEVICES": shown,
+        **extra,
+    }
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of the packages that matter; TensorFlow under whichever name it was installed."""
+    """Installed versions of the packages that matter.
+
+    TensorFlow under whichever name it was installed.
+    """
     found = {}
     for package in PACKAGES:
         names = _TENSORFLOW_PACKAGES if package == "tensorflow" else (package,)
@@ -110,7 +151,9 @@ def is_installed(module: str) -> bool:
 def cache_dir() -> Path:
     """Where what can be made again is kept: $XLA_SWEEPS_CACHE, else below the user's cache folder."""
     own = os.environ.get("XLA_SWEEPS_CACHE")
-    return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")).expanduser()
+    return Path(
+        own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")
+    ).expanduser()
 
 
 def replica_folder(name: str) -> Path:
@@ -120,16 +163,26 @@ def replica_folder(name: str) -> Path:
 
 @cache
 def git_state() -> str:
-    """Commit of the checkout that this package runs from, `+dirty` where it has changes; "" outside one."""
+    """Commit of the checkout that this package runs from, `+dirty` where it has changes.
+
+    "" outside one.
+    """
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         commit, status = (
             subprocess.run(
-                ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=5
+                ["git", "-C", str(root), *words],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=5,
             ).stdout
-            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+            for words in (
+                ("rev-parse", "--short=12", "HEAD"),
+                ("status", "--porcelain", "--untracked-files=no"),
+            )
         )
         return commit.strip() + ("+dirty" if status.strip() else "")
     return ""
@@ -141,4 +194,7 @@ def _driver() -> dict[str, str]:
     import pynvml
 
     cuda = int(pynvml.nvmlSystemGetCudaDriverVersion())
-    return {"driver": str(pynvml.nvmlSystemGetDriverVersion()), "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}"}
+    return {
+        "driver": str(pynvml.nvmlSystemGetDriverVersion()),
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
+    }

@@ -1,7 +1,10 @@
-"""Named points at which a test makes the program die, hang or fail; nothing happens unless the environment asks for it.
+"""Named points at which a test makes the program die, hang or fail.
 
-`XLA_SWEEPS_FP=store.linked:kill:3` acts at the third time that a process comes to `store.linked`; a fourth part names a
-file that is made first, so that only one process ever acts. `XLA_SWEEPS_FP_LOG` names a file that lists what is passed.
+Nothing happens unless the environment asks for it.
+
+`XLA_SWEEPS_FP=store.linked:kill:3` acts at the third time that a process comes to `store.linked`; a
+fourth part names a file that is made first, so that only one process ever acts. `XLA_SWEEPS_FP_LOG`
+names a file that lists what is passed.
 """
 
 from __future__ import annotations
@@ -13,11 +16,33 @@ import time
 from collections import Counter
 
 POINTS = (
-    "plan.loaded", "driver.submit", "driver.ended", "claim.before", "claim.after", "claim.release", "spawn.before",
-    "spawn.after", "worker.import", "worker.build", "worker.trace", "worker.compile", "worker.verify", "worker.warmup",
-    "worker.measure", "worker.square", "worker.finished", "supervisor.result", "store.opened", "store.written",
-    "store.synced", "store.linked", "store.folder_synced", "push.before", "push.after", "push.marked",
-)  # fmt: skip
+    "plan.loaded",
+    "driver.submit",
+    "driver.ended",
+    "claim.before",
+    "claim.after",
+    "claim.release",
+    "spawn.before",
+    "spawn.after",
+    "worker.import",
+    "worker.build",
+    "worker.trace",
+    "worker.compile",
+    "worker.verify",
+    "worker.warmup",
+    "worker.measure",
+    "worker.square",
+    "worker.finished",
+    "supervisor.result",
+    "store.opened",
+    "store.written",
+    "store.synced",
+    "store.linked",
+    "store.folder_synced",
+    "push.before",
+    "push.after",
+    "push.marked",
+)
 """Every point there is; a test holds that a run passes each of them."""
 
 HANG_S = 3600.0

@@ -17,7 +17,9 @@ def tail(path: Path, *, limit: int) -> str:
 
 
 def replace_whole(path: Path, content: bytes) -> None:
-    """Write a file so that its name has the old content or the new one, never a part; its folder is made if need be.
+    """Write a file so that its name has the old content or the new one, never a part.
+
+    Its folder is made if need be.
 
     Not made to last through a power cut: what must last is `store`'s.
 

@@ -1,1 +1,4 @@
-"""The measuring process: the only TensorFlow. Nothing imports it; it is entered by starting `tf.worker`."""
+"""The measuring process: the only TensorFlow.
+
+Nothing imports it; it is entered by starting `tf.worker`.
+"""

@@ -15,7 +15,9 @@ from xla_sweeps.errors import DeviceError
 
 
 def tf_device(device: str) -> str:
-    """TensorFlow's name of the trial's device; the child sees only that one, so a GPU is always `GPU:0`.
+    """TensorFlow's name of the trial's device.
+
+    The child sees only that one, so a GPU is always `GPU:0`.
 
     Raises:
         DeviceError: TensorFlow does not see the GPU that was asked for.

@@ -1,8 +1,8 @@
 """Architectures of the published study's TensorFlow Hub models, with random weights and logits for output.
 
-Composed from the layers of kept libraries: KerasHub's ViT, DeiT and Swin, KerasCV's MLP-Mixer. Sizes are the papers':
-ViT arXiv:2010.11929, hybrids and small ViTs 2106.10270, DeiT 2012.12877, Swin 2103.14030, Swin-S3 2111.14725, MLP-Mixer
-2105.01601.
+Composed from the layers of kept libraries: KerasHub's ViT, DeiT and Swin, KerasCV's MLP-Mixer.
+    Sizes are the papers': ViT arXiv:2010.11929, hybrids and small ViTs 2106.10270, DeiT 2012.12877,
+    Swin 2103.14030, Swin-S3 2111.14725, MLP-Mixer 2105.01601.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _SWIN_PATCH = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ViT:
-    """A vision transformer; `distilled` adds DeiT's second token and head, `resnet` a convolutional stem."""
+    """A vision transformer.
+
+    `distilled` adds DeiT's second token and head, `resnet` a convolutional stem.
+    """
 
     width: int
     depth: int
@@ -88,12 +91,16 @@ _ARCHITECTURES: Mapping[str, _ViT | _Swin | _Mixer] = {
     "swin_base_patch4_window12_384": _Swin(
         width=128, depths=(2, 2, 18, 2), heads=_SWIN_BASE_HEADS, windows=_OF_12, resolution=384
     ),
-    "swin_large_patch4_window7_224": _Swin(width=192, depths=(2, 2, 18, 2), heads=_SWIN_LARGE_HEADS),
+    "swin_large_patch4_window7_224": _Swin(
+        width=192, depths=(2, 2, 18, 2), heads=_SWIN_LARGE_HEADS
+    ),
     "swin_large_patch4_window12_384": _Swin(
         width=192, depths=(2, 2, 18, 2), heads=_SWIN_LARGE_HEADS, windows=_OF_12, resolution=384
     ),
     "swin_s3_tiny_224": _Swin(width=96, depths=(2, 2, 6, 2), heads=_SWIN_HEADS, windows=_S3),
-    "swin_s3_small_224": _Swin(width=96, depths=(2, 2, 18, 2), heads=_SWIN_HEADS, windows=(14, 14, 14, 7)),
+    "swin_s3_small_224": _Swin(
+        width=96, depths=(2, 2, 18, 2), heads=_SWIN_HEADS, windows=(14, 14, 14, 7)
+    ),
     "swin_s3_base_224": _Swin(width=96, depths=(2, 2, 30, 2), heads=_SWIN_HEADS, windows=_S3),
     "mixer_b16": _Mixer(width=768, depth=12, patch=16, tokens=384),
     "mixer_b32": _Mixer(width=768, depth=12, patch=32, tokens=384),
@@ -108,8 +115,8 @@ def build(name: str) -> Any:
         name: as in the catalog.
 
     Returns:
-        A Keras model from images of shape (batch, resolution, resolution, 3) in [0, 255] to logits of shape
-        (batch, 1000), or to two such heads for distilled DeiT.
+        A Keras model from images of shape (batch, resolution, resolution, 3) in [0, 255] to logits
+        of shape (batch, 1000), or to two such heads for distilled DeiT.
 
     Raises:
         KeyError: no such architecture.
@@ -131,14 +138,23 @@ def _vit(images: Any, architecture: _ViT) -> Any:
         return _distilled(images, architecture)
     from keras_hub.src.models.vit.vit_layers import ViTEncoder, ViTPatchingAndEmbedding
 
-    x, patch = (_resnet(images, architecture.resnet), 1) if architecture.resnet else (images, architecture.patch)
+    x, patch = (
+        (_resnet(images, architecture.resnet), 1)
+        if architecture.resnet
+        else (images, architecture.patch)
+    )
     embedding = ViTPatchingAndEmbedding(
-        image_size=x.shape[1:3], patch_size=(patch, patch), hidden_dim=architecture.width, num_channels=x.shape[-1]
+        image_size=x.shape[1:3],
+        patch_size=(patch, patch),
+        hidden_dim=architecture.width,
+        num_channels=x.shape[-1],
     )
     encoder = ViTEncoder(
-        num_layers=architecture.depth, num_heads=architecture.heads, hidden_dim=architecture.width,
+        num_layers=architecture.depth,
+        num_heads=architecture.heads,
+        hidden_dim=architecture.width,
         mlp_dim=4 * architecture.width,
-    )  # fmt: skip
+    )
     return layers.Dense(CLASSES, name="head")(encoder(embedding(x))[:, 0])
 
 
@@ -148,14 +164,21 @@ def _distilled(images: Any, architecture: _ViT) -> list[Any]:
 
     size = (architecture.resolution, architecture.resolution)
     embedding = DeiTEmbeddings(
-        image_size=size, patch_size=(architecture.patch, architecture.patch), hidden_dim=architecture.width
+        image_size=size,
+        patch_size=(architecture.patch, architecture.patch),
+        hidden_dim=architecture.width,
     )
     encoder = DeiTEncoder(
-        num_layers=architecture.depth, num_heads=architecture.heads, hidden_dim=architecture.width,
+        num_layers=architecture.depth,
+        num_heads=architecture.heads,
+        hidden_dim=architecture.width,
         intermediate_dim=4 * architecture.width,
-    )  # fmt: skip
+    )
     tokens, _, _ = encoder(embedding(images))
-    return [layers.Dense(CLASSES, name=name)(tokens[:, token]) for token, name in enumerate(("head", "head_distilled"))]
+    return [
+        layers.Dense(CLASSES, name=name)(tokens[:, token])
+        for token, name in enumerate(("head", "head_distilled"))
+    ]
 
 
 def _swin(images: Any, architecture: _Swin) -> Any:
@@ -165,18 +188,23 @@ def _swin(images: Any, architecture: _Swin) -> Any:
         SwinTransformerStage,
     )
 
-    x = PatchEmbedding(patch_size=_SWIN_PATCH, embed_dim=architecture.width, norm_layer=layers.LayerNormalization)(
-        images
-    )
+    x = PatchEmbedding(
+        patch_size=_SWIN_PATCH, embed_dim=architecture.width, norm_layer=layers.LayerNormalization
+    )(images)
     side, last = architecture.resolution // _SWIN_PATCH, len(architecture.depths) - 1
     for index, (depth, heads, window) in enumerate(
         zip(architecture.depths, architecture.heads, architecture.windows, strict=True)
     ):
         x = SwinTransformerStage(
-            dim=architecture.width * 2**index, depth=depth, num_heads=heads, window_size=window,
-            drop_path=[0.0] * depth, downsample=None if index == last else PatchMerging,
-            input_resolution=(side, side), name=f"stage_{index}",
-        )(x)  # fmt: skip
+            dim=architecture.width * 2**index,
+            depth=depth,
+            num_heads=heads,
+            window_size=window,
+            drop_path=[0.0] * depth,
+            downsample=None if index == last else PatchMerging,
+            input_resolution=(side, side),
+            name=f"stage_{index}",
+        )(x)
         side //= 2
     x = layers.LayerNormalization(epsilon=1e-5, name="norm")(x)
     return layers.Dense(CLASSES, name="head")(ops.mean(x, axis=list(range(1, len(x.shape) - 1))))
@@ -186,10 +214,17 @@ def _mixer(images: Any, architecture: _Mixer) -> Any:
     from keras_cv.src.models.legacy.mlp_mixer import MLPMixer
 
     return MLPMixer(
-        input_shape=images.shape[1:], patch_size=architecture.patch, num_blocks=architecture.depth,
-        hidden_dim=architecture.width, tokens_mlp_dim=architecture.tokens, channels_mlp_dim=4 * architecture.width,
-        include_rescaling=False, include_top=True, num_classes=CLASSES, classifier_activation=None,
-    )(images)  # fmt: skip
+        input_shape=images.shape[1:],
+        patch_size=architecture.patch,
+        num_blocks=architecture.depth,
+        hidden_dim=architecture.width,
+        tokens_mlp_dim=architecture.tokens,
+        channels_mlp_dim=4 * architecture.width,
+        include_rescaling=False,
+        include_top=True,
+        num_classes=CLASSES,
+        classifier_activation=None,
+    )(images)
 
 
 @keras.saving.register_keras_serializable(package="xla_sweeps")

@@ -1,7 +1,7 @@
 """Multiply-accumulates, counted from the text of an unoptimised HLO module. Pure.
 
-Only HLO has every shape and every library function inlined: TensorFlow's own profiler misses operations in library
-functions, such as grouped convolutions, without a word.
+Only HLO has every shape and every library function inlined: TensorFlow's own profiler misses
+    operations in library functions, such as grouped convolutions, without a word.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_DEFINITION = re.compile(r"^\s*(?:ROOT\s+)?%?(?P<name>[\w.\-]+)\s*=\s*\(?(?P<type>[a-z]\w*)\[(?P<shape>[\d,]*)\]")
+_DEFINITION = re.compile(
+    r"^\s*(?:ROOT\s+)?%?(?P<name>[\w.\-]+)\s*=\s*\(?(?P<type>[a-z]\w*)\[(?P<shape>[\d,]*)\]"
+)
 
-_CALL = re.compile(r"\s(?P<operation>convolution|dot)\((?P<operands>.*?)\)\s*,\s*(?P<attributes>.*)$")
+_CALL = re.compile(
+    r"\s(?P<operation>convolution|dot)\((?P<operands>.*?)\)\s*,\s*(?P<attributes>.*)$"
+)
 
 _TYPED_OPERAND = re.compile(r"[a-z]\w*\[(?P<shape>[\d,]*)\]")
 
@@ -59,9 +63,10 @@ class MacCount:
 def count_macs(hlo_text: str) -> MacCount:
     """Count a module's multiply-accumulates.
 
-    A convolution needs |output| x prod(kernel dimensions but the output features); the kernel's input-feature dimension
-    is already per group, so grouped and depthwise convolutions come out right. Zeros put in by lhs dilation (transposed
-    convolutions) are not multiplied by. A dot needs |output| x prod(contracted dimensions).
+    A convolution needs |output| x prod(kernel dimensions but the output features); the kernel's
+    input-feature dimension is already per group, so grouped and depthwise convolutions come out
+    right. Zeros put in by lhs dilation (transposed convolutions) are not multiplied by. A dot needs
+    |output| x prod(contracted dimensions).
 
     Raises:
         UncountableError: a convolution or dot cannot be read.
@@ -89,12 +94,16 @@ def count_macs(hlo_text: str) -> MacCount:
     return MacCount(convolutions=convolutions, dots=dots, operations=operations, loops=loops)
 
 
-def _convolution(output: Shape, operands: str, attributes: str, shapes: Mapping[str, Shape], line: str) -> int:
+def _convolution(
+    output: Shape, operands: str, attributes: str, shapes: Mapping[str, Shape], line: str
+) -> int:
     labels = _LABELS.search(attributes)
     kernel = _operand(operands, 1, shapes, line)
     if labels is None or len(labels["rhs"]) != len(kernel):
         raise UncountableError(f"cannot read: {line.strip()[:200]}")
-    per_output = math.prod(size for label, size in zip(labels["rhs"], kernel, strict=True) if label != "o")
+    per_output = math.prod(
+        size for label, size in zip(labels["rhs"], kernel, strict=True) if label != "o"
+    )
     dilation = _DILATION.search(attributes)
     zeros = math.prod(int(step) for step in dilation["dilation"].split("x")) if dilation else 1
     groups = _GROUPS.search(attributes)
@@ -104,7 +113,9 @@ def _convolution(output: Shape, operands: str, attributes: str, shapes: Mapping[
     return math.prod(output) * per_output // zeros
 
 
-def _dot(output: Shape, operands: str, attributes: str, shapes: Mapping[str, Shape], line: str) -> int:
+def _dot(
+    output: Shape, operands: str, attributes: str, shapes: Mapping[str, Shape], line: str
+) -> int:
     contracting = _CONTRACTING.search(attributes)
     left = _operand(operands, 0, shapes, line)
     if contracting is None:

@@ -26,7 +26,8 @@ class BuiltModel:
 
     Attributes:
         loaded: what its source gave.
-        call: what one timed call does to a batch as `inputs` describes it; floating outputs are float32.
+        call: what one timed call does to a batch as `inputs` describes it; floating outputs are
+            float32.
         params: elements of all variables, moving statistics included.
     """
 
@@ -41,7 +42,9 @@ class BuiltModel:
         return self.loaded.inputs
 
 
-def build(spec: ModelSpec, *, precision: Precision, seed: int, scenario: Scenario = Scenario.CALL) -> BuiltModel:
+def build(
+    spec: ModelSpec, *, precision: Precision, seed: int, scenario: Scenario = Scenario.CALL
+) -> BuiltModel:
     """Build a model.
 
     Args:
@@ -66,8 +69,9 @@ def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) ->
 def calibrate(built: BuiltModel, batch: Any) -> None:
     """Give an untrained Keras model activations of order 1, so that comparing outputs means something.
 
-    Untrained models give logits from 1e-10 to 3e3, or exactly 0 where a library starts heads from zeros. Matrices of
-    zeros are drawn anew, and batch-normalization statistics set from one batch. Speed does not depend on either.
+    Untrained models give logits from 1e-10 to 3e3, or exactly 0 where a library starts heads from
+    zeros. Matrices of zeros are drawn anew, and batch-normalization statistics set from one batch.
+    Speed does not depend on either.
 
     Args:
         built: a model with random weights.
@@ -77,8 +81,12 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
     if model is None:
         return
     _fill_zero_matrices(built.loaded)
-    every = model._flatten_layers(include_self=False, recursive=True)  # also those inside other layers
-    layers = [layer for layer in every if type(layer).__name__ == "BatchNormalization" and layer.built]
+    every = model._flatten_layers(
+        include_self=False, recursive=True
+    )  # also those inside other layers
+    layers = [
+        layer for layer in every if type(layer).__name__ == "BatchNormalization" and layer.built
+    ]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
@@ -90,9 +98,12 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
     for layer in layers:
-        # A channel that is constant over the batch (dead, or one pixel) would be blown up by 1 / sqrt(epsilon).
+        # A channel that is constant over the batch (dead, or one pixel) would be blown up by 1 /
+        # sqrt(epsilon).
         variance = np.asarray(layer.moving_variance, dtype=np.float64)
-        layer.moving_variance.assign(np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32))
+        layer.moving_variance.assign(
+            np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32)
+        )
 
 
 def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np.ndarray]:
@@ -107,22 +118,35 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
         XlaSweepsError: the model has its dtypes built in.
     """
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
-        raise XlaSweepsError("this model has its dtypes built in, so there is none in float64 to compare with")
+        raise XlaSweepsError(
+            "this model has its dtypes built in, so there is none in float64 to compare with"
+        )
     with tf.device("/device:CPU:0"):
         weights = spec.weights if spec.weights == "own" else "random"
-        twin = _build(replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL)
+        twin = _build(
+            replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL
+        )
         model = twin.loaded.keras_model
-        model.set_weights([np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()])
+        model.set_weights(
+            [
+                np.asarray(weight, dtype=np.float64)
+                for weight in built.loaded.keras_model.get_weights()
+            ]
+        )
         wide = tf.nest.map_structure(_widened, batch)
         forward = tf.function(twin.call, jit_compile=False, autograph=False)
         outputs = tf.nest.flatten(forward(wide))
     if any(output.dtype.is_floating and output.dtype != tf.float64 for output in outputs):
-        raise XlaSweepsError("this model keeps to its own dtypes, so there is none in float64 to compare with")
+        raise XlaSweepsError(
+            "this model keeps to its own dtypes, so there is none in float64 to compare with"
+        )
     return [np.asarray(output, dtype=np.float64) for output in outputs]
 
 
 def macs(built: BuiltModel) -> tuple[int, str]:
-    """Multiply-accumulates of one sample, from the HLO of a batch of one; lowered on the CPU, not compiled.
+    """Multiply-accumulates of one sample, from the HLO of a batch of one.
+
+    Lowered on the CPU, not compiled.
 
     Returns:
         The count, and "" or what to know about it.
@@ -134,7 +158,9 @@ def macs(built: BuiltModel) -> tuple[int, str]:
         return built.call(tensors[0] if len(tensors) == 1 else tensors)
 
     with tf.device("/device:CPU:0"):
-        lower = tf.function(forward, jit_compile=True, autograph=False).experimental_get_compiler_ir(*signature)
+        lower = tf.function(
+            forward, jit_compile=True, autograph=False
+        ).experimental_get_compiler_ir(*signature)
         count = count_macs(str(lower(stage="hlo_no_metadata")))
     return count.total // batch, LOOP_NOTE if count.loops else ""
 
@@ -142,7 +168,11 @@ def macs(built: BuiltModel) -> tuple[int, str]:
 def library_functions_with_xla(concrete: Any) -> int:
     """How many functions inside a traced function are compiled by XLA whatever its own mode is."""
     library = concrete.graph.as_graph_def().library.function
-    return sum(function.attr["_XlaMustCompile"].b for function in library if "_XlaMustCompile" in function.attr)
+    return sum(
+        function.attr["_XlaMustCompile"].b
+        for function in library
+        if "_XlaMustCompile" in function.attr
+    )
 
 
 def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> BuiltModel:
@@ -154,10 +184,14 @@ def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> Bu
     keep = policy == "float64"
 
     def call(batch: Any) -> Any:
-        return tf.nest.map_structure(lambda output: output if keep else _narrow(output), step(batch))
+        return tf.nest.map_structure(
+            lambda output: output if keep else _narrow(output), step(batch)
+        )
 
     trainable = _elements([variable for variable in loaded.variables if variable.trainable])
-    return BuiltModel(loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable)
+    return BuiltModel(
+        loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable
+    )
 
 
 def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[[Any], Any]:
@@ -165,7 +199,9 @@ def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[
         return loaded.forward
     decode = loaded.decode
     if decode is None:
-        raise ConfigError(f"scenario={scenario}: {spec.name} from source={spec.source} has no decoding of boxes")
+        raise ConfigError(
+            f"scenario={scenario}: {spec.name} from source={spec.source} has no decoding of boxes"
+        )
     return lambda batch: decode(loaded.forward(batch), batch)
 
 
@@ -175,7 +211,11 @@ def _widened(tensor: Any) -> Any:
 
 
 def _narrow(output: Any) -> Any:
-    return tf.cast(output, tf.float32) if output.dtype.is_floating and output.dtype != tf.float32 else output
+    return (
+        tf.cast(output, tf.float32)
+        if output.dtype.is_floating and output.dtype != tf.float32
+        else output
+    )
 
 
 def _values(item: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -189,18 +229,35 @@ def _fill_zero_matrices(loaded: LoadedModel) -> None:
     """Draw the matrices that are all zeros anew, uniformly as Glorot and Bengio do."""
     for variable in loaded.variables:
         shape = tuple(variable.shape)
-        if len(shape) < 2 or not variable.trainable or bool(tf.reduce_any(tf.convert_to_tensor(variable) != 0)):
+        if (
+            len(shape) < 2
+            or not variable.trainable
+            or bool(tf.reduce_any(tf.convert_to_tensor(variable) != 0))
+        ):
             continue
         limit = math.sqrt(6 / (math.prod(shape[:-1]) + shape[-1]))
-        drawn = tf.random.stateless_uniform(shape, seed=(len(shape), shape[-1]), minval=-limit, maxval=limit)
+        drawn = tf.random.stateless_uniform(
+            shape, seed=(len(shape), shape[-1]), minval=-limit, maxval=limit
+        )
         variable.assign(tf.cast(drawn, variable.dtype))
 
 
 @contextmanager
 def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
-    """The library's global dtype policy, put back afterwards. Float64 needs the default float type as well."""
-    getter = library.mixed_precision.dtype_policy if library is keras else library.mixed_precision.global_policy
-    setter = library.mixed_precision.set_dtype_policy if library is keras else library.mixed_precision.set_global_policy
+    """The library's global dtype policy, put back afterwards.
+
+    Float64 needs the default float type as well.
+    """
+    getter = (
+        library.mixed_precision.dtype_policy
+        if library is keras
+        else library.mixed_precision.global_policy
+    )
+    setter = (
+        library.mixed_precision.set_dtype_policy
+        if library is keras
+        else library.mixed_precision.set_global_policy
+    )
     earlier, floatx = getter(), library.backend.floatx()
     try:
         if policy == "float64":
@@ -215,5 +272,7 @@ def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
 def _elements(variables: Any) -> int:
     """Elements of the model's variables; the state of random generators is no parameter."""
     return sum(
-        math.prod(variable.shape) for variable in variables if "seed_generator" not in getattr(variable, "path", "")
+        math.prod(variable.shape)
+        for variable in variables
+        if "seed_generator" not in getattr(variable, "path", "")
     )

@@ -1,8 +1,9 @@
 """A model bound to an execution mode, and the proof that the mode is in force.
 
-Auto-clustering is scoped to its own calls: the optimizer's JIT level is part of the options that each call of a
-`tf.function` carries, so it is switched on before the auto-clustered mode runs and off before any other. The flag that
-allows it on a CPU (`--tf_xla_cpu_global_jit`) does nothing by itself and is set before TensorFlow loads.
+Auto-clustering is scoped to its own calls: the optimizer's JIT level is part of the options that
+each call of a `tf.function` carries, so it is switched on before the auto-clustered mode runs and
+off before any other. The flag that allows it on a CPU (`--tf_xla_cpu_global_jit`) does nothing by
+itself and is set before TensorFlow loads.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def set_autoclustering(enabled: bool) -> None:
         tf.config.optimizer.set_jit(wanted)
 
 
-def make_executable(call: Callable[[Any], Any], mode: ExecutionMode, inputs: Sequence[Any]) -> ModeExecutable:
+def make_executable(
+    call: Callable[[Any], Any], mode: ExecutionMode, inputs: Sequence[Any]
+) -> ModeExecutable:
     """Bind a model to a mode; graph modes are traced here, and the tracing is timed.
 
     Args:
@@ -93,24 +96,35 @@ def make_executable(call: Callable[[Any], Any], mode: ExecutionMode, inputs: Seq
     """
     if mode is ExecutionMode.EAGER:
         return ModeExecutable(mode=mode, run=call, inputs=inputs)
-    signature = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0])
+    signature = tf.nest.map_structure(
+        lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0]
+    )
 
     def forward(batch: Any) -> Any:
         return call(batch)
 
-    function = tf.function(forward, jit_compile=JIT_COMPILE[mode], input_signature=[signature], autograph=False)
+    function = tf.function(
+        forward, jit_compile=JIT_COMPILE[mode], input_signature=[signature], autograph=False
+    )
     set_autoclustering(mode is ExecutionMode.AUTOCLUSTER)
     started = time.perf_counter()
     concrete = function.get_concrete_function()
     trace_s = time.perf_counter() - started
-    return ModeExecutable(mode=mode, run=function, inputs=inputs, function=function, concrete=concrete, trace_s=trace_s)
+    return ModeExecutable(
+        mode=mode,
+        run=function,
+        inputs=inputs,
+        function=function,
+        concrete=concrete,
+        trace_s=trace_s,
+    )
 
 
 def first_call_s(executable: ModeExecutable) -> float:
     """Seconds of the first synced call; XLA compiles in it. Raises whatever TensorFlow raises.
 
-    The graphs that TensorFlow instantiates are kept meanwhile, since only a first call shows them: XLA clusters in
-    them are counted into `executable.clusters`.
+    The graphs that TensorFlow instantiates are kept meanwhile, since only a first call shows them:
+        XLA clusters in them are counted into `executable.clusters`.
     """
     executable.prepare()
     collector = context.context()
@@ -136,13 +150,18 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
     """What is really in force, read back from TensorFlow after the first call.
 
     Returns:
-        `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced function,
-        `xla_clusters` (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of the output.
+        `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
+        function, `xla_clusters` (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of
+        the output.
     """
     mode = executable.mode
     placed = sorted({output.device for output in tf.nest.flatten(executable.last)})
     evidence: dict[str, Any] = {"device": placed, "executing_eagerly": executable.function is None}
-    problems = [f"output is on {name}, not on {device}" for name in placed if device.split("/")[-1] not in name]
+    problems = [
+        f"output is on {name}, not on {device}"
+        for name in placed
+        if device.split("/")[-1] not in name
+    ]
     if executable.function is None:
         if tf.config.functions_run_eagerly():
             problems.append("tf.config.run_functions_eagerly is on")
@@ -155,7 +174,9 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
     if evidence["jit_compile"] != JIT_COMPILE[mode]:
         problems.append(f"jit_compile is {evidence['jit_compile']}, asked for {JIT_COMPILE[mode]}")
     if mode is ExecutionMode.GRAPH and clusters:
-        problems.append(f"{clusters} auto-clusters run in graph mode: TF_XLA_FLAGS switch them on for every mode")
+        problems.append(
+            f"{clusters} auto-clusters run in graph mode: TF_XLA_FLAGS switch them on for every mode"
+        )
     if mode is ExecutionMode.AUTOCLUSTER and not clusters:
         problems.append("auto-clustering made no cluster")
     if mode is ExecutionMode.XLA:
@@ -166,13 +187,19 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
 
 def hlo_text(executable: ModeExecutable) -> str:
     """The unoptimised HLO that XLA compiles for this mode's function."""
-    text = executable.function.experimental_get_compiler_ir(executable.inputs[0])(stage="hlo_no_metadata")
+    text = executable.function.experimental_get_compiler_ir(executable.inputs[0])(
+        stage="hlo_no_metadata"
+    )
     return str(text)
 
 
 def traces(executable: ModeExecutable) -> int:
     """How often the mode's function has been traced; 0 for eager execution."""
-    return 0 if executable.function is None else int(executable.function.experimental_get_tracing_count())
+    return (
+        0
+        if executable.function is None
+        else int(executable.function.experimental_get_tracing_count())
+    )
 
 
 def _verdict(evidence: dict[str, Any], problems: list[str]) -> dict[str, Any]:

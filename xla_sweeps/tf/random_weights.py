@@ -1,7 +1,7 @@
 """Replicas of published TensorFlow Hub models: SavedModels of their architectures with random weights, made once.
 
-Run as a program it makes one: `python -m xla_sweeps.tf.random_weights NAME`; in a process of its own, so that what
-building takes does not stay in a measuring process's memory.
+Run as a program it makes one: `python -m xla_sweeps.tf.random_weights NAME`; in a process of its
+    own, so that what building takes does not stay in a measuring process's memory.
 """
 
 from __future__ import annotations
@@ -35,9 +35,13 @@ def ensure(name: str) -> Path:
     with (place.parent / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of two that want it, one makes it
         if not is_made(name):
-            done = subprocess.run([sys.executable, "-m", __name__, name], stdin=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", __name__, name], stdin=subprocess.DEVNULL, check=False
+            )
             if done.returncode or not is_made(name):
-                raise XlaSweepsError(f"the replica of {name} could not be made (exit code {done.returncode})")
+                raise XlaSweepsError(
+                    f"the replica of {name} could not be made (exit code {done.returncode})"
+                )
     return place
 
 
@@ -53,7 +57,9 @@ def make(name: str) -> Path:
     module = tf.Module()
     module.model = model  # its variables are saved with it
     signature = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float32, name="images")
-    module.__call__ = tf.function(lambda images: model(images, training=False), input_signature=[signature])
+    module.__call__ = tf.function(
+        lambda images: model(images, training=False), input_signature=[signature]
+    )
     place = replica_folder(name)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as workshop:

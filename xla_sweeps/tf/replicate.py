@@ -1,7 +1,9 @@
-"""One replicate inside the measuring process: build, prove, verify, warm up, measure; told as events.
+"""One replicate inside the measuring process: build, prove, verify, warm up, measure.
 
-The protocol's order is kept: one eager call before any compiled trace, correctness before timing, nothing printed or
-sent inside a timed block.
+Told as events.
+
+The protocol's order is kept: one eager call before any compiled trace, correctness before timing,
+nothing printed or sent inside a timed block.
 """
 
 from __future__ import annotations
@@ -20,9 +22,25 @@ import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement, protocol, rounds, timing
-from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.measurement import (
+    Agreement,
+    Failure,
+    Flag,
+    ModeOutcome,
+    Phase,
+    Round,
+    Status,
+)
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ModelSpec, ReplicateJob, Scenario, Trial, mode_of
+from xla_sweeps.schema.trial import (
+    ExecutionMode,
+    InputSpec,
+    ModelSpec,
+    ReplicateJob,
+    Scenario,
+    Trial,
+    mode_of,
+)
 from xla_sweeps.system.process import TURNS_VARIABLE
 from xla_sweeps.tf import devices, macs, models, modes
 
@@ -79,7 +97,10 @@ class _Bench:
 
 
 def measure(job: ReplicateJob, channel: Channel) -> None:
-    """Measure one replicate and report it; a mode that fails is reported and left out, the others go on."""
+    """Measure one replicate and report it.
+
+    A mode that fails is reported and left out, the others go on.
+    """
     started = time.perf_counter()
     devices.configure(tf32=job.trial.tf32, seed=job.trial.seed)
     channel.send(protocol.Loaded(environment=devices.loaded_environment()))
@@ -117,7 +138,10 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
 
 @contextlib.contextmanager
 def _turn(job: ReplicateJob, channel: Channel) -> Iterator[None]:
-    """Measure alone where the launcher found that devices disturb each other; building goes on side by side."""
+    """Measure alone where the launcher found that devices disturb each other.
+
+    Building goes on side by side.
+    """
     path = os.environ.get(TURNS_VARIABLE)
     if not path or not job.measure:
         yield
@@ -146,17 +170,26 @@ def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:
     channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
     first, second = _eager_outputs(built, batches[0]), _eager_outputs(built, batches[0])
     bench = _Bench(
-        trial=trial, device=devices.tf_device(trial.device), built=built, inputs=batches[:INPUT_BATCHES],
-        fresh=batches[INPUT_BATCHES:], eager=second, deterministic=agreement.deterministic(first, second),
-        reference=None, facts=facts,
-    )  # fmt: skip
+        trial=trial,
+        device=devices.tf_device(trial.device),
+        built=built,
+        inputs=batches[:INPUT_BATCHES],
+        fresh=batches[INPUT_BATCHES:],
+        eager=second,
+        deterministic=agreement.deterministic(first, second),
+        reference=None,
+        facts=facts,
+    )
     if job.measure:
         _add_reference(bench, channel)
     return bench
 
 
 def _add_reference(bench: _Bench, channel: Channel) -> None:
-    """Outputs of the same weights in float64; boxes after suppression are matched with eager's alone."""
+    """Outputs of the same weights in float64.
+
+    Boxes after suppression are matched with eager's alone.
+    """
     if bench.trial.scenario is Scenario.DETECT:
         return
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
@@ -185,11 +218,18 @@ def _check_batch(built: models.BuiltModel, trial: Trial) -> None:
 def _facts(trial: Trial, built: models.BuiltModel) -> ModelFacts:
     spec, loaded = trial.model, built.loaded
     return ModelFacts(
-        name=spec.name, family=spec.family, variant=spec.variant, source=spec.source, task=spec.task,
-        resolution_px=spec.resolution_px or _side(built.inputs), params=built.params,
-        trainable_params=built.trainable_params, eager_is_graph=loaded.eager_is_graph, replica_of=loaded.replica_of,
+        name=spec.name,
+        family=spec.family,
+        variant=spec.variant,
+        source=spec.source,
+        task=spec.task,
+        resolution_px=spec.resolution_px or _side(built.inputs),
+        params=built.params,
+        trainable_params=built.trainable_params,
+        eager_is_graph=loaded.eager_is_graph,
+        replica_of=loaded.replica_of,
         inputs=tuple(f"{item.name}{list(item.shape)} {item.dtype}" for item in built.inputs),
-    )  # fmt: skip
+    )
 
 
 def _side(inputs: Sequence[InputSpec]) -> int:
@@ -224,7 +264,11 @@ def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[s
             _flag_xla_inside(executable, channel)
         except Exception as error:
             traceback.print_exc()
-            channel.send(protocol.Failed(phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)))
+            channel.send(
+                protocol.Failed(
+                    phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)
+                )
+            )
         else:
             channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     if hlo:
@@ -248,12 +292,18 @@ def _prove_and_verify(
     """The effective-mode proof, then the correctness gate."""
     evidence = modes.effective(executable, device=bench.device)
     if not evidence["in_force"]:
-        absent = Failure(phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"]))
-        return replace(outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent)
+        absent = Failure(
+            phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"])
+        )
+        return replace(
+            outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
+        )
     outputs = executable.outputs()
     result = _compare(bench, outputs)
     if not result.ok and bench.reference is None and "reference" not in bench.seconds:
-        _add_reference(bench, channel)  # not close to eager, but perhaps as close to the truth as eager is
+        _add_reference(
+            bench, channel
+        )  # not close to eager, but perhaps as close to the truth as eager is
         result = _compare(bench, outputs)
     status, failure = _gate(result, deterministic=bench.deterministic)
     return replace(outcome, status=status, effective=evidence, agreement=result, failure=failure)
@@ -264,11 +314,16 @@ def _compare(bench: _Bench, outputs: list[np.ndarray]) -> Agreement:
         if bench.nudged is None:
             nudged = tf.nest.map_structure(lambda tensor: tensor * (1 + NUDGE), bench.inputs[0])
             bench.nudged = _eager_outputs(bench.built, nudged)
-        return agreement.compare_detections(outputs, bench.eager, bench.nudged, precision=bench.trial.precision)
+        return agreement.compare_detections(
+            outputs, bench.eager, bench.nudged, precision=bench.trial.precision
+        )
     return agreement.compare(
-        outputs, bench.eager, bench.reference, precision=bench.trial.precision,
+        outputs,
+        bench.eager,
+        bench.reference,
+        precision=bench.trial.precision,
         classes=bench.trial.model.task == "classification",
-    )  # fmt: skip
+    )
 
 
 def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
@@ -276,8 +331,12 @@ def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | 
         return Status.OK, None
     if not deterministic:
         message = "two eager runs on the same input differ, so no mode can be checked against eager"
-        return Status.NONDETERMINISTIC, Failure(phase=Phase.VERIFY, kind="nondeterministic", message=message)
-    return Status.WRONG_RESULT, Failure(phase=Phase.VERIFY, kind="disagreement", message=result.reason)
+        return Status.NONDETERMINISTIC, Failure(
+            phase=Phase.VERIFY, kind="nondeterministic", message=message
+        )
+    return Status.WRONG_RESULT, Failure(
+        phase=Phase.VERIFY, kind="disagreement", message=result.reason
+    )
 
 
 def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None:
@@ -289,13 +348,19 @@ def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None
 
 
 def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
-    """Count multiply-accumulates from the XLA mode's HLO; else, when all is measured, from a lowering of its own."""
+    """Count multiply-accumulates from the XLA mode's HLO.
+
+    Else, when all is measured, from a lowering of its own.
+    """
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
     begun = time.perf_counter()
     try:
         if hlo:
             counted = macs.count_macs(hlo)
-            count, note = counted.total // bench.trial.batch_size, macs.LOOP_NOTE if counted.loops else ""
+            count, note = (
+                counted.total // bench.trial.batch_size,
+                macs.LOOP_NOTE if counted.loops else "",
+            )
         else:
             count, note = models.macs(bench.built)
     except Exception as error:
@@ -311,11 +376,17 @@ def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) ->
     for label, entry in list(prepared.items()):
         channel.send(protocol.Stage(phase=Phase.WARMUP, mode=label))
         try:
-            warm = timing.warm_up(entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns)
+            warm = timing.warm_up(
+                entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns
+            )
             recompiles = _recompiles(entry.executable, bench.fresh, warm.call_s)
         except Exception as error:
             traceback.print_exc()
-            channel.send(protocol.Failed(phase=Phase.WARMUP, mode=label, kind=type(error).__name__, text=str(error)))
+            channel.send(
+                protocol.Failed(
+                    phase=Phase.WARMUP, mode=label, kind=type(error).__name__, text=str(error)
+                )
+            )
             del prepared[label]
             continue
         if recompiles:
@@ -323,7 +394,9 @@ def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) ->
         if not warm.stationary:
             channel.send(protocol.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
         first_call_s = entry.outcome.first_call_s or 0.0
-        entry.outcome = replace(entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s))
+        entry.outcome = replace(
+            entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s)
+        )
         entry.executable.steady_call_s = warm.call_s
         channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))
 
@@ -345,31 +418,46 @@ def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s
         started = time.perf_counter()
         executable.run(images)
         executable.synchronize()
-        slow += time.perf_counter() - started > max(RECOMPILE_FACTOR * steady_s, steady_s + RECOMPILE_S)
+        slow += time.perf_counter() - started > max(
+            RECOMPILE_FACTOR * steady_s, steady_s + RECOMPILE_S
+        )
     return slow == len(fresh)
 
 
 def _sync_test(bench: _Bench, prepared: Mapping[str, _Prepared]) -> dict[str, Any]:
     """The synchronization self-test; on a CPU calls do not queue, and that is what it says."""
     if "GPU" not in bench.device or not prepared:
-        return {"works": True, "queued": False, "note": "trivial: calls on a CPU return when they are done"}
+        return {
+            "works": True,
+            "queued": False,
+            "note": "trivial: calls on a CPU return when they are done",
+        }
     entry = min(prepared.values(), key=lambda item: item.executable.steady_call_s)
     calls = max(10, round(SYNC_TEST_S / entry.executable.steady_call_s))
     result = timing.sync_self_test(entry.executable, calls=calls, clock=time.perf_counter_ns)
     if not result.works:
         for item in prepared.values():
             item.executable.sync_by_reading = True
-        result_by_reading = timing.sync_self_test(entry.executable, calls=calls, clock=time.perf_counter_ns)
+        result_by_reading = timing.sync_self_test(
+            entry.executable, calls=calls, clock=time.perf_counter_ns
+        )
         if not result_by_reading.works:
             raise XlaSweepsError(
                 "neither sync_devices() nor reading a result waits for this device: refusing to time it"
             )
-        return {**asdict(result_by_reading), "note": "sync_devices() does not wait here; a scalar is read instead"}
+        return {
+            **asdict(result_by_reading),
+            "note": "sync_devices() does not wait here; a scalar is read instead",
+        }
     return asdict(result)
 
 
 def _measure_modes(
-    job: ReplicateJob, bench: _Bench, prepared: Mapping[str, _Prepared], sync: Mapping[str, Any], channel: Channel
+    job: ReplicateJob,
+    bench: _Bench,
+    prepared: Mapping[str, _Prepared],
+    sync: Mapping[str, Any],
+    channel: Channel,
 ) -> bool:
     """The rounds and the latency pass; returns whether the machine was too busy."""
     effort, clock = bench.trial.effort, time.perf_counter_ns
@@ -389,18 +477,30 @@ def _measure_modes(
     def report(progress: rounds.Progress) -> None:
         channel.send(
             protocol.Progressed(
-                rounds=progress.rounds, rounds_max=progress.rounds_max, half_width=progress.half_width,
-                target=progress.target, remaining_s=progress.remaining_s,
+                rounds=progress.rounds,
+                rounds_max=progress.rounds_max,
+                half_width=progress.half_width,
+                target=progress.target,
+                remaining_s=progress.remaining_s,
             )
-        )  # fmt: skip
+        )
 
     result = rounds.measure_rounds(
-        executables, calls, call_s, effort=effort, seed=job.order_seed, clock=clock, review=review, on_square=report
+        executables,
+        calls,
+        call_s,
+        effort=effort,
+        seed=job.order_seed,
+        clock=clock,
+        review=review,
+        on_square=report,
     )
     if not result.converged:
         channel.send(protocol.Flagged(flag=str(Flag.NOT_CONVERGED)))
     channel.send(protocol.Stage(phase=Phase.MEASURE, detail="latency"))
-    latencies = timing.measure_latencies(executables, result.rounds, calls, effort=effort, clock=clock)
+    latencies = timing.measure_latencies(
+        executables, result.rounds, calls, effort=effort, clock=clock
+    )
     for label, entry in prepared.items():
         outcome = replace(entry.outcome, latencies_s=latencies[label])
         if modes.traces(entry.executable) != traced[label]:

@@ -47,7 +47,10 @@ class Channel:
 
 
 def main() -> int:
-    """Measure one replicate; the exit code is 0 even where modes failed, since that was said in events."""
+    """Measure one replicate.
+
+    The exit code is 0 even where modes failed, since that was said in events.
+    """
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     die_with_parent(parent)
     faulthandler.enable()
@@ -61,7 +64,11 @@ def main() -> int:
         replicate.measure(job, channel)
     except Exception as error:
         traceback.print_exc()
-        channel.send(protocol.Failed(phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)))
+        channel.send(
+            protocol.Failed(
+                phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)
+            )
+        )
         return 1
     return 0
 

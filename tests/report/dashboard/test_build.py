@@ -31,8 +31,13 @@ TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
 def command(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "xla_sweeps", *map(str, arguments)],
-        cwd=cwd, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **environment},
-    )  # fmt: skip
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
 
 
 def measured(folder: Path) -> Path:
@@ -40,7 +45,12 @@ def measured(folder: Path) -> Path:
     store.save(make_record(TIMES))
     failed = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, NASTY)}
     store.save(
-        make_record({"graph": 0.2}, trial_id="f" * 16, modes=failed, model=replace(MODEL, name=NASTY, family=NASTY))
+        make_record(
+            {"graph": 0.2},
+            trial_id="f" * 16,
+            modes=failed,
+            model=replace(MODEL, name=NASTY, family=NASTY),
+        )
     )
     return folder
 
@@ -59,7 +69,9 @@ def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
     columns, meta = unpacked(tmp_path / "results" / "dashboard.html")
     _, summaries = load.load(tmp_path / "results", warn=pytest.fail)
     rows = {
-        (row.trial_id, row.baseline, row.candidate): row for found in summaries.values() for row in found.comparisons
+        (row.trial_id, row.baseline, row.candidate): row
+        for found in summaries.values()
+        for row in found.comparisons
     }
     keys = list(zip(columns["trial_id"], columns["baseline"], columns["candidate"], strict=True))
     assert sorted(keys) == sorted(rows)
@@ -70,9 +82,11 @@ def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
             wanted = getattr(rows[key], name)
             if name == "flags":
                 wanted = " ".join(wanted)
-            assert value == (pytest.approx(float(wanted), rel=2**-15) if isinstance(wanted, int | float) else wanted), (
-                name
-            )
+            assert value == (
+                pytest.approx(float(wanted), rel=2**-15)
+                if isinstance(wanted, int | float)
+                else wanted
+            ), name
     assert meta["overview"]["graph"]["failed"] == 1
     assert meta["overview"]["eager"]["geomean"] == pytest.approx(4.0, rel=1e-2)
     assert (meta["records"], meta["trials"], meta["title"]) == (2, 2, "results")
@@ -129,7 +143,9 @@ def test_more_rows_than_a_page_holds_are_refused_with_a_way_out(
 ) -> None:
     measured(tmp_path / "results")
     monkeypatch.setattr(build, "MAX_ROWS", 2)
-    with pytest.raises(ConfigError, match=r"4 rows are more than a page holds \(2\); keep some with --where"):
+    with pytest.raises(
+        ConfigError, match=r"4 rows are more than a page holds \(2\); keep some with --where"
+    ):
         build.write_page([tmp_path / "results"], tmp_path / "page.html")
 
 
@@ -150,7 +166,9 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: Sequence[str], said: s
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(tmp_path: Path, exit_code: int) -> None:
+def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
+    tmp_path: Path, exit_code: int
+) -> None:
     measured(tmp_path / "results")
     browser, shown = tmp_path / "browser", tmp_path / "shown"
     browser.write_text(f'#!/bin/sh\necho "$1" > {shown}\nexit {exit_code}\n')
@@ -169,7 +187,11 @@ def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> Non
     build.write_page([tmp_path / "results"], tmp_path / "page.html")
     columns, meta = unpacked(tmp_path / "page.html")
     imported = [place for place, origin in enumerate(columns["origin"]) if origin == "imported"]
-    assert {columns["device"][place] for place in imported} == {"NVIDIA A100", "NVIDIA V100", "NVIDIA T4"}
+    assert {columns["device"][place] for place in imported} == {
+        "NVIDIA A100",
+        "NVIDIA V100",
+        "NVIDIA T4",
+    }
     assert meta["overview"]["eager"]["pairs"] == 1  # measured ones alone
     alone = tmp_path / "published"
     assert command("import", sample, "--into", "published", cwd=tmp_path).returncode == 0
@@ -192,8 +214,15 @@ def test_a_filter_keeps_the_rows_it_means(tmp_path: Path) -> None:
 
 def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
     for name, seconds in (("before", 0.1), ("after", 0.05)):
-        Store(tmp_path / name).save(make_record({"graph": 0.2, "xla": seconds}, noise=0.001, request_id="1" * 16))
-    assert command("dashboard", "before", "after", "--compare", "-o", "page.html", cwd=tmp_path).returncode == 0
+        Store(tmp_path / name).save(
+            make_record({"graph": 0.2, "xla": seconds}, noise=0.001, request_id="1" * 16)
+        )
+    assert (
+        command(
+            "dashboard", "before", "after", "--compare", "-o", "page.html", cwd=tmp_path
+        ).returncode
+        == 0
+    )
     section = unpacked(tmp_path / "page.html")[1]["comparison"]
     assert (section["title_a"], section["title_b"]) == ("before", "after")
     changed = {row["quantity"]: row for row in section["rows"]}

@@ -28,7 +28,13 @@ def test_the_library_can_stand_in_a_page() -> None:
 def test_notices_stand_at_the_head_and_the_licences_beside_it() -> None:
     head = BUNDLE[:600].decode()
     assert head.startswith(f"/*! Apache ECharts {BUILT['echarts']}")
-    for name in ("The Apache Software Foundation", "Baidu Inc.", "Microsoft Corporation", "Apache-2.0", "BSD-3-Clause"):
+    for name in (
+        "The Apache Software Foundation",
+        "Baidu Inc.",
+        "Microsoft Corporation",
+        "Apache-2.0",
+        "BSD-3-Clause",
+    ):
         assert name in head
     licences = {item.name: item.read_text() for item in (ASSETS / "licenses").iterdir()}
     begins = {
@@ -38,4 +44,6 @@ def test_notices_stand_at_the_head_and_the_licences_beside_it() -> None:
         "tslib.LICENSE": "Copyright (c) Microsoft",
         "d3.LICENSE": "Mike Bostock",
     }
-    assert {name for name, words in begins.items() if words in licences[name][:400]} == begins.keys()
+    assert {
+        name for name, words in begins.items() if words in licences[name][:400]
+    } == begins.keys()

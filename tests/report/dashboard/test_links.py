@@ -34,7 +34,9 @@ def choose(browser: Browser, column: str, value: str) -> None:
     browser.click(label)
 
 
-def test_a_click_on_a_filter_changes_the_rows_and_the_address(browser: Browser, study: Studies) -> None:
+def test_a_click_on_a_filter_changes_the_rows_and_the_address(
+    browser: Browser, study: Studies
+) -> None:
     page = study(5000)
     visit(browser, page)
     filters: Filters = [
@@ -58,7 +60,11 @@ def test_a_click_on_a_filter_changes_the_rows_and_the_address(browser: Browser, 
 def test_back_and_forward_go_through_what_was_chosen(browser: Browser, study: Studies) -> None:
     page = study(300)
     visit(browser, page)
-    steps: list[Filters] = [[], [("device", DEVICES[0].name)], [("device", DEVICES[0].name), ("batch_size", "8")]]
+    steps: list[Filters] = [
+        [],
+        [("device", DEVICES[0].name)],
+        [("device", DEVICES[0].name), ("batch_size", "8")],
+    ]
     for column, value in steps[-1]:
         choose(browser, column, value)
     for step, direction in ((1, "back"), (0, "back"), (1, "forward"), (2, "forward")):
@@ -76,16 +82,27 @@ def test_controls_show_what_the_address_says(browser: Browser, study: Studies) -
     visit(
         browser,
         study(300),
-        [("device", NASTY_DEVICE), ("baseline", "eager"), ("model", "net"), ("theme", "dark"), ("verdict", "faster")],
+        [
+            ("device", NASTY_DEVICE),
+            ("baseline", "eager"),
+            ("model", "net"),
+            ("theme", "dark"),
+            ("verdict", "faster"),
+        ],
     )
     value = "document.querySelector('[name={}]').value"
     assert browser.evaluate(value.format("f-baseline")) == "eager"
     assert browser.evaluate(value.format("f-model")) == "net"
     assert browser.evaluate(value.format("theme")) == "dark"
-    assert browser.evaluate("[...document.querySelectorAll('#filters input:checked')].map((box) => box.value)") == [
-        NASTY_DEVICE
-    ]
-    assert browser.evaluate("document.querySelector('[data-verdict=faster]').getAttribute('aria-pressed')") == "true"
+    assert browser.evaluate(
+        "[...document.querySelectorAll('#filters input:checked')].map((box) => box.value)"
+    ) == [NASTY_DEVICE]
+    assert (
+        browser.evaluate(
+            "document.querySelector('[data-verdict=faster]').getAttribute('aria-pressed')"
+        )
+        == "true"
+    )
     assert browser.evaluate("document.documentElement.dataset.theme") == "dark"
     dark = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part < 60)"
     assert browser.evaluate(dark)
@@ -98,12 +115,16 @@ def test_a_theme_stands_against_the_systems(browser: Browser, study: Studies) ->
 
 
 @pytest.mark.parametrize("verdict", ["faster", "slower", "ambiguous", "equivalent", "failed"])
-def test_a_chip_filters_by_its_verdict_and_says_how_many(browser: Browser, study: Studies, verdict: str) -> None:
+def test_a_chip_filters_by_its_verdict_and_says_how_many(
+    browser: Browser, study: Studies, verdict: str
+) -> None:
     page = study(5000)
     visit(browser, page)
     chip = f"#answer-chips [data-verdict={verdict}]"
     expected = selected(page.rows, [("verdict", verdict)])
-    assert f" {len(expected):,} " in browser.evaluate(f"document.querySelector('{chip}').textContent")
+    assert f" {len(expected):,} " in browser.evaluate(
+        f"document.querySelector('{chip}').textContent"
+    )
     browser.click(chip)
     assert browser.evaluate("xlaSweeps.filtered()") == expected
     assert address(browser) == [("verdict", verdict)]
@@ -111,7 +132,9 @@ def test_a_chip_filters_by_its_verdict_and_says_how_many(browser: Browser, study
     assert address(browser) == []
 
 
-def test_a_range_dragged_on_a_parallel_axis_filters_the_page(browser: Browser, study: Studies) -> None:
+def test_a_range_dragged_on_a_parallel_axis_filters_the_page(
+    browser: Browser, study: Studies
+) -> None:
     page = study(300)
     visit(browser, page)
     bring(browser, "#everything-charts .canvas")
@@ -134,7 +157,9 @@ def test_a_range_dragged_on_a_parallel_axis_filters_the_page(browser: Browser, s
     assert 10**high == pytest.approx(1.6, rel=0.03)
     shown = browser.evaluate("xlaSweeps.filtered()")
     expected = [
-        place for place in selected(page.rows, ()) if low <= math.log10(page.rows[place]["speedup"] or 1e-9) <= high
+        place
+        for place in selected(page.rows, ())
+        if low <= math.log10(page.rows[place]["speedup"] or 1e-9) <= high
     ]
     assert shown == expected
     assert 0 < len(shown) < len(selected(page.rows, ()))
@@ -160,7 +185,9 @@ def test_a_range_is_set_by_keys_too(browser: Browser, study: Studies) -> None:
     browser.write("2")
     browser.press("Enter")
     browser.wait("xlaSweeps.state.brush.size")
-    expected = [place for place in selected(page.rows, ()) if 1.1 <= (page.rows[place]["speedup"] or 0) <= 2]
+    expected = [
+        place for place in selected(page.rows, ()) if 1.1 <= (page.rows[place]["speedup"] or 0) <= 2
+    ]
     assert browser.evaluate("xlaSweeps.filtered()") == expected
 
 
@@ -179,16 +206,21 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
     bring(browser, "#broke-counts")
     bring(browser, "#broke-list")
     browser.evaluate("document.querySelector('#broke-list table button').id = 'copied'")
-    model, note = browser.evaluate("""(() => { const cell = document.querySelector('#broke-list tbody th');
+    model, note = (
+        browser.evaluate("""(() => { const cell = document.querySelector('#broke-list tbody th');
         return [cell.firstChild.textContent, cell.querySelector('.note').textContent]; })()""")
+    )
     browser.click("#copied")
     browser.wait("document.getElementById('toast').textContent === 'Command copied'")
     command = pasted(browser)
     (found,) = {
-        row["command"] for row in page.rows
-        if row["verdict"] == "failed" and row["model"] == model
-        and note == f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · {row['device']}"
-    }  # fmt: skip
+        row["command"]
+        for row in page.rows
+        if row["verdict"] == "failed"
+        and row["model"] == model
+        and note
+        == f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · {row['device']}"
+    }
     assert command == found
 
 
@@ -199,8 +231,12 @@ def test_the_link_is_copied_with_what_was_chosen(browser: Browser, study: Studie
     assert pasted(browser) == f"{study(300).uri}#family=ResNetV1"
 
 
-def test_where_nothing_was_measured_the_page_says_what_to_run(browser: Browser, study: Studies) -> None:
-    visit(browser, study(300), [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")])
+def test_where_nothing_was_measured_the_page_says_what_to_run(
+    browser: Browser, study: Studies
+) -> None:
+    visit(
+        browser, study(300), [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")]
+    )
     draw_everything(browser)
     words = browser.evaluate("document.getElementById('answer').innerText")
     assert "No matching pair was measured." in words
@@ -211,7 +247,9 @@ def test_where_nothing_was_measured_the_page_says_what_to_run(browser: Browser, 
     assert browser.complaints == []
 
 
-def test_the_table_shows_its_last_row_and_keeps_few_in_the_document(browser: Browser, study: Studies) -> None:
+def test_the_table_shows_its_last_row_and_keeps_few_in_the_document(
+    browser: Browser, study: Studies
+) -> None:
     page = study(5000)
     visit(browser, page, [("sort", "speedup")])
     bring(browser, "table.grid")

@@ -25,8 +25,16 @@ SELECTIONS: dict[str, Filters] = {
     "against eager": [("baseline", "eager")],
     "one device": [("device", DEVICES[0].name)],
     "a nasty device": [("device", NASTY_DEVICE), ("baseline", "eager")],
-    "two devices, one batch": [("device", DEVICES[0].name), ("device", DEVICES[2].name), ("batch_size", "8")],
-    "a family at two resolutions": [("family", "ResNetV1"), ("resolution_px", "224"), ("resolution_px", "336")],
+    "two devices, one batch": [
+        ("device", DEVICES[0].name),
+        ("device", DEVICES[2].name),
+        ("batch_size", "8"),
+    ],
+    "a family at two resolutions": [
+        ("family", "ResNetV1"),
+        ("resolution_px", "224"),
+        ("resolution_px", "336"),
+    ],
     "a precision of a source": [("precision", "float32"), ("source", "keras_hub")],
     "a search": [("model", "EfficientNet")],
     "one model exactly": [("model", "resnet50")],
@@ -57,10 +65,15 @@ def same(shown: Any, expected: Any, *, path: str = "") -> None:
 
 def ordered(overview: dict[str, Any]) -> dict[str, Any]:
     """With the families by name, whatever the page's order of letters is."""
-    return {**overview, "families": sorted(overview["families"], key=lambda family: str(family["family"]))}
+    return {
+        **overview,
+        "families": sorted(overview["families"], key=lambda family: str(family["family"])),
+    }
 
 
-def test_every_selection_has_its_rows_and_comes_to_its_figures(browser: Browser, study: Studies) -> None:
+def test_every_selection_has_its_rows_and_comes_to_its_figures(
+    browser: Browser, study: Studies
+) -> None:
     page = study(5000)
     visit(browser, page)
     for name, filters in SELECTIONS.items():
@@ -79,7 +92,9 @@ def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Fil
     if not {("origin", "imported"), ("origin", "all")} & set(filters):
         same(ordered(browser.evaluate("xlaSweeps.overview()")), page_oracle.overview(rows, side))
     shown = browser.evaluate("document.getElementById('answer-head').innerText")
-    counts = {word: sum(row["verdict"] == word for row in rows) for word in ("faster", "slower", "failed")}
+    counts = {
+        word: sum(row["verdict"] == word for row in rows) for word in ("faster", "slower", "failed")
+    }
     if len(rows) > 1:
         assert f"faster than {side} in {counts['faster']:,} of {len(rows):,} pairs" in shown
         for word in ("slower", "failed"):
@@ -87,17 +102,24 @@ def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Fil
 
 
 @pytest.mark.parametrize("baseline", SIDES)
-def test_unfiltered_figures_are_those_that_came_with_the_rows(browser: Browser, study: Studies, baseline: str) -> None:
+def test_unfiltered_figures_are_those_that_came_with_the_rows(
+    browser: Browser, study: Studies, baseline: str
+) -> None:
     """Those were computed from the numbers before they were rounded for the file."""
     page = study(5000)
     visit(browser, page, [("baseline", baseline)])
-    shown, given = ordered(browser.evaluate("xlaSweeps.overview()")), page.meta["overview"][baseline]
+    shown, given = (
+        ordered(browser.evaluate("xlaSweeps.overview()")),
+        page.meta["overview"][baseline],
+    )
     for name, value in given.items():
         if isinstance(value, float):
             assert shown[name] == pytest.approx(value, rel=1e-4), name
         elif name == "families":
             assert [family["n"] for family in shown[name]] == [family["n"] for family in value]
-            assert [f["geomean"] for f in shown[name]] == pytest.approx([f["geomean"] for f in value], rel=1e-4)
+            assert [f["geomean"] for f in shown[name]] == pytest.approx(
+                [f["geomean"] for f in value], rel=1e-4
+            )
         else:
             assert shown[name] == value, name
 
@@ -115,7 +137,9 @@ PODIUMS = """[...document.querySelectorAll('#podium .podium')].map((box) => [box
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize(
-    "filters", [(), [("resolution_px", "224"), ("batch_size", "1"), ("precision", "float32")]], ids=["all", "few"]
+    "filters",
+    [(), [("resolution_px", "224"), ("batch_size", "1"), ("precision", "float32")]],
+    ids=["all", "few"],
 )
 def test_the_podiums_share_ranks_where_intervals_overlap(
     browser: Browser, study: Studies, tab: str, filters: Filters
@@ -156,7 +180,9 @@ def test_figures_without_an_interval_have_no_rank(browser: Browser, study: Studi
     [(), [("family", "YOLOv8"), ("baseline", "eager")], [("model", NASTY_MODEL)]],
     ids=["all", "family", "nasty"],
 )
-def test_the_csv_file_holds_every_column_of_the_rows_shown(browser: Browser, study: Studies, filters: Filters) -> None:
+def test_the_csv_file_holds_every_column_of_the_rows_shown(
+    browser: Browser, study: Studies, filters: Filters
+) -> None:
     page = study(5000)
     visit(browser, page, filters)
     bring(browser, "#csv")
@@ -175,16 +201,21 @@ def test_the_csv_file_holds_every_column_of_the_rows_shown(browser: Browser, stu
         row = rows[line["trial_id"], line["candidate"], line["baseline"]]
         for text in TEXTS:
             value = row[text]
-            assert line[text] == (f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value), text
+            assert line[text] == (
+                f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value
+            ), text
         for number in NUMBERS:
             if row[number] is None:
                 assert line[number] == "", number
             else:
-                assert float(line[number]) == pytest.approx(row[number], rel=1e-5, abs=1e-12), number
+                assert float(line[number]) == pytest.approx(row[number], rel=1e-5, abs=1e-12), (
+                    number
+                )
 
 
 @pytest.mark.parametrize(
-    ("column", "numeric"), [("speedup", True), ("peak_memory_ratio", True), ("model", False), ("measured_at", False)]
+    ("column", "numeric"),
+    [("speedup", True), ("peak_memory_ratio", True), ("model", False), ("measured_at", False)],
 )
 def test_the_table_is_sorted_by_a_click_and_again_by_another(
     browser: Browser, study: Studies, column: str, numeric: bool
@@ -206,9 +237,17 @@ def test_the_table_is_sorted_by_a_click_and_again_by_another(
             f"document.querySelector(\"th[data-column='{column}']\").getAttribute('aria-sort')"
         )
         order = table_order(browser, column, len(rows), page.rows)
-        sorted_known = sorted(known, reverse=direction == "descending", key=None if numeric else natural)
-        assert order[: len(known)] == pytest.approx(sorted_known) if numeric else order[: len(known)] == sorted_known
-        assert all(value in (None, "") for value in order[len(known) :]), "rows without a value come last"
+        sorted_known = sorted(
+            known, reverse=direction == "descending", key=None if numeric else natural
+        )
+        assert (
+            order[: len(known)] == pytest.approx(sorted_known)
+            if numeric
+            else order[: len(known)] == sorted_known
+        )
+        assert all(value in (None, "") for value in order[len(known) :]), (
+            "rows without a value come last"
+        )
         seen.append(direction)
     assert set(seen) == {"ascending", "descending"}
 
@@ -219,8 +258,13 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
 
 
-def table_order(browser: Browser, column: str, count: int, rows: Sequence[dict[str, Any]]) -> list[Any]:
-    """The column in the order of the saved file, which is that of the table; its first line is checked against the table's."""
+def table_order(
+    browser: Browser, column: str, count: int, rows: Sequence[dict[str, Any]]
+) -> list[Any]:
+    """The column in the order of the saved file, which is that of the table.
+
+    Its first line is checked against the table's.
+    """
     _, content = browser.download(lambda: browser.click("#csv"))
     lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
     assert len(lines) == count
@@ -243,18 +287,31 @@ def test_pairs_that_never_pay_back_count_as_such(browser: Browser, study: Studie
     assert "\nnever" in words.split("break-even", 1)[1]
 
 
-def test_the_median_break_even_is_in_images_and_counts_never(browser: Browser, study: Studies) -> None:
+def test_the_median_break_even_is_in_images_and_counts_never(
+    browser: Browser, study: Studies
+) -> None:
     page = study(5000)
     filters = [("device", DEVICES[0].name)]
     visit(browser, page, filters)
-    rows = [page.rows[place] for place in selected(page.rows, filters) if page.rows[place]["speedup"] is not None]
+    rows = [
+        page.rows[place]
+        for place in selected(page.rows, filters)
+        if page.rows[place]["speedup"] is not None
+    ]
     images = sorted(
-        math.inf if row["break_even_calls"] is None else row["break_even_calls"] * row["batch_size"] for row in rows
+        math.inf if row["break_even_calls"] is None else row["break_even_calls"] * row["batch_size"]
+        for row in rows
     )
     middle = (images[(len(images) - 1) // 2] + images[len(images) // 2]) / 2
-    words = browser.evaluate("document.getElementById('answer-keys').innerText").split("break-even", 1)[1].split("\n")
+    words = (
+        browser.evaluate("document.getElementById('answer-keys').innerText")
+        .split("break-even", 1)[1]
+        .split("\n")
+    )
     number, unit = next(line for line in words if "images" in line).split()[:2]
-    assert float(number) * {"k": 1e3, "M": 1e6, "images": 1}[unit] == pytest.approx(middle, rel=0.006)
+    assert float(number) * {"k": 1e3, "M": 1e6, "images": 1}[unit] == pytest.approx(
+        middle, rel=0.006
+    )
 
 
 def test_an_overview_is_plain_data_at_any_size(browser: Browser, study: Studies) -> None:
@@ -264,7 +321,9 @@ def test_an_overview_is_plain_data_at_any_size(browser: Browser, study: Studies)
     assert isinstance(browser.evaluate("xlaSweeps.version"), str)
 
 
-def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(browser: Browser, study: Studies) -> None:
+def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(
+    browser: Browser, study: Studies
+) -> None:
     page = study(5000)
     visit(browser, page)
     draw_everything(browser)
@@ -283,5 +342,7 @@ def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(browser: B
         assert f"An even sample: 1,000 of {len(known):,} points." in captions[title]
     clocks = [row["sm_clock_mhz_low"] for row in known]
     label = f"Lowest clocks {min(clocks):,.0f} to {max(clocks):,.0f} MHz"
-    labels = browser.evaluate("[...document.querySelectorAll('#trust [aria-label]')].map((found) => found.ariaLabel)")
+    labels = browser.evaluate(
+        "[...document.querySelectorAll('#trust [aria-label]')].map((found) => found.ariaLabel)"
+    )
     assert any(text.startswith(label) for text in labels), (label, labels)

@@ -27,7 +27,9 @@ def floats(*values: float) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def test_the_layout_is_fixed() -> None:
     """One page of an older version and one of a newer must read the same bytes: change the version, not the meaning."""
-    packed = pack({"mode": ["xla", "graph", "xla"], "speedup": floats(1.0, -2.5, math.nan)}, {"title": "t"})
+    packed = pack(
+        {"mode": ["xla", "graph", "xla"], "speedup": floats(1.0, -2.5, math.nan)}, {"title": "t"}
+    )
     raw = gzip.decompress(packed)
     (length,) = struct.unpack("<I", raw[:4])
     assert json.loads(raw[4 : 4 + length]) == {
@@ -107,7 +109,9 @@ def test_no_rows_and_no_columns_are_values_too() -> None:
 
 
 def test_infinite_and_too_large_numbers_are_none() -> None:
-    columns, _ = unpack(pack({"x": floats(math.inf, -math.inf, 1e300, 3.4028234e38, 0.0, -0.0)}, {}))
+    columns, _ = unpack(
+        pack({"x": floats(math.inf, -math.inf, 1e300, 3.4028234e38, 0.0, -0.0)}, {})
+    )
     assert columns["x"] == [None, None, None, None, 0.0, 0.0]
 
 

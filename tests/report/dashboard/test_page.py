@@ -45,13 +45,23 @@ NAME = """((element) => element === document.body ? '' : [element.tagName, eleme
 
 def one_row() -> list[dict[str, Any]]:
     row = base_row(
-        compile_s_extra=10.0, break_even_calls=500.0, peak_memory_ratio=0.9, params=25.6e6, macs=3.9e9, cv_percent=0.4
+        compile_s_extra=10.0,
+        break_even_calls=500.0,
+        peak_memory_ratio=0.9,
+        params=25.6e6,
+        macs=3.9e9,
+        cv_percent=0.4,
     )
     return [row | compared(100.0, 130.0, 0.02)]
 
 
 def all_failed() -> list[dict[str, Any]]:
-    lost = {"verdict": "failed", "status": "oom_gpu", "failed_mode": "xla", "failure_message": "Out of memory"}
+    lost = {
+        "verdict": "failed",
+        "status": "oom_gpu",
+        "failed_mode": "xla",
+        "failure_message": "Out of memory",
+    }
     return [base_row(trial_id=f"{number:016}", batch_size=number, **lost) for number in (1, 8, 32)]
 
 
@@ -75,7 +85,10 @@ def test_the_page_draws_itself_without_a_request_or_a_complaint(
     assert browser.requests == []
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
     for name in SECTIONS:
-        assert browser.evaluate(f"document.getElementById('{name}').getBoundingClientRect().height") > 50, name
+        assert (
+            browser.evaluate(f"document.getElementById('{name}').getBoundingClientRect().height")
+            > 50
+        ), name
     assert browser.evaluate("document.querySelectorAll('figure.chart canvas').length") >= 8
     assert (
         browser.evaluate(
@@ -86,7 +99,9 @@ def test_the_page_draws_itself_without_a_request_or_a_complaint(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_page_of_an_odd_study_draws_itself_too(browser: Browser, tmp_path: Path, state: str) -> None:
+def test_the_page_of_an_odd_study_draws_itself_too(
+    browser: Browser, tmp_path: Path, state: str
+) -> None:
     page = write_page(tmp_path / "odd.html", STATES[state]())
     visit(browser, page)
     draw_everything(browser)
@@ -99,7 +114,9 @@ def test_the_page_of_an_odd_study_draws_itself_too(browser: Browser, tmp_path: P
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
 
 
-def test_the_header_says_how_much_of_what_was_planned_is_there(browser: Browser, tmp_path: Path) -> None:
+def test_the_header_says_how_much_of_what_was_planned_is_there(
+    browser: Browser, tmp_path: Path
+) -> None:
     rows = list(make_rows(30))
     trials = len({row["trial_id"] for row in rows})
     for planned, badge, fact in (
@@ -119,7 +136,11 @@ def test_the_page_that_the_command_writes_draws_itself(browser: Browser, tmp_pat
     store = Store(tmp_path / "results")
     store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01))
     lost = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, EXPLOIT)}
-    store.save(make_record({"graph": 0.2}, trial_id="f" * 16, modes=lost, model=replace(MODEL, name=NASTY_MODEL)))
+    store.save(
+        make_record(
+            {"graph": 0.2}, trial_id="f" * 16, modes=lost, model=replace(MODEL, name=NASTY_MODEL)
+        )
+    )
     build.write_page([tmp_path / "results"], tmp_path / "page.html")
     browser.open((tmp_path / "page.html").as_uri())
     browser.wait("document.documentElement.dataset.ready === 'true'")
@@ -127,7 +148,9 @@ def test_the_page_that_the_command_writes_draws_itself(browser: Browser, tmp_pat
     open_all_details(browser)
     draw_everything(browser)
     assert browser.evaluate("xlaSweeps.rows()") == 2
-    assert "faster than graph in 1 of 2 pairs" in browser.evaluate("document.getElementById('answer').innerText")
+    assert "faster than graph in 1 of 2 pairs" in browser.evaluate(
+        "document.getElementById('answer').innerText"
+    )
     assert EXPLOIT in browser.evaluate("document.getElementById('broke').innerText")
     assert NASTY_MODEL in browser.evaluate("document.getElementById('broke').innerText")
     assert (browser.complaints, browser.requests) == ([], [])
@@ -221,7 +244,9 @@ def focus_by_tab(browser: Browser, condition: str, *, most: int = 300) -> None:
 
 
 @pytest.mark.parametrize("key", ["Enter", " "])
-def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: Studies, key: str) -> None:
+def test_chips_are_pressed_by_key_and_keep_the_focus(
+    browser: Browser, study: Studies, key: str
+) -> None:
     visit(browser, study(300))
     everything = browser.evaluate("xlaSweeps.rows()")
     is_chip = "element.dataset.verdict === 'faster' && element.tagName === 'BUTTON'"
@@ -231,7 +256,9 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: St
     assert shown == browser.evaluate("xlaSweeps.overview().faster")
     assert 0 < shown < everything
     assert (
-        browser.evaluate(f"((element) => {is_chip} && element.getAttribute('aria-pressed'))(document.activeElement)")
+        browser.evaluate(
+            f"((element) => {is_chip} && element.getAttribute('aria-pressed'))(document.activeElement)"
+        )
         == "true"
     )
     browser.press(key)
@@ -247,13 +274,18 @@ def test_tabs_follow_the_arrow_keys(browser: Browser, study: Studies) -> None:
         browser.press(key)
         seen.append(browser.evaluate("document.activeElement.dataset.tab"))
         assert browser.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"
-        assert browser.evaluate("document.querySelectorAll('[role=tab][aria-selected=true]').length") == 1
+        assert (
+            browser.evaluate("document.querySelectorAll('[role=tab][aria-selected=true]').length")
+            == 1
+        )
     assert seen == ["absolute", "percent", "throughput", "percent", "throughput", "percent"]
 
 
 def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
-    focus_by_tab(browser, "element.tagName === 'SUMMARY' && element.textContent.startsWith('Device')")
+    focus_by_tab(
+        browser, "element.tagName === 'SUMMARY' && element.textContent.startsWith('Device')"
+    )
     browser.press("Enter", "Tab", " ", "Tab", " ")
     devices = browser.evaluate("new URLSearchParams(location.hash.slice(1)).getAll('device')")
     assert len(devices) == 2
@@ -264,19 +296,37 @@ def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Stud
 
 def test_the_policy_names_all_that_runs_and_nothing_else(study: Studies) -> None:
     text = study(300).path.read_text(encoding="utf-8")
-    policy = html.unescape(re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[0])
+    policy = html.unescape(
+        re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[0]
+    )
     said = {words.split()[0]: words.split()[1:] for words in policy.split(";")}
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     (loader,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    packed = dict(re.findall(r'<script type="application/octet-stream" id="(\w+)">([^<]*)</script>', text))
-    scripts = [loader, *(gzip.decompress(base64.b64decode(packed[name])).decode() for name in ("library", "program"))]
+    packed = dict(
+        re.findall(r'<script type="application/octet-stream" id="(\w+)">([^<]*)</script>', text)
+    )
+    scripts = [
+        loader,
+        *(
+            gzip.decompress(base64.b64decode(packed[name])).decode()
+            for name in ("library", "program")
+        ),
+    ]
     assert said == {
-        "default-src": ["'none'"], "script-src": [hashed(script) for script in scripts], "style-src": [hashed(style)],
-        "img-src": ["data:"], "base-uri": ["'none'"], "form-action": ["'none'"],
-    }  # fmt: skip
+        "default-src": ["'none'"],
+        "script-src": [hashed(script) for script in scripts],
+        "style-src": [hashed(style)],
+        "img-src": ["data:"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
     markup = text.replace(style, "").replace(loader, "")
-    assert not re.search(r"<[^>]*\s(style|on\w+)\s*=", markup), "an attribute that the policy forbids"
-    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", markup), "something is loaded from elsewhere"
+    assert not re.search(r"<[^>]*\s(style|on\w+)\s*=", markup), (
+        "an attribute that the policy forbids"
+    )
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", markup), (
+        "something is loaded from elsewhere"
+    )
 
 
 def hashed(text: str) -> str:
@@ -289,7 +339,9 @@ def test_a_page_of_five_thousand_rows_is_at_most_a_megabyte(study: Studies) -> N
     assert page.path.stat().st_size <= 1_000_000
 
 
-def test_a_browser_that_cannot_unpack_says_so(browser: Browser, study: Studies, tmp_path: Path) -> None:
+def test_a_browser_that_cannot_unpack_says_so(
+    browser: Browser, study: Studies, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken.html"
     text = study(300).path.read_text(encoding="utf-8")
     program = re.findall(r'id="program">([^<]*)</script>', text)[0]

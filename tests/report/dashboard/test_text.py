@@ -10,12 +10,27 @@ from typing import Any
 
 import pytest
 from browser import Browser
-from dashboard_page import COMPARISON, Study, bring, draw_everything, open_all_details, visit, write_page
+from dashboard_page import (
+    COMPARISON,
+    Study,
+    bring,
+    draw_everything,
+    open_all_details,
+    visit,
+    write_page,
+)
 from synthetic_rows import EXPLOIT, FAILURES, IMAGE, NASTY_DEVICE, NASTY_MODEL, base_row, compared
 
 pytestmark = pytest.mark.browser
 
-NASTY = ("<b>bold</b>", "{a|b} {name|x}", EXPLOIT, IMAGE, "\"quoted\" 'single' &amp; `tick`", 'File "<module>", line 1')
+NASTY = (
+    "<b>bold</b>",
+    "{a|b} {name|x}",
+    EXPLOIT,
+    IMAGE,
+    "\"quoted\" 'single' &amp; `tick`",
+    'File "<module>", line 1',
+)
 
 CANVAS_TEXTS = """[...document.querySelectorAll('.canvas')].map((host) => echarts.getInstanceByDom(host)).filter(Boolean)
   .flatMap((chart) => chart.getZr().storage.getDisplayList(true)).map((item) => item.style.text).filter((text) => typeof text === 'string')"""
@@ -31,12 +46,31 @@ def nasty(tmp_path: Path) -> Study:
     for number, text in enumerate(NASTY):
         names = {
             name: f"{name} {text}"
-            for name in ("family", "variant", "source", "device", "flags", "software", "driver", "host", "note")
+            for name in (
+                "family",
+                "variant",
+                "source",
+                "device",
+                "flags",
+                "software",
+                "driver",
+                "host",
+                "note",
+            )
         }
         row = base_row(
-            trial_id=f"{number:016}", model=f"m{number} {text}", command=f"measure {number} {text}", log=f"log/{text}", params=1e6 * (number + 1),
-            macs=1e9 * (number + 1), compile_s_extra=5.0 + number, break_even_calls=100.0, peak_memory_ratio=1.1, cv_percent=1.0, **names,
-        )  # fmt: skip
+            trial_id=f"{number:016}",
+            model=f"m{number} {text}",
+            command=f"measure {number} {text}",
+            log=f"log/{text}",
+            params=1e6 * (number + 1),
+            macs=1e9 * (number + 1),
+            compile_s_extra=5.0 + number,
+            break_even_calls=100.0,
+            peak_memory_ratio=1.1,
+            cv_percent=1.0,
+            **names,
+        )
         rows.append(row | compared(100.0, 110.0 + 20 * number, 0.02))
         lost = {
             "status": f"status {text}",
@@ -55,9 +89,12 @@ def nasty(tmp_path: Path) -> Study:
             }
         )
     meta = {
-        "title": f"title {EXPLOIT}", "problems": [f"problem {text}" for text in NASTY], "software": [f"software {IMAGE}"],
-        "environment_flags": [f"XLA_FLAGS={EXPLOIT}"], "comparison": {**COMPARISON, "title_a": f"a {EXPLOIT}", "title_b": f"b {IMAGE}"},
-    }  # fmt: skip
+        "title": f"title {EXPLOIT}",
+        "problems": [f"problem {text}" for text in NASTY],
+        "software": [f"software {IMAGE}"],
+        "environment_flags": [f"XLA_FLAGS={EXPLOIT}"],
+        "comparison": {**COMPARISON, "title_a": f"a {EXPLOIT}", "title_b": f"b {IMAGE}"},
+    }
     return write_page(tmp_path / "nasty.html", rows, **meta)
 
 
@@ -78,7 +115,9 @@ def test_no_text_becomes_an_element_or_runs(browser: Browser, nasty: Study) -> N
         == 0
     )
     assert (
-        browser.evaluate("[...document.scripts].map((script) => script.id || script.textContent.slice(0, 12)).length")
+        browser.evaluate(
+            "[...document.scripts].map((script) => script.id || script.textContent.slice(0, 12)).length"
+        )
         <= 6
     )
     assert (
@@ -116,7 +155,10 @@ def test_every_text_is_there_to_the_letter(browser: Browser, nasty: Study) -> No
 
 
 def test_canvases_show_braces_and_bars_as_letters(browser: Browser, nasty: Study) -> None:
-    """ECharts takes {style|text} in labels and tooltips for a style; such texts must not vanish into one."""
+    """ECharts takes {style|text} in labels and tooltips for a style.
+
+    Such texts must not vanish into one.
+    """
     shown_in_full(browser, nasty)
     drawn = "\n".join(browser.evaluate(CANVAS_TEXTS)).replace("\u200b", "")
     assert "m1 {a|b}" in drawn
@@ -125,7 +167,9 @@ def test_canvases_show_braces_and_bars_as_letters(browser: Browser, nasty: Study
 
 
 @pytest.mark.parametrize("number", range(len(NASTY)))
-def test_a_tooltip_shows_the_name_to_the_letter(browser: Browser, nasty: Study, number: int) -> None:
+def test_a_tooltip_shows_the_name_to_the_letter(
+    browser: Browser, nasty: Study, number: int
+) -> None:
     visit(browser, nasty)
     bring(browser, "#answer-charts .canvas")
     place = len(NASTY) - 1 - number  # the fastest first
@@ -143,7 +187,8 @@ def test_a_tooltip_shows_the_name_to_the_letter(browser: Browser, nasty: Study, 
     browser.hover_at(x - 1, y)
     browser.hover_at(x, y)
     texts = browser.wait(
-        f"((texts) => texts.some((text) => text.includes('extra compile')) && texts)({CANVAS_TEXTS})", timeout_s=10
+        f"((texts) => texts.some((text) => text.includes('extra compile')) && texts)({CANVAS_TEXTS})",
+        timeout_s=10,
     )
     said = "".join(texts).replace("\u200b", "")
     name = f"m{number} {NASTY[number]} · 224 px"
@@ -154,11 +199,17 @@ def test_a_tooltip_shows_the_name_to_the_letter(browser: Browser, nasty: Study, 
 
 def test_the_csv_file_holds_the_texts_and_no_formula(browser: Browser, tmp_path: Path) -> None:
     texts = ["=1+1", "+1", "-1", "@x", "a,b", 'a"b', "a\r\nb", "\tx", *NASTY]
-    rows = [base_row(trial_id=f"{n:016}", note=text) | compared(100.0, 110.0 + n, 0.02) for n, text in enumerate(texts)]
+    rows = [
+        base_row(trial_id=f"{n:016}", note=text) | compared(100.0, 110.0 + n, 0.02)
+        for n, text in enumerate(texts)
+    ]
     visit(browser, write_page(tmp_path / "csv.html", rows))
     bring(browser, "#csv")
     _, content = browser.download(lambda: browser.click("#csv"))
-    found = {line["trial_id"]: line["note"] for line in csv.DictReader(io.StringIO(content.decode(), newline=""))}
+    found = {
+        line["trial_id"]: line["note"]
+        for line in csv.DictReader(io.StringIO(content.decode(), newline=""))
+    }
     for n, text in enumerate(texts):
         assert found[f"{n:016}"] == (f"'{text}" if text[0] in "=+-@\t\r" else text)
 
@@ -167,7 +218,9 @@ def test_the_address_of_a_nasty_filter_brings_it_back(browser: Browser, nasty: S
     for row in nasty.rows[::2]:
         visit(browser, nasty, [("device", row["device"]), ("family", row["family"])])
         assert browser.evaluate("xlaSweeps.rows()") == 2
-        assert row["device"][:30] in browser.evaluate("document.getElementById('tokens').textContent")
+        assert row["device"][:30] in browser.evaluate(
+            "document.getElementById('tokens').textContent"
+        )
     visit(
         browser,
         nasty,

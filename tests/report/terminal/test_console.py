@@ -25,12 +25,15 @@ def test_control_escape_and_direction_characters_are_taken_out() -> None:
         ("quiet", {}, "quiet"),
     ],
 )
-def test_auto_is_plain_where_there_is_no_terminal(asked: str, environ: dict[str, str], mode: str) -> None:
+def test_auto_is_plain_where_there_is_no_terminal(
+    asked: str, environ: dict[str, str], mode: str
+) -> None:
     assert ui_mode(asked, environ) == mode
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.42, "0.4 s"), (12.3, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+    ("seconds", "text"),
+    [(0.42, "0.4 s"), (12.3, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
 )
 def test_durations_are_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text
@@ -40,6 +43,8 @@ def test_sizes_are_for_people() -> None:
     assert (size(None), size(3 * 2**20), size(1.5 * 2**30)) == ("—", "3 MiB", "1.50 GiB")
 
 
-def test_complaints_are_one_line_with_the_errors_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_complaints_are_one_line_with_the_errors_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert complain(ConfigError("x=1: no\nsecond line")) == 2
     assert capsys.readouterr() == ("", "xla-sweeps: x=1: no second line\n")

@@ -10,7 +10,9 @@ import pytest
 from xla_sweeps.report.terminal.sweep_progress import Board
 
 
-def test_a_name_on_the_board_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_name_on_the_board_cannot_write_to_the_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with Board("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:
         board.running("cpu", "model=\x1b[31m\u202eevil", tmp_path / "log")
         board.ended("cpu", "m", "ok", "\x1b[2J")

@@ -34,26 +34,43 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return int(request.param)
 
 
-def test_the_end_of_a_trial_fits_the_terminal(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_of_a_trial_fits_the_terminal(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     show_trial(SUMMARY, places={"record": "results/records/0.json"})
     out, err = capsys.readouterr()
     assert err == ""
     assert max(map(len, out.splitlines())) <= width
     text = " ".join(out.split())
-    for part in ("ResNet50 224 px · batch 4 · 25.6 M params · 3.86 GMACs · Some CPU", "eager", "graph", "xla",
-                 "▲ XLA is 2.0", "record results/records/0.json", "eager → graph 2.0", "yes 1e-06"):  # fmt: skip
+    for part in (
+        "ResNet50 224 px · batch 4 · 25.6 M params · 3.86 GMACs · Some CPU",
+        "eager",
+        "graph",
+        "xla",
+        "▲ XLA is 2.0",
+        "record results/records/0.json",
+        "eager → graph 2.0",
+        "yes 1e-06",
+    ):
         assert part in text, part
 
 
-def test_a_failed_mode_is_shown_with_its_reason_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo", "use Bar")}
+def test_a_failed_mode_is_shown_with_its_reason_and_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    modes = {
+        "graph": make_outcome(0.2),
+        "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo", "use Bar"),
+    }
     show_trial(summarize([make_record({"graph": 0.2}, modes=modes)]), places={})
     text = " ".join(capsys.readouterr().out.split())
     assert "✕ xla: unsupported_op: no kernel for Foo (use Bar)" in text
     assert "✕ XLA cannot run this model: no kernel for Foo." in text
 
 
-def test_rows_never_rely_on_colour(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_never_rely_on_colour(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     show_rows(SUMMARY.comparisons)
     out = capsys.readouterr().out
@@ -80,9 +97,14 @@ def test_a_device_that_all_rows_share_is_said_once(capsys: pytest.CaptureFixture
 
 def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     record = make_record(
-        modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.CRASHED, HOSTILE + "[bold]x[/bold]")}
+        modes={
+            "graph": make_outcome(0.2),
+            "xla": failed_outcome(Status.CRASHED, HOSTILE + "[bold]x[/bold]"),
+        }
     )
-    summary = summarize([replace(record, model=replace(record.model, variant=HOSTILE, name=HOSTILE))])
+    summary = summarize(
+        [replace(record, model=replace(record.model, variant=HOSTILE, name=HOSTILE))]
+    )
     show_trial(summary, places={"record": HOSTILE})
     show_rows(summary.comparisons)
     with Progress(ui="plain") as screen:
@@ -105,8 +127,13 @@ def test_help_names_every_model_within_its_width() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_trial_that_never_started_is_one_reason_and_no_table(capsys: pytest.CaptureFixture[str]) -> None:
-    modes = {mode: failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'") for mode in ("graph", "xla")}
+def test_a_trial_that_never_started_is_one_reason_and_no_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    modes = {
+        mode: failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'")
+        for mode in ("graph", "xla")
+    }
     show_trial(summarize([make_record({}, modes=modes, rounds=())]), places={"log": "there"})
     out = capsys.readouterr().out
     assert out.count("path=x: no 'build'") == 1
@@ -136,6 +163,12 @@ def test_a_trial_says_what_its_model_is(
 def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
     show_model(catalog.load_catalog()["resnet50"])
     out = capsys.readouterr().out
-    for part in ("ResNet50 · ResNetV1 · classification · 224 px", "keras: ResNet50", "keras_cv: ImageClassifier",
-                 "xla-sweeps[keras_hub]", "nothing more", "xla-sweeps model=resnet50 source=applications"):  # fmt: skip
+    for part in (
+        "ResNet50 · ResNetV1 · classification · 224 px",
+        "keras: ResNet50",
+        "keras_cv: ImageClassifier",
+        "xla-sweeps[keras_hub]",
+        "nothing more",
+        "xla-sweeps model=resnet50 source=applications",
+    ):
         assert part in out, part

@@ -9,11 +9,20 @@ import pytest
 from xla_sweeps.report.terminal.trial_progress import Progress
 
 
-def test_plain_progress_is_one_line_an_event_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_progress_is_one_line_an_event_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with Progress(ui="plain") as screen:
         screen.trial_started("resnet50 224 px", replicates=3, log=Path("results/logs/x.log"))
         screen.stage(0, "compile", "xla")
-        screen.round_done(replicate=0, round=12, rounds_max=24, half_width=0.0123, target=0.01, remaining_s=(4.0, 75.0))
+        screen.round_done(
+            replicate=0,
+            round=12,
+            rounds_max=24,
+            half_width=0.0123,
+            target=0.01,
+            remaining_s=(4.0, 75.0),
+        )
         screen.replicate_done(0, "ok")
     out, err = capsys.readouterr()
     assert out == ""

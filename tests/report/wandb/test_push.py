@@ -28,7 +28,10 @@ from xla_sweeps.report.wandb.tracker import WandbTracker, offline_tracker, onlin
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 
-FIRST, SECOND = (make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, seed=n, replicate=n) for n in (0, 1))
+FIRST, SECOND = (
+    make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, seed=n, replicate=n)
+    for n in (0, 1)
+)
 
 WANDB = str(Path(sys.executable).with_name("wandb"))
 
@@ -62,11 +65,19 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbSer
 
 
 def header(results_dir: Path, **changes: Any) -> RunHeader:
-    made = run_header(CONFIG, trial_id=TRIAL_ID, device_kind="cpu", device_name="Some CPU", results_dir=results_dir)
+    made = run_header(
+        CONFIG,
+        trial_id=TRIAL_ID,
+        device_kind="cpu",
+        device_name="Some CPU",
+        results_dir=results_dir,
+    )
     return replace(made, **{"connect_timeout_s": 10.0, "finish_timeout_s": 30.0, **changes})
 
 
-def tracked(tracker: WandbTracker, head: RunHeader, record: Record, *earlier: Record) -> TrackerReport:
+def tracked(
+    tracker: WandbTracker, head: RunHeader, record: Record, *earlier: Record
+) -> TrackerReport:
     """One command that adds a replicate to those that were there before."""
     tracker.open(head)
     tracker.log_rounds(record.replicate, record.rounds, batch_size=4)
@@ -75,7 +86,11 @@ def tracked(tracker: WandbTracker, head: RunHeader, record: Record, *earlier: Re
 
 def rows_of(*records: Record) -> list[dict[str, Any]]:
     modes = CONFIG["modes"]
-    return [row for item in records for row in history_rows(item.replicate, item.rounds, batch_size=4, modes=modes)]
+    return [
+        row
+        for item in records
+        for row in history_rows(item.replicate, item.rounds, batch_size=4, modes=modes)
+    ]
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -141,7 +156,11 @@ def test_when_the_command_is_killed_its_helper_closes_the_run_and_goes(
         helpers = f"client_process {parent.pid} "
         assert wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("*run-*/*.wandb"))))
         if name == "wandb":
-            assert wait_until(lambda: TRIAL_ID in server.runs and len(server.runs[TRIAL_ID].rows) == len(FIRST.rounds))
+            assert wait_until(
+                lambda: (
+                    TRIAL_ID in server.runs and len(server.runs[TRIAL_ID].rows) == len(FIRST.rounds)
+                )
+            )
     finally:
         parent.kill()
         parent.wait()
@@ -186,13 +205,18 @@ def test_a_replicate_that_went_online_does_not_hide_an_earlier_one_that_did_not(
     assert push([(head, [FIRST, SECOND], both)], log=tmp_path / "log").already == 1
 
 
-def test_a_second_command_adds_its_rounds_to_the_same_run(server: WandbServer, tmp_path: Path) -> None:
+def test_a_second_command_adds_its_rounds_to_the_same_run(
+    server: WandbServer, tmp_path: Path
+) -> None:
     head = header(tmp_path)
     assert tracked(online_tracker(), head, FIRST).complete
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
     assert list(server.runs) == [TRIAL_ID]
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST, SECOND)
-    assert push([(head, [FIRST, SECOND], summarize([FIRST, SECOND]))], log=tmp_path / "log").already == 1
+    assert (
+        push([(head, [FIRST, SECOND], summarize([FIRST, SECOND]))], log=tmp_path / "log").already
+        == 1
+    )
 
 
 def test_push_after_wandb_sync_doubles_nothing(server: WandbServer, tmp_path: Path) -> None:
@@ -205,7 +229,9 @@ def test_push_after_wandb_sync_doubles_nothing(server: WandbServer, tmp_path: Pa
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 
 
-def test_push_takes_away_a_speedup_that_no_longer_holds(server: WandbServer, tmp_path: Path) -> None:
+def test_push_takes_away_a_speedup_that_no_longer_holds(
+    server: WandbServer, tmp_path: Path
+) -> None:
     head = header(tmp_path)
     tracked(online_tracker(), head, FIRST)
     assert server.runs[TRIAL_ID].summary["speedup"] > 1
@@ -217,11 +243,18 @@ def test_push_takes_away_a_speedup_that_no_longer_holds(server: WandbServer, tmp
     assert server.runs[TRIAL_ID].exit_code == 1
 
 
-def test_push_gives_up_on_a_server_that_does_not_answer(server: WandbServer, tmp_path: Path) -> None:
+def test_push_gives_up_on_a_server_that_does_not_answer(
+    server: WandbServer, tmp_path: Path
+) -> None:
     server.hang()
-    heads = [header(tmp_path, trial_id=f"{n:016x}", connect_timeout_s=2.0, finish_timeout_s=5.0) for n in range(3)]
+    heads = [
+        header(tmp_path, trial_id=f"{n:016x}", connect_timeout_s=2.0, finish_timeout_s=5.0)
+        for n in range(3)
+    ]
     trials = [
-        (head, [record], summarize([record])) for head in heads for record in [replace(FIRST, trial_id=head.trial_id)]
+        (head, [record], summarize([record]))
+        for head in heads
+        for record in [replace(FIRST, trial_id=head.trial_id)]
     ]
     report = push(trials, log=tmp_path / "log")
     assert (report.sent, report.already, len(report.failed)) == (0, 0, 2)
@@ -242,7 +275,10 @@ def test_push_of_a_refused_key_says_so_without_the_key(server: WandbServer, tmp_
 def test_two_pushes_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
     trials = [(header(tmp_path), [FIRST], summarize([FIRST]))]
     reports = []
-    threads = [threading.Thread(target=lambda: reports.append(push(trials, log=tmp_path / "log"))) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: reports.append(push(trials, log=tmp_path / "log")))
+        for _ in range(2)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -270,8 +306,13 @@ def test_a_swept_key_keeps_the_sweeps_value_and_everything_else_is_there(
 ) -> None:
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("variant:\n  value: swept\nmodel:\n  value: resnet50\n")
-    agent = {"WANDB_SWEEP_ID": "s1", "WANDB_RUN_ID": "agentrun", "WANDB_SWEEP_PARAM_PATH": str(parameters),
-             "WANDB_PROJECT": "swept-project", "WANDB_ENTITY": "team"}  # fmt: skip
+    agent = {
+        "WANDB_SWEEP_ID": "s1",
+        "WANDB_RUN_ID": "agentrun",
+        "WANDB_SWEEP_PARAM_PATH": str(parameters),
+        "WANDB_PROJECT": "swept-project",
+        "WANDB_ENTITY": "team",
+    }
     for name, value in agent.items():
         monkeypatch.setenv(name, value)
     assert tracked(online_tracker(), header(tmp_path), FIRST).complete
@@ -279,8 +320,11 @@ def test_a_swept_key_keeps_the_sweeps_value_and_everything_else_is_there(
     assert (run.project, run.entity, run.job_type) == ("swept-project", "team", "trial")
     assert run.config["cfg"] == dict(CONFIG)
     assert {key: run.config[key] for key in ("variant", "model", "family", "batch")} == {
-        "variant": "swept", "model": "resnet50", "family": "ResNetV1", "batch": 4,
-    }  # fmt: skip
+        "variant": "swept",
+        "model": "resnet50",
+        "family": "ResNetV1",
+        "batch": 4,
+    }
 
 
 def test_push_repairs_the_agents_run_and_makes_no_other(
@@ -298,24 +342,38 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
     server.heal()
     monkeypatch.delenv("WANDB_SWEEP_ID")
     monkeypatch.delenv("WANDB_RUN_ID")
-    assert push([(replace(head, finish_timeout_s=30.0), [FIRST], summarize([FIRST]))], log=tmp_path / "log").sent == 1
+    assert (
+        push(
+            [(replace(head, finish_timeout_s=30.0), [FIRST], summarize([FIRST]))],
+            log=tmp_path / "log",
+        ).sent
+        == 1
+    )
     assert list(server.runs) == ["agentrun"]
     assert server.runs["agentrun"].rows == rows_of(FIRST)
 
 
 @pytest.mark.slow
-def test_a_real_sweep_and_agent_work_with_the_test_server(server: WandbServer, tmp_path: Path) -> None:
+def test_a_real_sweep_and_agent_work_with_the_test_server(
+    server: WandbServer, tmp_path: Path
+) -> None:
     definition = tmp_path / "sweep.yaml"
     definition.write_text(
         "method: grid\nparameters:\n  jit: {values: [true]}\n  model: {value: resnet50}\n"
         f"command: [{sys.executable}, -c, 'import os,sys;print(os.environ[\"WANDB_RUN_ID\"], sys.argv[1])', "
         "'${args_json}']\n"
     )
-    done = subprocess.run([WANDB, "sweep", "--project", "p", definition], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [WANDB, "sweep", "--project", "p", definition], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     (name,) = server.backend.sweeps
     done = subprocess.run(
-        [WANDB, "agent", f"tester/p/{name}"], capture_output=True, text=True, cwd=tmp_path, timeout=120
+        [WANDB, "agent", f"tester/p/{name}"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     handed_out = server.backend.sweeps[name].handed_out

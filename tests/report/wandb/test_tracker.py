@@ -20,12 +20,23 @@ from wandb_server import API_KEY, WandbServer, wait_until, wandb_server
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure.tracking import NoTracker, RunHeader, TrackerReport, run_header, tracker_named
+from xla_sweeps.measure.tracking import (
+    NoTracker,
+    RunHeader,
+    TrackerReport,
+    run_header,
+    tracker_named,
+)
 from xla_sweeps.report.wandb.client import MARK, Helper
 from xla_sweeps.report.wandb.credentials import api_key, require_api_key
 from xla_sweeps.report.wandb.payload import history_rows, run_summary
 from xla_sweeps.report.wandb.push import push
-from xla_sweeps.report.wandb.tracker import WandbTracker, offline_tracker, online_tracker, published_replicates
+from xla_sweeps.report.wandb.tracker import (
+    WandbTracker,
+    offline_tracker,
+    online_tracker,
+    published_replicates,
+)
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 
@@ -45,11 +56,19 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbSer
 
 
 def header(results_dir: Path, **changes: Any) -> RunHeader:
-    made = run_header(CONFIG, trial_id=TRIAL_ID, device_kind="cpu", device_name="Some CPU", results_dir=results_dir)
+    made = run_header(
+        CONFIG,
+        trial_id=TRIAL_ID,
+        device_kind="cpu",
+        device_name="Some CPU",
+        results_dir=results_dir,
+    )
     return replace(made, **{"connect_timeout_s": 10.0, "finish_timeout_s": 30.0, **changes})
 
 
-def tracked(tracker: WandbTracker, head: RunHeader, record: Record = RECORD, *, exit_code: int = 0) -> TrackerReport:
+def tracked(
+    tracker: WandbTracker, head: RunHeader, record: Record = RECORD, *, exit_code: int = 0
+) -> TrackerReport:
     tracker.open(head)
     tracker.log_rounds(0, record.rounds[:6], batch_size=4)
     tracker.log_rounds(0, record.rounds[6:], batch_size=4)
@@ -63,7 +82,9 @@ def expected_rows() -> list[dict[str, Any]]:
 def offline_records(results_dir: Path) -> list[dict[str, Any]]:
     """What `wandb leet inspect --json` reads from the one offline run."""
     (path,) = results_dir.glob("wandb/offline-run-*/*.wandb")
-    wandb = shutil.which("wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    wandb = shutil.which(
+        "wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
     assert wandb is not None
     command = [wandb, "leet", "inspect", "--json", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=results_dir)
@@ -82,7 +103,9 @@ def descendants() -> set[str]:
     return found
 
 
-def test_an_offline_run_holds_config_history_and_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_holds_config_history_and_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)
     report = tracked(offline_tracker(), header(tmp_path, group="my-sweep"))
     assert report.complete
@@ -98,12 +121,21 @@ def test_an_offline_run_holds_config_history_and_summary(tmp_path: Path, monkeyp
             config.update(item["config"]["update"])
     assert config["cfg"] == dict(CONFIG)
     scalars = {
-        "family": "ResNetV1", "variant": "ResNet50", "source_name": "applications", "resolution": 224, "xla": True,
-        "accelerator": "Some CPU", "batch": 4, "precision_name": "float32", "effort_name": "quick",
-    }  # fmt: skip
+        "family": "ResNetV1",
+        "variant": "ResNet50",
+        "source_name": "applications",
+        "resolution": 224,
+        "xla": True,
+        "accelerator": "Some CPU",
+        "batch": 4,
+        "precision_name": "float32",
+        "effort_name": "quick",
+    }
     assert {key: config[key] for key in scalars} == scalars
     rows = [item["history"]["item"] for item in read if item["type"] == "history"]
-    assert [{key: value for key, value in row.items() if key[0] != "_"} for row in rows] == expected_rows()
+    assert [
+        {key: value for key, value in row.items() if key[0] != "_"} for row in rows
+    ] == expected_rows()
     summary: dict[str, Any] = {}
     for item in read:
         if item["type"] == "summary":
@@ -131,14 +163,22 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
     assert keys["speedup_percent"] == pytest.approx(100 * (keys["speedup"] - 1))
     assert keys["speedup_vs_eager"] == pytest.approx(4.0, rel=0.02)
     assert keys["verdict"] == "faster"
-    numbers = ("speedup_low", "speedup_high", "absolute_speedup", "compile_s", "throughput_eager", "throughput_graph")
+    numbers = (
+        "speedup_low",
+        "speedup_high",
+        "absolute_speedup",
+        "compile_s",
+        "throughput_eager",
+        "throughput_graph",
+    )
     for name in numbers:
         assert isinstance(keys[name], float), name
 
 
 def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
     record = make_record(
-        {"graph": 0.2}, modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+        {"graph": 0.2},
+        modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)},
     )
     keys = run_summary([record], summarize([record]))
     assert keys["verdict"] == "failed"
@@ -148,7 +188,9 @@ def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
 
 def test_an_online_run_arrives_whole(server: WandbServer, tmp_path: Path) -> None:
     report = tracked(online_tracker(), header(tmp_path))
-    assert report == TrackerReport(place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True)
+    assert report == TrackerReport(
+        place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
+    )
     run = server.runs[TRIAL_ID]
     assert run.rows == expected_rows()
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup
@@ -232,7 +274,9 @@ def test_a_server_that_fails_in_the_middle_holds_nothing_up_and_push_repairs_it(
     assert_repaired(server, head, tmp_path / "push.log")
 
 
-def test_rounds_that_arrived_before_are_not_doubled_by_push(server: WandbServer, tmp_path: Path) -> None:
+def test_rounds_that_arrived_before_are_not_doubled_by_push(
+    server: WandbServer, tmp_path: Path
+) -> None:
     head = header(tmp_path)
     tracker = online_tracker()
     tracker.open(head)
@@ -244,14 +288,20 @@ def test_rounds_that_arrived_before_are_not_doubled_by_push(server: WandbServer,
     assert server.runs[TRIAL_ID].rows == expected_rows()
 
 
-def test_push_to_a_refusing_server_says_which_run_failed(server: WandbServer, tmp_path: Path) -> None:
+def test_push_to_a_refusing_server_says_which_run_failed(
+    server: WandbServer, tmp_path: Path
+) -> None:
     server.fail_with(500)
-    report = push([(header(tmp_path, connect_timeout_s=2.0), [RECORD], SUMMARY)], log=tmp_path / "log")
+    report = push(
+        [(header(tmp_path, connect_timeout_s=2.0), [RECORD], SUMMARY)], log=tmp_path / "log"
+    )
     assert report.sent == 0
     assert report.failed[0].startswith(f"{TRIAL_ID} (resnet50 224 px b4 xla Some CPU): ")
 
 
-def test_logging_waits_for_a_hanging_helper_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logging_waits_for_a_hanging_helper_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tracker = offline_tracker()
     monkeypatch.setattr("xla_sweeps.report.wandb.tracker.ACK_S", 0.2)
     tracker._helper = Helper(tmp_path / "log")
@@ -293,7 +343,10 @@ def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
 def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
         tracker_named("wanbd")
-    assert str(caught.value) == "unknown tracker 'wanbd'. Did you mean 'wandb'? Allowed: none, wandb_offline, wandb."
+    assert (
+        str(caught.value)
+        == "unknown tracker 'wanbd'. Did you mean 'wandb'? Allowed: none, wandb_offline, wandb."
+    )
 
 
 @pytest.mark.parametrize("key", ["short", "local-" + "x" * 39, "x" * 39 + "!" * 5])
@@ -314,7 +367,9 @@ def test_the_key_of_another_port_of_the_same_host_does_not_count(tmp_path: Path)
 
 def test_the_server_in_wandbs_settings_file_decides_whose_key_is_looked_for(tmp_path: Path) -> None:
     (tmp_path / ".config/wandb").mkdir(parents=True)
-    (tmp_path / ".config/wandb/settings").write_text("[default]\nbase_url = https://wandb.example.org\n")
+    (tmp_path / ".config/wandb/settings").write_text(
+        "[default]\nbase_url = https://wandb.example.org\n"
+    )
     (tmp_path / ".netrc").write_text(f"machine api.wandb.ai login user password {API_KEY}\n")
     assert api_key({"HOME": str(tmp_path)}) is None
     assert api_key({"HOME": str(tmp_path), "WANDB_BASE_URL": "https://api.wandb.ai"}) == API_KEY
@@ -339,7 +394,8 @@ def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:
 def test_only_finite_numbers_are_told() -> None:
     summary = summarize([RECORD])
     endless = replace(
-        summary, comparisons=(replace(summary.comparisons[0], break_even_calls=math.inf, speedup=math.nan),)
+        summary,
+        comparisons=(replace(summary.comparisons[0], break_even_calls=math.inf, speedup=math.nan),),
     )
     keys = run_summary([RECORD], endless)
     assert "break_even_calls" not in keys

@@ -49,16 +49,25 @@ def measure(results_dir: Path, *names: str, project: str = "xla-sweeps", day: in
     """Records of trials of these models, two processes each."""
     settings = {**CONFIG["tracker"], "project": project}
     for number, name in enumerate(names):
-        config = {**CONFIG, "model": {"name": name, "family": "F", "variant": name}, "tracker": settings}
+        config = {
+            **CONFIG,
+            "model": {"name": name, "family": "F", "variant": name},
+            "tracker": settings,
+        }
         for replicate in (0, 1):
             times = {"eager": 0.4, "graph": 0.2, "xla": 0.1 * (number + 1)}
             Store(results_dir).save(
                 make_record(
-                    times, noise=0.01, seed=replicate, replicate=replicate, trial_id=f"{name:0>16}", config=config,
+                    times,
+                    noise=0.01,
+                    seed=replicate,
+                    replicate=replicate,
+                    trial_id=f"{name:0>16}",
+                    config=config,
                     model=replace(MODEL, name=name, family="F", variant=name),
                     started_at=f"2026-01-{day:02d}T00:00:0{number}+00:00",
                 )
-            )  # fmt: skip
+            )
 
 
 def report(results_dir: Path, **options: Any) -> int:
@@ -98,9 +107,9 @@ def test_report_workspace_and_summary_run_arrive_whole(
 
     questions = [block["children"][0]["text"] for block in blocks(view, "heading")]
     assert questions[0] == "Should I turn XLA on?"
-    assert [section["name"] for section in saved.spec["section"]["panelBankConfig"]["sections"]] == [
-        question for question in questions if question != "What broke?"
-    ]
+    assert [
+        section["name"] for section in saved.spec["section"]["panelBankConfig"]["sections"]
+    ] == [question for question in questions if question != "What broke?"]
     _, summaries = load.load(results_dir, warn=pytest.fail)
     found = overview([row for summary in summaries.values() for row in summary.comparisons])
     assert answer(found) in texts(view)
@@ -110,45 +119,67 @@ def test_report_workspace_and_summary_run_arrive_whole(
     assert run.summary["geomean"] == pytest.approx(found.geomean)
     assert (run.summary["faster"], run.summary["trials"]) == (found.faster, 3)
     assert {(item.type, item.state) for item in server.pages.artifacts.values()} == {
-        ("run_table", "COMMITTED"), ("dataset", "COMMITTED"), ("report", "COMMITTED"),
-    }  # fmt: skip
-    files = {name: content for item in server.pages.artifacts.values() for name, content in item.files.items()}
+        ("run_table", "COMMITTED"),
+        ("dataset", "COMMITTED"),
+        ("report", "COMMITTED"),
+    }
+    files = {
+        name: content
+        for item in server.pages.artifacts.values()
+        for name, content in item.files.items()
+    }
     assert files["dashboard.html"].startswith(b"<!doctype html>")
-    assert files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
+    assert (
+        files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
+    )
     table = json.loads(files["comparison.table.json"])
     assert [row[0] for row in table["data"]] == ["a", "b", "c"]
     assert tuple(table["columns"]) == build.TABLE_COLUMNS
 
 
-def test_panels_use_keys_that_runs_have_and_show_trials_alone(server: WandbServer, tmp_path: Path) -> None:
+def test_panels_use_keys_that_runs_have_and_show_trials_alone(
+    server: WandbServer, tmp_path: Path
+) -> None:
     from xla_sweeps.measure.tracking import run_header
     from xla_sweeps.report.wandb.payload import SUMMARY_KEYS
 
     measure(tmp_path / "r", "a")
     report(tmp_path / "r")
-    scalars = run_header(CONFIG, trial_id="0" * 16, device_kind="cpu", device_name="d", results_dir=tmp_path).scalars
+    scalars = run_header(
+        CONFIG, trial_id="0" * 16, device_kind="cpu", device_name="d", results_dir=tmp_path
+    ).scalars
     known = {f"config:{name}.value" for name in scalars} | {f"{name}.value" for name in scalars}
     known |= {f"summary:{name}" for name in SUMMARY_KEYS} | set(SUMMARY_KEYS)
     known |= {"summary:throughput_graph", "throughput_graph", "run:displayName"}
     filters = []
     for grid in blocks(only(server.pages.of_type("runs")), "panel-grid"):
         for runset in grid["metadata"]["runSets"]:
-            filters.append({(item["key"]["name"], item["value"]) for item in runset["filters"]["filters"]})
+            filters.append(
+                {(item["key"]["name"], item["value"]) for item in runset["filters"]["filters"]}
+            )
             assert {key["name"] for key in runset["grouping"]} <= known
             assert set(runset["runFeed"]["columnOrder"]) <= known
             assert runset["project"] == {"name": "xla-sweeps", "entityName": "tester", "id": "42"}
         for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]:
             config = panel["config"]
-            used = [config.get("xAxis"), config.get("yAxis"), config.get("groupBy"), *config.get("metrics", [])]
+            used = [
+                config.get("xAxis"),
+                config.get("yAxis"),
+                config.get("groupBy"),
+                *config.get("metrics", []),
+            ]
             used += [column["accessor"] for column in config.get("columns", [])]
             assert {name for name in used if name} <= known
             if panel["viewType"] == "Bar Chart":
                 assert config.get("limit") == 50 or config["groupBy"]
             if panel["viewType"] == "Scatter Plot":
                 assert (config["xAxisLogScale"], config["yAxisLogScale"]) == (True, True)
-    assert all(("jobType", "trial") in found or found == {("jobType", "summary")} for found in filters)
+    assert all(
+        ("jobType", "trial") in found or found == {("jobType", "summary")} for found in filters
+    )
     groups = [
-        grid["metadata"]["runSets"][0]["grouping"] for grid in blocks(only(server.pages.of_type("runs")), "panel-grid")
+        grid["metadata"]["runSets"][0]["grouping"]
+        for grid in blocks(only(server.pages.of_type("runs")), "panel-grid")
     ]
     assert [group[0]["name"] for group in groups if group] == [
         "family.value",
@@ -161,14 +192,20 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(server: WandbServe
     assert spec["sort"]["keys"][0]["key"] == {"section": "summary", "name": "speedup"}
 
 
-def test_the_same_report_again_changes_what_is_there_and_adds_nothing(server: WandbServer, tmp_path: Path) -> None:
+def test_the_same_report_again_changes_what_is_there_and_adds_nothing(
+    server: WandbServer, tmp_path: Path
+) -> None:
     measure(tmp_path / "r", "a", "b")
     report(tmp_path / "r")
     first = {name: view.spec for name, view in server.pages.views.items()}
     report(tmp_path / "r")
     assert {name: view.spec for name, view in server.pages.views.items()} == first
     assert {view.saved for view in server.pages.views.values()} == {2}
-    assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "report", "run_table"]
+    assert sorted(item.type for item in server.pages.artifacts.values()) == [
+        "dataset",
+        "report",
+        "run_table",
+    ]
     assert [len(run.rows) for run in server.runs.values()] == [1]
 
 
@@ -178,8 +215,16 @@ def test_grown_results_update_the_same_report_and_leave_others_alone(
     measure(tmp_path / "r", "a", "b")
     report(tmp_path / "r")
     view = only(server.pages.of_type("runs"))
-    copied = replace(view, id="Q29weTo5OTk=", created_at="2026-02-02T00:00:00Z", spec={"blocks": []})
-    own = replace(view, id="T3duOjk5OQ==", description="my own", created_at="2025-01-01T00:00:00Z", spec={"blocks": []})
+    copied = replace(
+        view, id="Q29weTo5OTk=", created_at="2026-02-02T00:00:00Z", spec={"blocks": []}
+    )
+    own = replace(
+        view,
+        id="T3duOjk5OQ==",
+        description="my own",
+        created_at="2025-01-01T00:00:00Z",
+        spec={"blocks": []},
+    )
     server.pages.views |= {item.id: item for item in (copied, own)}
     measure(tmp_path / "r", "c", day=2)
     report(tmp_path / "r")
@@ -196,7 +241,9 @@ def test_grown_results_update_the_same_report_and_leave_others_alone(
     assert len(server.pages.of_type("project-view")) == 1, "a project has one workspace"
 
 
-def test_the_runs_of_the_project_are_counted_on_the_server(server: WandbServer, tmp_path: Path) -> None:
+def test_the_runs_of_the_project_are_counted_on_the_server(
+    server: WandbServer, tmp_path: Path
+) -> None:
     measure(tmp_path / "r", "a", "b")
     assert results.push(tmp_path / "r", project=None, entity=None, force=False) == 0
     report(tmp_path / "r")
@@ -219,13 +266,17 @@ def test_a_table_that_is_too_long_is_cut_and_that_is_said(
 
 
 def test_rows_that_are_too_many_for_a_page_leave_it_out(
-    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: WandbServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("xla_sweeps.report.dashboard.build.MAX_ROWS", 2)
     measure(tmp_path / "r", "a")
     assert report(tmp_path / "r") == 0
     assert (
-        "warning: the summary run gets no page: dashboard: 3 rows are more than a page holds" in capsys.readouterr().err
+        "warning: the summary run gets no page: dashboard: 3 rows are more than a page holds"
+        in capsys.readouterr().err
     )
     assert sorted(item.type for item in server.pages.artifacts.values()) == ["dataset", "run_table"]
 
@@ -233,8 +284,13 @@ def test_rows_that_are_too_many_for_a_page_leave_it_out(
 def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path: Path) -> None:
     measure(tmp_path / "r", "a", "b")
     (tmp_path / "sitecustomize.py").write_text(NO_NETWORK)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "nobody"), "WANDB_BASE_URL": server.url,
-                   "PYTHONPATH": str(tmp_path), "TOUCHED": str(tmp_path / "touched")}  # fmt: skip
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "nobody"),
+        "WANDB_BASE_URL": server.url,
+        "PYTHONPATH": str(tmp_path),
+        "TOUCHED": str(tmp_path / "touched"),
+    }
     command = [sys.executable, "-m", "xla_sweeps", "report", str(tmp_path / "r"), "--dry-run"]
     printed = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert (printed.returncode, printed.stderr) == (0, "")
@@ -242,7 +298,9 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
         [*command, "-o", "spec.json"], capture_output=True, text=True, env=environment, cwd=tmp_path
     )
     assert (written.returncode, written.stdout, written.stderr) == (0, "", "")
-    assert (tmp_path / "spec.json").read_text() == printed.stdout, "the same results give the same text"
+    assert (tmp_path / "spec.json").read_text() == printed.stdout, (
+        "the same results give the same text"
+    )
     spec = json.loads(printed.stdout)
     assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
     assert spec["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
@@ -276,7 +334,9 @@ def test_what_is_missing_is_one_line(
     (tmp_path / "r" / "wandb").unlink()
     assert "cannot write /nowhere/x.json" in complaint("--dry-run", "-o", "/nowhere/x.json")
     measure(tmp_path / "r", "b", project="other")
-    assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint("--dry-run")
+    assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint(
+        "--dry-run"
+    )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install 'xla-sweeps[report]'" in complaint("--dry-run")
 
@@ -292,7 +352,9 @@ def refusal(results_dir: Path) -> str:
 
 
 @pytest.mark.parametrize("fault", ["refused", "dead"])
-def test_a_server_that_refuses_or_is_dead_is_one_line_in_time(server: WandbServer, tmp_path: Path, fault: str) -> None:
+def test_a_server_that_refuses_or_is_dead_is_one_line_in_time(
+    server: WandbServer, tmp_path: Path, fault: str
+) -> None:
     measure(tmp_path / "r", "a")
     if fault == "dead":
         server.die()
@@ -309,7 +371,9 @@ def test_a_server_that_hangs_is_waited_for_only_so_long(
     monkeypatch.setattr(publish, "LOOK_S", 3.0)
     measure(tmp_path / "r", "a")
     server.hang()
-    assert refusal(tmp_path / "r").startswith("nothing was written: no answer from W&B at 127.0.0.1")
+    assert refusal(tmp_path / "r").startswith(
+        "nothing was written: no answer from W&B at 127.0.0.1"
+    )
 
 
 def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
@@ -317,13 +381,17 @@ def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
 ) -> None:
     measure(tmp_path / "r", "a")
     server.fail_with(500, when=lambda path, body: path.startswith("/artifact"))
-    assert refusal(tmp_path / "r").startswith("the summary run could not be written, and no report: ")
+    assert refusal(tmp_path / "r").startswith(
+        "the summary run could not be written, and no report: "
+    )
     (run,) = server.runs.values()
     assert run.exit_code == 1
     server.fail_with(500, when=lambda path, body: "upsertView" in body)
     assert refusal(tmp_path / "r").startswith("the report could not be written: ")
     server.fail_with(500, when=lambda path, body: "UpsertView2" in body)
-    assert refusal(tmp_path / "r").startswith("the workspace could not be written, the report is there: ")
+    assert refusal(tmp_path / "r").startswith(
+        "the workspace could not be written, the report is there: "
+    )
     server.heal()
     assert report(tmp_path / "r") == 0
     assert len(server.pages.views) == 2
@@ -334,12 +402,17 @@ def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
 def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
     measure(tmp_path / "r", "a")
     with alone_in(tmp_path / "r" / "wandb", "report"):
-        assert refusal(tmp_path / "r").startswith(f"another report of {tmp_path / 'r' / 'wandb'} is running")
+        assert refusal(tmp_path / "r").startswith(
+            f"another report of {tmp_path / 'r' / 'wandb'} is running"
+        )
     assert server.backend.operations == []
 
 
 def test_a_table_that_the_server_does_not_show_is_a_warning(
-    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: WandbServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(publish, "CONFIRM_S", 1.0)
     measure(tmp_path / "r", "a")
@@ -349,7 +422,9 @@ def test_a_table_that_the_server_does_not_show_is_a_warning(
     assert len(server.pages.views) == 2
     assert [len(run.rows) for run in server.runs.values()] == [1]
     assert report(tmp_path / "r") == 1
-    assert [len(run.rows) for run in server.runs.values()] == [2], "sent again, since it is not there"
+    assert [len(run.rows) for run in server.runs.values()] == [2], (
+        "sent again, since it is not there"
+    )
 
 
 def test_a_server_that_stores_something_else_is_noticed(
@@ -366,7 +441,9 @@ def test_a_server_that_stores_something_else_is_noticed(
     assert "the server gives back another report than it was given" in refusal(tmp_path / "r")
 
 
-def test_the_key_reaches_no_file(server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_reaches_no_file(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WANDB_BASE_URL", server.url.replace("//", "//user:aV3ryS3cretWord@"))
     measure(tmp_path / "r", "a")
     server.fail_with(500, when=lambda path, body: "upsertView" in body)
@@ -375,7 +452,13 @@ def test_the_key_reaches_no_file(server: WandbServer, tmp_path: Path, monkeypatc
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "report.log" for path in files)
     assert not [path for path in files if API_KEY.encode() in path.read_bytes()]
-    stored = repr([server.pages.views, server.pages.artifacts, [run.describe() for run in server.runs.values()]])
+    stored = repr(
+        [
+            server.pages.views,
+            server.pages.artifacts,
+            [run.describe() for run in server.runs.values()],
+        ]
+    )
     assert API_KEY not in stored
 
 

@@ -28,26 +28,62 @@ FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
 ]
 
 HOSTILE = [
-    "a | b", "`code`", "<script>alert(1)</script>", "<img src=x onerror=y>", "[text](http://evil.example)",
-    "![x](http://evil.example/x.png)", "http://evil.example", "www.evil.example", "a@b.example", "mailto:a@b.example",
-    "**bold** _it_ ~~no~~", "# heading", "$x^2$", "one\ntwo\r\n| three", "\x1b[31mred\x1b[0m", "\u202etxt.exe", "&lt;b&gt;",
-    "\\", "a\\|b", "<https://evil.example>", "[x]: http://evil.example", "</details>", "x" * 500,
-]  # fmt: skip
+    "a | b",
+    "`code`",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=y>",
+    "[text](http://evil.example)",
+    "![x](http://evil.example/x.png)",
+    "http://evil.example",
+    "www.evil.example",
+    "a@b.example",
+    "mailto:a@b.example",
+    "**bold** _it_ ~~no~~",
+    "# heading",
+    "$x^2$",
+    "one\ntwo\r\n| three",
+    "\x1b[31mred\x1b[0m",
+    "\u202etxt.exe",
+    "&lt;b&gt;",
+    "\\",
+    "a\\|b",
+    "<https://evil.example>",
+    "[x]: http://evil.example",
+    "</details>",
+    "x" * 500,
+]
 
 
 def pair(number: int = 1, speedup: float = 2.0, **changes: Any) -> ComparisonRow:
     verdict = Verdict.FASTER if speedup > 1 else Verdict.SLOWER
     fields: dict[str, Any] = {
-        "trial_id": f"{number:016x}", "model": f"net{number}", "speedup": speedup, "speedup_low": speedup * 0.99,
-        "speedup_high": speedup * 1.01, "speedup_percent": 100 * (speedup - 1), "verdict": verdict,
-        "throughput_samples_per_s": 100 * speedup, "throughput_low": 99 * speedup, "throughput_high": 101 * speedup,
-    }  # fmt: skip
+        "trial_id": f"{number:016x}",
+        "model": f"net{number}",
+        "speedup": speedup,
+        "speedup_low": speedup * 0.99,
+        "speedup_high": speedup * 1.01,
+        "speedup_percent": 100 * (speedup - 1),
+        "verdict": verdict,
+        "throughput_samples_per_s": 100 * speedup,
+        "throughput_low": 99 * speedup,
+        "throughput_high": 101 * speedup,
+    }
     return replace(ROW, **{**fields, **changes})
 
 
 def failed(number: int, **changes: Any) -> ComparisonRow:
-    nothing = dict.fromkeys(("speedup", "speedup_low", "speedup_high", "speedup_percent", "throughput_samples_per_s",
-                             "absolute_speedup_samples_per_s", "throughput_low", "throughput_high"))  # fmt: skip
+    nothing = dict.fromkeys(
+        (
+            "speedup",
+            "speedup_low",
+            "speedup_high",
+            "speedup_percent",
+            "throughput_samples_per_s",
+            "absolute_speedup_samples_per_s",
+            "throughput_low",
+            "throughput_high",
+        )
+    )
     told = {
         "verdict": Verdict.FAILED,
         "status": Status.UNSUPPORTED_OP,
@@ -80,14 +116,18 @@ def test_a_cell_stays_a_cell_and_has_no_markup_link_or_html(text: str) -> None:
 
 @given(st.text())
 def test_no_text_leaves_its_cell(text: str) -> None:
-    shown = MarkdownIt("commonmark").enable("table").render(table(["a", "b"], [[escape(text), "end"]]))
+    shown = (
+        MarkdownIt("commonmark").enable("table").render(table(["a", "b"], [[escape(text), "end"]]))
+    )
     assert shown.count("<td>") == 2
     assert "<td>end</td>" in shown
     assert "<a " not in shown
     assert "<img" not in shown
 
 
-@pytest.mark.parametrize("text", ["http://evil.example", "HTTPS://evil.example", "www.evil.example", "a@b.example"])
+@pytest.mark.parametrize(
+    "text", ["http://evil.example", "HTTPS://evil.example", "www.evil.example", "a@b.example"]
+)
 def test_a_bare_address_is_broken_up_so_that_it_becomes_no_link(text: str) -> None:
     assert text not in escape(text)
     assert escape(text).replace("\u2060", "") == text
@@ -108,14 +148,24 @@ def test_what_a_sweep_brings_is_escaped_wherever_it_is_shown() -> None:
         failed(3, model=evil, device=evil, failure_message=evil, failure_hint=evil),
     ]
     for section in sections(rows, FACTS):
-        assert not kinds(section.text) & {"html_inline", "html_block", "link_open", "image"}, section.key
+        assert not kinds(section.text) & {"html_inline", "html_block", "link_open", "image"}, (
+            section.key
+        )
         assert evil not in section.text
 
 
 def test_the_questions_are_the_pages_in_its_order() -> None:
     assert [section.key for section in sections([pair()], FACTS)] == [
-        "answer", "where", "fastest", "flops", "cost", "compare", "broke", "trust", "everything",
-    ]  # fmt: skip
+        "answer",
+        "where",
+        "fastest",
+        "flops",
+        "cost",
+        "compare",
+        "broke",
+        "trust",
+        "everything",
+    ]
 
 
 def test_the_answer_is_the_overviews() -> None:
@@ -128,7 +178,9 @@ def test_the_answer_is_the_overviews() -> None:
     counts = f"| against graph mode | 4 | 2 | 1 | 0 | 0 | 1 | {found.geomean:.2f}× ({found.geomean_low:.2f}–"
     assert counts in text
     for item in found.families:
-        assert f"| {item.family} | {item.n} | {item.failed} | {item.geomean:.2f}× |" in text_of("where", rows)
+        assert f"| {item.family} | {item.n} | {item.failed} | {item.geomean:.2f}× |" in text_of(
+            "where", rows
+        )
 
 
 def test_pairs_are_sorted_with_intervals_and_bars() -> None:
@@ -150,15 +202,28 @@ def test_many_pairs_are_cut_in_the_middle_and_that_is_said() -> None:
 def test_podiums_share_ranks_where_intervals_overlap() -> None:
     wide = {"throughput_low": 100.0, "throughput_high": 500.0}
     text = text_of(
-        "fastest", [pair(1, 4.0), pair(2, 3.9, **wide), pair(3, 1.5, throughput_low=149.0, throughput_high=151.0)]
+        "fastest",
+        [
+            pair(1, 4.0),
+            pair(2, 3.9, **wide),
+            pair(3, 1.5, throughput_low=149.0, throughput_high=151.0),
+        ],
     )
     first = text.split("**Throughput gained**")[0]
     assert [line.split(" | ")[:2] for line in first.splitlines() if "| net" in line] == [
-        ["| 1", "net1"], ["| 1", "net2"], ["| 3", "net3"],
-    ]  # fmt: skip
-    assert [title for title in ("Throughput with XLA", "Throughput gained", "Speedup") if f"**{title}**" in text] == [
-        "Throughput with XLA", "Throughput gained", "Speedup",
-    ]  # fmt: skip
+        ["| 1", "net1"],
+        ["| 1", "net2"],
+        ["| 3", "net3"],
+    ]
+    assert [
+        title
+        for title in ("Throughput with XLA", "Throughput gained", "Speedup")
+        if f"**{title}**" in text
+    ] == [
+        "Throughput with XLA",
+        "Throughput gained",
+        "Speedup",
+    ]
 
 
 def test_pairs_that_never_pay_back_are_counted() -> None:
@@ -200,14 +265,23 @@ def test_without_any_pair_every_section_still_says_something() -> None:
 @pytest.mark.parametrize(
     ("runs", "told"),
     [
-        (400, "This project has 400 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in the "
-              "run comparer: a view shows them all."),
-        (2500, "This project has 2,500 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in "
-               "the run comparer: a view shows 1,000 of them, the first in its own order."),
-        (None, "The results have 1,700 trials; how many runs the project has was not asked. W&B shows at most 1,000 runs in a "
-               "view, 100 in a query table and 10 in the run comparer: a view shows 1,000 of them, the first in its own order."),
+        (
+            400,
+            "This project has 400 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in the "
+            "run comparer: a view shows them all.",
+        ),
+        (
+            2500,
+            "This project has 2,500 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in "
+            "the run comparer: a view shows 1,000 of them, the first in its own order.",
+        ),
+        (
+            None,
+            "The results have 1,700 trials; how many runs the project has was not asked. W&B shows at most 1,000 runs in a "
+            "view, 100 in a query table and 10 in the run comparer: a view shows 1,000 of them, the first in its own order.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_report_says_what_a_view_leaves_out(runs: int | None, told: str) -> None:
     facts = Facts(trials=1700, unsent=0, project_runs=runs, table_rows=1700, headline_rows=1700)
     assert limits(facts).startswith(told)
@@ -215,7 +289,12 @@ def test_the_report_says_what_a_view_leaves_out(runs: int | None, told: str) -> 
 
 
 def test_trials_that_are_not_on_the_server_and_rows_that_the_table_lacks_are_said() -> None:
-    facts = Facts(trials=12_000, unsent=7, project_runs=11_993, table_rows=10_000, headline_rows=12_000)
+    facts = Facts(
+        trials=12_000, unsent=7, project_runs=11_993, table_rows=10_000, headline_rows=12_000
+    )
     text = text_of("everything", [pair()], facts)
-    assert "7 of the results' 12,000 trials are not known to be here; `xla-sweeps push` sends them." in text
+    assert (
+        "7 of the results' 12,000 trials are not known to be here; `xla-sweeps push` sends them."
+        in text
+    )
     assert "The table has the first 10,000 of 12,000 rows, the file all." in text

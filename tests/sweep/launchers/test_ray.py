@@ -1,4 +1,7 @@
-"""Real Ray: a cluster of nodes on this machine with accelerator types of their own; one is killed in the middle."""
+"""Real Ray: a cluster of nodes on this machine with accelerator types of their own.
+
+One is killed in the middle.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,21 @@ from xla_sweeps.sweep.plan import match
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning",
-                               "ignore::FutureWarning", "ignore::DeprecationWarning"),
-]  # fmt: skip
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+        "ignore::ResourceWarning",
+        "ignore::FutureWarning",
+        "ignore::DeprecationWarning",
+    ),
+]
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A head without devices, two nodes with an A100 and one with a T4; nothing of it is left behind."""
+    """A head without devices, two nodes with an A100 and one with a T4.
+
+    Nothing of it is left behind.
+    """
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     from ray.cluster_utils import Cluster
 
@@ -60,8 +70,13 @@ def drive(address: str, results: Path, tasks: list[Task]) -> tuple[Outcome, Note
 
 
 @pytest.mark.slow
-def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, tmp_path: Path) -> None:
-    tasks = [ray_task(f"t{number}", "ok", tmp_path, "A100" if number % 3 else "T4") for number in range(9)]
+def test_trials_go_where_they_belong_come_home_and_outlive_a_node(
+    cluster: Any, tmp_path: Path
+) -> None:
+    tasks = [
+        ray_task(f"t{number}", "ok", tmp_path, "A100" if number % 3 else "T4")
+        for number in range(9)
+    ]
     outcome, notes = drive(cluster.address, tmp_path, tasks)
     assert outcome.counts == {"ok": 9}
     assert counted(tmp_path) == {f"t{number}": {"ok": 1} for number in range(9)}
@@ -72,14 +87,19 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, 
 
     def kill_a_node() -> None:
         deadline = time.monotonic() + 120
-        while not any(name.startswith("u") for name in counted(tmp_path)) and time.monotonic() < deadline:
+        while (
+            not any(name.startswith("u") for name in counted(tmp_path))
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.1)  # until every node has had its first trial, and so runs its second
         time.sleep(1)
         cluster.remove_node(victim, allow_graceful=False)
 
     killer = threading.Thread(target=kill_a_node)
     killer.start()
-    tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(8)] + [ray_task("dead", "die", tmp_path)]
+    tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(8)] + [
+        ray_task("dead", "die", tmp_path)
+    ]
     outcome, notes = drive(cluster.address, tmp_path, tasks)
     killer.join()
     assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
@@ -94,10 +114,12 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(cluster: Any, 
 def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
     launcher = RayLauncher(cluster.address, command=QUICK)
     jobs = [
-        Job(arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"),
-            log=tmp_path / f"{number}.log")
+        Job(
+            arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"),
+            log=tmp_path / f"{number}.log",
+        )
         for number in range(5)
-    ]  # fmt: skip
+    ]
     futures = [launcher.submit(job) for job in jobs]
     deadline = time.monotonic() + 60
     while sum(bool(launcher.where(future)) for future in futures) < 3:
@@ -115,7 +137,9 @@ def test_what_a_node_tells_comes_home_even_where_its_log_cannot_be_kept(tmp_path
     (tmp_path / "file").touch()
     answer = {"exit_code": 2, "where": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
     ended = take_home(answer, tmp_path / "file" / "job.log")
-    assert ended == Ended(how=End.FAILED, where="n0", detail="exit code 2: the last", records=(b"{}",))
+    assert ended == Ended(
+        how=End.FAILED, where="n0", detail="exit code 2: the last", records=(b"{}",)
+    )
     assert take_home(answer, tmp_path / "made" / "job.log") == ended
     assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
 

@@ -28,10 +28,14 @@ from xla_sweeps.sweep.plan import match
 
 CLUSTER = str(SUPPORT / "slurm_cluster.sh")
 
-missing = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None or os.geteuid() != 0
+missing = (
+    shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None
+    or os.geteuid() != 0
+)
 
 needs_slurm = pytest.mark.skipif(
-    missing, reason="no slurmctld here, or not root: `tests/support/slurm_cluster.sh install` on Debian"
+    missing,
+    reason="no slurmctld here, or not root: `tests/support/slurm_cluster.sh install` on Debian",
 )
 
 
@@ -40,8 +44,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A running cluster; the clients find it by SLURM_CONF."""
     folder = tmp_path_factory.mktemp("slurm")
     port = 17000 + os.getpid() % 900 * 3
-    environ = {"SLURM_SIM": str(folder), "SLURM_SIM_PORT": str(port), "SLURM_CONF": str(folder / "etc" / "slurm.conf"),
-               "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}  # fmt: skip
+    environ = {
+        "SLURM_SIM": str(folder),
+        "SLURM_SIM_PORT": str(port),
+        "SLURM_CONF": str(folder / "etc" / "slurm.conf"),
+        "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
+    }
     before = {name: os.environ.get(name) for name in environ}
     os.environ.update(environ)
     try:
@@ -63,12 +71,18 @@ def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tup
     tasks = tasks_of(results, list(arguments))
     match(tasks, read_index(store), software="", retry=())
     engine = launcher(results, chunk=chunk, **options)
-    return Driver(engine, store, notes, extra=(), logs=results / "logs" / "sweeps").run(tasks), notes
+    return Driver(engine, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
+        tasks
+    ), notes
 
 
 def job(results: Path, trial_id: str, how: str, accelerator: str | None = None) -> Job:
     words = task(trial_id, how, results).words
-    return Job(arguments=(*words, "known_records=0"), log=results / f"{trial_id}.log", accelerator=accelerator)
+    return Job(
+        arguments=(*words, "known_records=0"),
+        log=results / f"{trial_id}.log",
+        accelerator=accelerator,
+    )
 
 
 @needs_slurm
@@ -93,7 +107,9 @@ def test_a_task_may_run_several_trials_one_after_the_other(tmp_path: Path) -> No
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(("accelerator", "node"), [("A100", "n0"), ("V100", "n1")])
-def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(accelerator: str, node: str, tmp_path: Path) -> None:
+def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(
+    accelerator: str, node: str, tmp_path: Path
+) -> None:
     engine = launcher(tmp_path)
     try:
         ended = [engine.submit(job(tmp_path, name, "ok", accelerator)) for name in ("a", "b", "c")]
@@ -109,8 +125,20 @@ def test_a_preempted_trial_is_saved_comes_back_and_is_finished(tmp_path: Path) -
     try:
         future = engine.submit(job(tmp_path, "a", "sleep+ok"))
         wait_until_claimed(tmp_path, "a")
-        subprocess.run(["sbatch", "--partition=vip", "--nodes=2", "--gres=gpu:2", "--exclusive", "--output=/dev/null",
-                        "--wrap", "sleep 1"], check=True, capture_output=True)  # fmt: skip
+        subprocess.run(
+            [
+                "sbatch",
+                "--partition=vip",
+                "--nodes=2",
+                "--gres=gpu:2",
+                "--exclusive",
+                "--output=/dev/null",
+                "--wrap",
+                "sleep 1",
+            ],
+            check=True,
+            capture_output=True,
+        )
         assert future.result(120).how is End.FINISHED
         assert [Path(path).name for path in future.result().paths] == ["0.json", "1.json"]
     finally:
@@ -154,13 +182,16 @@ def test_a_trial_that_dies_is_tried_again_and_then_left(tmp_path: Path) -> None:
 def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_path: Path) -> None:
     def vanish() -> None:
         wait_until_claimed(tmp_path, "a")
-        jobs = subprocess.run(["squeue", "-h", "-o", "%A"], capture_output=True, text=True).stdout.split()
+        jobs = subprocess.run(
+            ["squeue", "-h", "-o", "%A"], capture_output=True, text=True
+        ).stdout.split()
         subprocess.run(["scancel", "--full", "--signal=KILL", *jobs], check=False)
         time.sleep(8)
         (tmp_path / "now_ok").touch()
 
     threading.Thread(target=vanish, daemon=True).start()
-    # The first attempt sleeps until it is killed, without a record; so does its second, until it is told otherwise.
+    # The first attempt sleeps until it is killed, without a record; so does its second, until it is
+    # told otherwise.
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=gate"])
     match(tasks, read_index(store), software="", retry=())
@@ -180,7 +211,11 @@ def test_what_sbatch_refuses_is_said_and_the_sweep_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param(("-m", "xla_sweeps"), id="real", marks=(pytest.mark.tf, pytest.mark.slow, pytest.mark.exhaustive)),
+        pytest.param(
+            ("-m", "xla_sweeps"),
+            id="real",
+            marks=(pytest.mark.tf, pytest.mark.slow, pytest.mark.exhaustive),
+        ),
         pytest.param((str(SUPPORT / "fake_sweep.py"),), id="scripted"),
     ],
 )
@@ -192,24 +227,40 @@ def test_the_command_line_measures_on_the_cluster_and_resumes_to_nothing(
         "# one\nmethod: grid\nparameters:\n  model: {value: mobilenet_v3_small}\n  resolution: {value: 64}\n"
         "  batch_size: {value: 1}\n  modes: {value: [graph, xla]}\n"
     )
-    command = [sys.executable, *program, "sweep", "s.yaml", "tracker=none", "effort.rounds_max=10",
-               "--launcher", "slurm", "--slurm", "mem=900"]  # fmt: skip
+    command = [
+        sys.executable,
+        *program,
+        "sweep",
+        "s.yaml",
+        "tracker=none",
+        "effort.rounds_max=10",
+        "--launcher",
+        "slurm",
+        "--slurm",
+        "mem=900",
+    ]
     first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    quiet = "contaminated" not in first.stdout  # which a real trial need not be: the machine runs other tests
+    quiet = (
+        "contaminated" not in first.stdout
+    )  # which a real trial need not be: the machine runs other tests
     assert quiet or program[0] == "-m"
     assert first.returncode == (0 if quiet else 3), first.stderr
     assert "1 trials: 1 " in first.stdout
     records = list((tmp_path / "results" / "records").glob("*/*.json"))
     assert records
     if quiet:
-        again = subprocess.run([*command, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        again = subprocess.run(
+            [*command, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
         assert "1 done, 0 to measure" in again.stderr
 
 
 def wait_until_claimed(results: Path, trial_id: str) -> None:
     deadline = time.monotonic() + 60
     while not (results / "claims" / f"{trial_id}.lock").exists():
-        assert time.monotonic() < deadline, subprocess.run(["squeue"], capture_output=True, text=True).stdout
+        assert time.monotonic() < deadline, subprocess.run(
+            ["squeue"], capture_output=True, text=True
+        ).stdout
         time.sleep(0.05)
 
 
@@ -232,7 +283,10 @@ def wait_for(path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "how"),
     [
-        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", End.LOST),
+        (
+            "Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            End.LOST,
+        ),
         ("Batch job submission failed: Socket timed out on send/recv operation", End.LOST),
         ("Batch job submission failed: Invalid partition name specified", End.FAILED),
     ],
@@ -267,7 +321,12 @@ def test_a_folder_that_is_away_loses_the_job_and_no_other_thing_ends_the_polling
 def test_an_array_that_was_being_submitted_when_the_sweep_stopped_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stubs(tmp_path / "bin", monkeypatch, sbatch="touch asked; sleep 1; echo 7", scancel='echo "$@" >> cancelled')
+    stubs(
+        tmp_path / "bin",
+        monkeypatch,
+        sbatch="touch asked; sleep 1; echo 7",
+        scancel='echo "$@" >> cancelled',
+    )
     engine = launcher(tmp_path)
     future = engine.submit(job(tmp_path, "a", "ok"))
     wait_for(tmp_path / "bin" / "asked")
@@ -277,10 +336,17 @@ def test_an_array_that_was_being_submitted_when_the_sweep_stopped_is_cancelled(
     engine.close()
 
 
-def test_the_script_quotes_what_is_hostile_and_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_quotes_what_is_hostile_and_holds_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "canary")
-    text = script_of({"partition": "a b; rm -rf /", "gres": "none"}, accelerator=None, tasks=3, jobs=Path("/x y/j.json"),
-                     output=Path("/x y"))  # fmt: skip
+    text = script_of(
+        {"partition": "a b; rm -rf /", "gres": "none"},
+        accelerator=None,
+        tasks=3,
+        jobs=Path("/x y/j.json"),
+        output=Path("/x y"),
+    )
     assert "#SBATCH --partition='a b; rm -rf /'\n" in text
     assert "--gres" not in text
     assert "#SBATCH --array=0-2\n" in text
@@ -289,17 +355,37 @@ def test_the_script_quotes_what_is_hostile_and_holds_no_secret(monkeypatch: pyte
 
 
 def test_the_accelerator_stands_in_the_options_that_name_it() -> None:
-    text = script_of({"constraint": "{accelerator}", "gres": "gpu:1", "array": "%4"}, accelerator="A100", tasks=9,
-                     jobs=Path("j"), output=Path("o"))  # fmt: skip
+    text = script_of(
+        {"constraint": "{accelerator}", "gres": "gpu:1", "array": "%4"},
+        accelerator="A100",
+        tasks=9,
+        jobs=Path("j"),
+        output=Path("o"),
+    )
     assert "#SBATCH --constraint=a100\n" in text
     assert "#SBATCH --array=0-8%4\n" in text
 
 
-def test_without_slurm_the_error_says_where_to_run_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_slurm_the_error_says_where_to_run_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", "")
     done = subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "sweep", str(ROOT / "sweeps" / "smoke.yaml"), "--launcher", "slurm"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "xla_sweeps",
+            "sweep",
+            str(ROOT / "sweeps" / "smoke.yaml"),
+            "--launcher",
+            "slurm",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
-    assert done.stderr.endswith("no sbatch on this machine; run it on a login node of the cluster\n")
+    assert done.stderr.endswith(
+        "no sbatch on this machine; run it on a login node of the cluster\n"
+    )

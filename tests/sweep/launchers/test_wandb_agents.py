@@ -43,21 +43,39 @@ def environment(server: WandbServer, folder: Path, worker: str = "") -> dict[str
 
 
 def definition(folder: Path, **parameters: object) -> Path:
-    chosen = {"model": {"values": ["mobilenet_v2", "resnet50"]}, "batch_size": {"values": [1, 2]},
-              "modes": {"value": ["graph", "xla"]}, "results_dir": {"value": str(folder / "results")}, **parameters}  # fmt: skip
+    chosen = {
+        "model": {"values": ["mobilenet_v2", "resnet50"]},
+        "batch_size": {"values": [1, 2]},
+        "modes": {"value": ["graph", "xla"]},
+        "results_dir": {"value": str(folder / "results")},
+        **parameters,
+    }
     path = folder / "s.yaml"
-    path.write_text(json.dumps({
-        "name": "mine", "method": "grid", "metric": {"name": "speedup", "goal": "maximize"}, "parameters": chosen,
-        "command": ["${env}", "${interpreter}", FAKE, "${args_json}"],
-    }))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "name": "mine",
+                "method": "grid",
+                "metric": {"name": "speedup", "goal": "maximize"},
+                "parameters": chosen,
+                "command": ["${env}", "${interpreter}", FAKE, "${args_json}"],
+            }
+        )
+    )
     return path
 
 
 def create(server: WandbServer, folder: Path, **parameters: object) -> StoredSweep:
     """A sweep as `wandb sweep` makes it."""
     path = definition(folder, **parameters)
-    done = subprocess.run([sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path)], capture_output=True,
-                          text=True, cwd=folder, env=environment(server, folder), timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "wandb", "sweep", "--project", "p", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(server, folder),
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     (sweep,) = server.backend.sweeps.values()
     return sweep
@@ -75,27 +93,57 @@ def agents(
         "--results-dir",
         str(folder / "results"),
     ]
-    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
-                            env=environment(server, folder, worker))  # fmt: skip
+    return subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment(server, folder, worker),
+    )
 
 
-def test_two_agents_share_a_grid_that_our_command_created(server: WandbServer, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "xla_sweeps", "sweep", str(definition(tmp_path)), "seed=3", "tracker.project=p",
-               "--launcher", "wandb", "--devices", TWO]  # fmt: skip
+def test_two_agents_share_a_grid_that_our_command_created(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "xla_sweeps",
+        "sweep",
+        str(definition(tmp_path)),
+        "seed=3",
+        "tracker.project=p",
+        "--launcher",
+        "wandb",
+        "--devices",
+        TWO,
+    ]
     # results_dir is one for the whole sweep here; on the server it is a parameter like any other.
     text = json.loads(definition(tmp_path).read_text())
     del text["parameters"]["results_dir"]
     (tmp_path / "s.yaml").write_text(json.dumps(text))
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=environment(server, tmp_path), timeout=240
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(server, tmp_path),
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert "to join from another machine: xla-sweeps agents tester/p/" in done.stderr
     (sweep,) = server.backend.sweeps.values()
     assert len(sweep.agents) == 2
-    assert sorted((values["model"], values["batch_size"], values["seed"]) for values in sweep.handed_out.values()) == [
-        ("mobilenet_v2", 1, 3), ("mobilenet_v2", 2, 3), ("resnet50", 1, 3), ("resnet50", 2, 3),
-    ]  # fmt: skip
+    assert sorted(
+        (values["model"], values["batch_size"], values["seed"])
+        for values in sweep.handed_out.values()
+    ) == [
+        ("mobilenet_v2", 1, 3),
+        ("mobilenet_v2", 2, 3),
+        ("resnet50", 1, 3),
+        ("resnet50", 2, 3),
+    ]
     for name, values in sweep.handed_out.items():
         run = server.runs[name]
         assert run.config["cfg"]["batch_size"] == values["batch_size"]
@@ -103,10 +151,14 @@ def test_two_agents_share_a_grid_that_our_command_created(server: WandbServer, t
         assert run.exit_code == 0
     records = Store(tmp_path / "results").load().records
     assert sorted(len(group) for group in records.values()) == [1, 1, 1, 1]
-    assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, "each agent had its own core"
+    assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, (
+        "each agent had its own core"
+    )
 
 
-def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(server: WandbServer, tmp_path: Path) -> None:
+def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(
+    server: WandbServer, tmp_path: Path
+) -> None:
     sweep = create(server, tmp_path, model={"value": "resnet50"}, batch_size={"value": 1})
     running = agents(server, tmp_path, sweep, worker="wait-at:4")
     assert wait_until(lambda: any(run.history for run in server.runs.values()), 90)
@@ -135,7 +187,9 @@ def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(server: 
     assert "not options of a trial, left out: " in texts
 
 
-def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(server: WandbServer, tmp_path: Path) -> None:
+def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(
+    server: WandbServer, tmp_path: Path
+) -> None:
     sweep = create(server, tmp_path)
     running = agents(server, tmp_path, sweep, worker="wait-at:4")
     assert wait_until(lambda: any(run.history for run in server.runs.values()), 90)
@@ -146,7 +200,11 @@ def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(server: WandbSe
     assert time.monotonic() - begun < 60
     (group,) = Store(tmp_path / "results").load().records.values()
     assert [record.status for record in group] == ["interrupted"]
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in read(path)]
+    assert not [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if str(tmp_path).encode() in read(path)
+    ]
 
 
 def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_path: Path) -> None:
@@ -160,7 +218,11 @@ def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_
 
 def test_offline_runs_of_an_agent_are_synced_later(server: WandbServer, tmp_path: Path) -> None:
     sweep = create(
-        server, tmp_path, model={"value": "resnet50"}, batch_size={"value": 1}, tracker={"value": "wandb_offline"}
+        server,
+        tmp_path,
+        model={"value": "resnet50"},
+        batch_size={"value": 1},
+        tracker={"value": "wandb_offline"},
     )
     running = agents(server, tmp_path, sweep)
     output, _ = running.communicate(timeout=120)
@@ -168,8 +230,14 @@ def test_offline_runs_of_an_agent_are_synced_later(server: WandbServer, tmp_path
     (name,) = sweep.handed_out
     assert not server.runs[name].history
     (folder,) = (tmp_path / "results" / "wandb").glob("offline-run-*")
-    done = subprocess.run([sys.executable, "-m", "wandb", "sync", str(folder)], capture_output=True, text=True, cwd=tmp_path,
-                          env=environment(server, tmp_path), timeout=120)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "wandb", "sync", str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(server, tmp_path),
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert wait_until(lambda: len(server.runs[name].history) == 8)
     assert server.runs[name].summary["status"] == "ok"
@@ -181,8 +249,16 @@ def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> Non
     shim.chmod(0o755)
     assert subprocess.run([shim, "-c", "import os; os.kill(os.getpid(), 9)"]).returncode == 137
     assert subprocess.run([shim, "-c", "raise SystemExit(3)"]).returncode == 3
-    waiting = subprocess.Popen([shim, "-c", "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
-                                "print('ready', flush=True)\ntime.sleep(60)"], stdout=subprocess.PIPE, text=True)  # fmt: skip
+    waiting = subprocess.Popen(
+        [
+            shim,
+            "-c",
+            "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
+            "print('ready', flush=True)\ntime.sleep(60)",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
     waiting.terminate()

@@ -33,19 +33,69 @@ MAX_ROWS = 200_000
 DEFAULT_NAME = "dashboard.html"
 
 CATEGORIES = (
-    "trial_id", "family", "variant", "model", "source", "task", "precision", "scenario", "effort", "device",
-    "candidate", "baseline", "verdict", "status", "origin", "results", "flags", "failure_message", "failure_hint",
-    "failed_mode", "note", "software", "driver", "environment_flags", "host", "log", "measured_at", "command",
-)  # fmt: skip
+    "trial_id",
+    "family",
+    "variant",
+    "model",
+    "source",
+    "task",
+    "precision",
+    "scenario",
+    "effort",
+    "device",
+    "candidate",
+    "baseline",
+    "verdict",
+    "status",
+    "origin",
+    "results",
+    "flags",
+    "failure_message",
+    "failure_hint",
+    "failed_mode",
+    "note",
+    "software",
+    "driver",
+    "environment_flags",
+    "host",
+    "log",
+    "measured_at",
+    "command",
+)
 
 NUMBERS = (
-    "headline", "preliminary", "host_bound", "eager_is_graph", "resolution_px", "batch_size",
-    "throughput_samples_per_s", "throughput_low", "throughput_high", "baseline_throughput_samples_per_s",
-    "baseline_throughput_low", "baseline_throughput_high", "speedup", "speedup_low", "speedup_high", "p_value",
-    "floor", "replicates", "rounds", "compile_s_extra", "break_even_calls", "peak_memory_ratio", "params", "macs",
-    "cv_percent", "within_percent", "between_percent", "foreign_cores", "sm_clock_mhz_low", "sm_clock_mhz_high",
+    "headline",
+    "preliminary",
+    "host_bound",
+    "eager_is_graph",
+    "resolution_px",
+    "batch_size",
+    "throughput_samples_per_s",
+    "throughput_low",
+    "throughput_high",
+    "baseline_throughput_samples_per_s",
+    "baseline_throughput_low",
+    "baseline_throughput_high",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "p_value",
+    "floor",
+    "replicates",
+    "rounds",
+    "compile_s_extra",
+    "break_even_calls",
+    "peak_memory_ratio",
+    "params",
+    "macs",
+    "cv_percent",
+    "within_percent",
+    "between_percent",
+    "foreign_cores",
+    "sm_clock_mhz_low",
+    "sm_clock_mhz_high",
     "temperature_high",
-)  # fmt: skip
+)
 """What the page is given of each row; the rest follows from it by arithmetic."""
 
 
@@ -89,7 +139,9 @@ def write_page(
         StoreError: nothing to show, or the file cannot be written.
         ConfigError: more rows than a page can hold.
     """
-    found = [(_label(folder, results_dirs), load(folder, advance=advance)) for folder in results_dirs]
+    found = [
+        (_label(folder, results_dirs), load(folder, advance=advance)) for folder in results_dirs
+    ]
     published = [imported.load(folder) for folder in results_dirs]
     table = joined(
         _labelled(joined([rows.table, table_of(figures)]), label)
@@ -108,7 +160,9 @@ def write_page(
     problems = tuple(problem for _, rows in found for problem in rows.problems)
     problems += tuple(problem for _, unread in published for problem in unread)
     if unfinished:
-        problems += (f"comparisons left out because they were not measured to their end: {unfinished}",)
+        problems += (
+            f"comparisons left out because they were not measured to their end: {unfinished}",
+        )
     name = title or " · ".join(dict.fromkeys(label for label, _ in found))
     sums = _sums(table)
     trials = sum(rows.trials for _, rows in found)
@@ -119,13 +173,17 @@ def write_page(
         "title": name,
         "records": sum(rows.records for _, rows in found),
         "trials": trials,
-        "planned": None if all(count is None for count in missing) else trials + sum(filter(None, missing)),
+        "planned": None
+        if all(count is None for count in missing)
+        else trials + sum(filter(None, missing)),
         "problems": list(problems),
         "comparison": comparison,
     }
     page = render(pack(page_columns(table), meta), title=f"{name} — XLA for Keras vision models")
     _write(output, page)
-    return Written(output, output.stat().st_size, table.num_rows, meta["trials"], problems, sums["graph"])
+    return Written(
+        output, output.stat().st_size, table.num_rows, meta["trials"], problems, sums["graph"]
+    )
 
 
 def page_columns(table: pyarrow.Table) -> dict[str, Column]:
@@ -152,7 +210,10 @@ def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
     words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
     numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
     columns = words | {name: _floats(table[name]) for name in numbers}
-    return {baseline: overview.overview_of(columns, baseline=baseline) for baseline in ("graph", "eager")}
+    return {
+        baseline: overview.overview_of(columns, baseline=baseline)
+        for baseline in ("graph", "eager")
+    }
 
 
 def _meta(table: pyarrow.Table) -> dict[str, Any]:
@@ -161,7 +222,12 @@ def _meta(table: pyarrow.Table) -> dict[str, Any]:
 
     measured = table.filter(pyarrow.compute.equal(table["origin"], "measured"))
     times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
-    known = {"software": "software", "drivers": "driver", "environment_flags": "environment_flags", "hosts": "host"}
+    known = {
+        "software": "software",
+        "drivers": "driver",
+        "environment_flags": "environment_flags",
+        "hosts": "host",
+    }
     return {
         "version": __version__,
         "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -178,7 +244,9 @@ def _meta(table: pyarrow.Table) -> dict[str, Any]:
 def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, Any]]:
     """Each device with its trials, its floor, and the A/A pairs that the floor rests on."""
     trials = table.group_by("device").aggregate([("trial_id", "count_distinct")]).to_pylist()
-    kinds = measured.group_by(["device", "baseline", "candidate"]).aggregate([("floor", "max"), ("trial_id", "count")])
+    kinds = measured.group_by(["device", "baseline", "candidate"]).aggregate(
+        [("floor", "max"), ("trial_id", "count")]
+    )
     floors: dict[str, float] = {}
     pairs: Counter[str] = Counter()
     for kind in kinds.to_pylist():
@@ -187,7 +255,8 @@ def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, An
         pairs[name] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
     counts = sorted((found["device"], found["trial_id_count_distinct"]) for found in trials)
     return [
-        {"name": name, "trials": count, "floor": floors.get(name), "aa_pairs": pairs[name]} for name, count in counts
+        {"name": name, "trials": count, "floor": floors.get(name), "aa_pairs": pairs[name]}
+        for name, count in counts
     ]
 
 

@@ -1,11 +1,12 @@
 """Rows as bytes that a browser unpacks without parsing: columns, coded by a dictionary or as rounded floats, gzipped.
 
-Layout, before gzip: the length of the header (4 bytes, little-endian), the header (JSON, UTF-8), then the planes of
-each column in the header's order. Plane k holds byte k, from the lowest, of every value; like bytes compress well.
+Layout, before gzip: the length of the header (4 bytes, little-endian), the header (JSON, UTF-8),
+    then the planes of each column in the header's order. Plane k holds byte k, from the lowest, of
+    every value; like bytes compress well.
 
 - `category`: unsigned codes of 1, 2 or 4 bytes into the header's `values`.
-- `number`: 32-bit floats with the lower mantissa bits cleared (`KEPT_BITS`), NaN for none. The lowest plane, always
-  zero, is left out: three planes.
+- `number`: 32-bit floats with the lower mantissa bits cleared (`KEPT_BITS`), NaN for none. The
+  lowest plane, always zero, is left out: three planes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
     """The columns and what goes with them as gzipped bytes.
 
     Args:
-        columns: of equal length, by name; an array of floats is numeric (NaN: none), anything else is text.
+        columns: of equal length, by name; an array of floats is numeric (NaN: none), anything else
+            is text.
         meta: plain data for the header, under `meta`.
 
     Raises:
@@ -65,10 +67,19 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
             width = 1 if len(values) <= 2**8 else 2 if len(values) <= 2**16 else 4
             described.append({"name": name, "kind": "category", "bytes": width, "values": values})
             planes.append(_planes(codes.astype("<u4"), range(width)))
-    document = {"version": 1, "rows": lengths.pop() if lengths else 0, "columns": described, "meta": meta}
+    document = {
+        "version": 1,
+        "rows": lengths.pop() if lengths else 0,
+        "columns": described,
+        "meta": meta,
+    }
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    header = text.encode(errors="replace")  # a file name need not be UTF-8: its lone surrogates become question marks
-    return gzip.compress(b"".join([len(header).to_bytes(4, "little"), header, *planes]), _LEVEL, mtime=0)
+    header = text.encode(
+        errors="replace"
+    )  # a file name need not be UTF-8: its lone surrogates become question marks
+    return gzip.compress(
+        b"".join([len(header).to_bytes(4, "little"), header, *planes]), _LEVEL, mtime=0
+    )
 
 
 def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:
@@ -85,9 +96,13 @@ def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         if column["kind"] == "number":
             whole = np.vstack([np.zeros((1, count), np.uint8), planes])
             numbers = np.ascontiguousarray(whole.T).view("<f4").reshape(-1)
-            columns[column["name"]] = [None if np.isnan(number) else float(number) for number in numbers]
+            columns[column["name"]] = [
+                None if np.isnan(number) else float(number) for number in numbers
+            ]
         else:
-            codes = (planes.astype(np.uint32) << (8 * np.arange(width, dtype=np.uint32))[:, None]).sum(axis=0)
+            codes = (
+                planes.astype(np.uint32) << (8 * np.arange(width, dtype=np.uint32))[:, None]
+            ).sum(axis=0)
             columns[column["name"]] = [column["values"][code] for code in codes]
     return columns, document["meta"]
 
@@ -99,15 +114,22 @@ def _number_planes(column: npt.NDArray[np.float64]) -> bytes:
     dropped = 23 - KEPT_BITS
     bits = single.view("<u4")
     rounded = (bits + np.uint32(1 << (dropped - 1))) & ~np.uint32((1 << dropped) - 1)
-    return _planes(np.where(np.isfinite(rounded.view("<f4")), rounded, np.uint32(0x7FC00000)), range(1, 4))
+    return _planes(
+        np.where(np.isfinite(rounded.view("<f4")), rounded, np.uint32(0x7FC00000)), range(1, 4)
+    )
 
 
 def _planes(values: npt.NDArray[np.uint32], places: Sequence[int]) -> bytes:
-    return b"".join(((values >> np.uint32(8 * place)) & np.uint32(0xFF)).astype(np.uint8).tobytes() for place in places)
+    return b"".join(
+        ((values >> np.uint32(8 * place)) & np.uint32(0xFF)).astype(np.uint8).tobytes()
+        for place in places
+    )
 
 
 def _coded(column: Sequence[Any]) -> Coded:
     """Codes by first appearance, and the values in their order."""
     order: dict[Any, int] = {}
-    codes = np.fromiter((order.setdefault(value, len(order)) for value in column), np.uint32, len(column))
+    codes = np.fromiter(
+        (order.setdefault(value, len(order)) for value in column), np.uint32, len(column)
+    )
     return Coded(codes, list(order))

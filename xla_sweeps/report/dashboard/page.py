@@ -1,8 +1,9 @@
 """Put the page together: markup, style, scripts and data in one file that needs nothing else.
 
-The scripts and the style are named in the page's Content-Security-Policy by their hashes, and nothing may be loaded
-from anywhere. Untrusted text reaches the file only inside the packed data, which is base64. The library and the page's
-own scripts are gzipped too, which halves the file; `loader.js` unpacks and runs them.
+The scripts and the style are named in the page's Content-Security-Policy by their hashes, and
+nothing may be loaded from anywhere. Untrusted text reaches the file only inside the packed data,
+which is base64. The library and the page's own scripts are gzipped too, which halves the file;
+`loader.js` unpacks and runs them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,27 @@ import html
 from importlib import resources
 
 SCRIPTS = (
-    *("data.js", "numbers.js", "dom.js", "state.js", "view.js", "scales.js", "panels.js", "marks.js", "filters.js"),
-    *("answer.js", "pairs.js", "where.js", "fastest.js", "spreads.js", "flops.js", "cost.js", "compare.js"),
+    *(
+        "data.js",
+        "numbers.js",
+        "dom.js",
+        "state.js",
+        "view.js",
+        "scales.js",
+        "panels.js",
+        "marks.js",
+        "filters.js",
+    ),
+    *(
+        "answer.js",
+        "pairs.js",
+        "where.js",
+        "fastest.js",
+        "spreads.js",
+        "flops.js",
+        "cost.js",
+        "compare.js",
+    ),
     *("broke.js", "trust.js", "parallel.js", "grid.js", "difference.js", "main.js"),
 )
 """The page's own scripts, in the order in which they run, in one scope."""
@@ -31,7 +51,10 @@ def render(packed: bytes, *, title: str) -> str:
         title: plain text; escaped here.
     """
     style, loader = _asset("page.css"), _asset("loader.js")
-    library, program = _asset("echarts.min.js"), "\n".join(_asset(f"page/{name}") for name in SCRIPTS)
+    library, program = (
+        _asset("echarts.min.js"),
+        "\n".join(_asset(f"page/{name}") for name in SCRIPTS),
+    )
     program = f'"use strict";\n(() => {{\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
@@ -67,7 +90,10 @@ def _packed(text: str) -> str:
 
 
 def _asset(name: str) -> str:
-    """A file of the page's; what is inlined as a script or a style must not end its element early."""
+    """A file of the page's.
+
+    What is inlined as a script or a style must not end its element early.
+    """
     text = (_ASSETS / name).read_text(encoding="utf-8")
     if name.endswith((".js", ".css")) and ("</script" in text.lower() or "</style" in text.lower()):
         raise ValueError(f"{name} holds a closing tag and cannot be inlined")

@@ -10,7 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
-from xla_sweeps.report.terminal.console import COLOURS, SYMBOLS, WORDS, displayable, progress_console, results_console
+from xla_sweeps.report.terminal.console import (
+    COLOURS,
+    SYMBOLS,
+    WORDS,
+    displayable,
+    progress_console,
+    results_console,
+)
 from xla_sweeps.schema.row import Verdict
 
 MOST_ROWS = 60
@@ -23,12 +30,18 @@ def show_difference(found: Difference) -> None:
     """What broke, what changed, what is on one side only, and how the machines and versions differ."""
     console = results_console()
     a, b = displayable(found.title_a), displayable(found.title_b)
-    console.print(Text(f"{b} against {a}", style="bold").append(": above 1× the second is faster", style="default"))
+    console.print(
+        Text(f"{b} against {a}", style="bold").append(
+            ": above 1× the second is faster", style="default"
+        )
+    )
     console.print()
     for item in found.breaks:
         symbol, colour = ("✕", "magenta") if item.what == BROKE else ("✓", "green")
         console.print(Text(f"{symbol} {displayable(item)}", style=colour), soft_wrap=True)
-    changed = [change for change in found.changes if change.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    changed = [
+        change for change in found.changes if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    ]
     listed = found.changes if len(found.changes) <= MOST_ROWS else changed
     if listed:
         console.print(_table(listed[:MOST_ROWS]))
@@ -68,11 +81,15 @@ def _table(changes: Sequence[Change]) -> Table:
         verdict = str(change.verdict)
         device = [displayable(change.device)] if len(devices) > 1 else []
         table.add_row(
-            displayable(change.name), *device, displayable(change.quantity), f"{change.ratio:.3f}×",
-            f"{change.low:.3f}–{change.high:.3f}", "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
+            displayable(change.name),
+            *device,
+            displayable(change.quantity),
+            f"{change.ratio:.3f}×",
+            f"{change.low:.3f}–{change.high:.3f}",
+            "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
             Text(f"{SYMBOLS[verdict]} {WORDS[verdict]}", style=COLOURS[verdict]),
             f"{change.replicates_a}:{change.replicates_b}{'*' if change.preliminary else ''}",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -89,7 +106,9 @@ def _only(console: Console, title: str, names: Sequence[str]) -> None:
 def _environment(console: Console, found: Difference) -> None:
     apart = [(what, a, b) for what, a, b in found.environment if a != b]
     if not apart:
-        console.print(Text("\nboth were measured by the same machine, software and flags", style="dim"))
+        console.print(
+            Text("\nboth were measured by the same machine, software and flags", style="dim")
+        )
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("differs", found.title_a, found.title_b):
@@ -102,7 +121,10 @@ def _environment(console: Console, found: Difference) -> None:
 def _summary(found: Difference) -> Text:
     number = counts(found)
     words = [f"{number['matched']} trials on both sides", f"{number['compared']} comparisons"]
-    words += [f"{number[verdict]} {WORDS[verdict]}" for verdict in ("slower", "faster", "ambiguous", "equivalent")]
+    words += [
+        f"{number[verdict]} {WORDS[verdict]}"
+        for verdict in ("slower", "faster", "ambiguous", "equivalent")
+    ]
     words += [f"{number[what]} {what}" for what in ("broke", "mended") if number[what]]
     words += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
     return Text(f"{words[0]}, {words[1]}: {', '.join(words[2:])}", style="bold")

@@ -14,9 +14,21 @@ from xla_sweeps.errors import XlaSweepsError
 
 SYMBOLS = {"faster": "▲", "slower": "▼", "equivalent": "■", "ambiguous": "◆", "failed": "✕"}
 
-WORDS = {"faster": "faster", "slower": "slower", "equivalent": "same", "ambiguous": "unsure", "failed": "failed"}
+WORDS = {
+    "faster": "faster",
+    "slower": "slower",
+    "equivalent": "same",
+    "ambiguous": "unsure",
+    "failed": "failed",
+}
 
-COLOURS = {"faster": "green", "slower": "red", "equivalent": "bright_black", "ambiguous": "yellow", "failed": "magenta"}
+COLOURS = {
+    "faster": "green",
+    "slower": "red",
+    "equivalent": "bright_black",
+    "ambiguous": "yellow",
+    "failed": "magenta",
+}
 
 NARROWEST = 80
 
@@ -51,7 +63,10 @@ def displayable(text: object) -> str:
         " " if character in "\n\r\t" else character
         for character in str(text)
         if character in "\n\r\t"
-        or not (unicodedata.category(character) in ("Cc", "Cs") or unicodedata.bidirectional(character) in _BIDI)
+        or not (
+            unicodedata.category(character) in ("Cc", "Cs")
+            or unicodedata.bidirectional(character) in _BIDI
+        )
     )
 
 
@@ -63,7 +78,9 @@ def complain(error: XlaSweepsError) -> int:
 
 def warn(message: str) -> None:
     """One line on standard error that a person should know."""
-    progress_console().print(Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True)
+    progress_console().print(
+        Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
+    )
 
 
 def duration(seconds: float) -> str:

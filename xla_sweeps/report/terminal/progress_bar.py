@@ -6,14 +6,23 @@ import os
 import time
 from types import TracebackType
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from xla_sweeps.report.terminal.console import displayable, duration, progress_console, ui_mode
 
 
 class Steps:
-    """Follows `total` steps; a context manager. Without a terminal it prints a line a step, unless it is `quiet`.
+    """Follows `total` steps; a context manager.
+
+    Without a terminal it prints a line a step, unless it is `quiet`.
 
     Args:
         title: what is done.
@@ -42,7 +51,10 @@ class Steps:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
 
@@ -64,4 +76,6 @@ class Steps:
 
     def warn(self, message: str) -> None:
         """Something a person should know now."""
-        self._console.print(Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True)
+        self._console.print(
+            Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
+        )

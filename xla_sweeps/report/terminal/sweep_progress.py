@@ -48,12 +48,17 @@ class Board:
 
     def __enter__(self) -> Board:
         if self._mode == "live":
-            self._live = Live(self._block(), console=self._console, auto_refresh=False, transient=True)
+            self._live = Live(
+                self._block(), console=self._console, auto_refresh=False, transient=True
+            )
             self._live.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
             self._live.stop()
@@ -73,9 +78,18 @@ class Board:
         line = Text(f"{outcome:<14}", style=_style(outcome))
         line.append(f"{displayable(what)}  {took}  {displayable(detail)}".rstrip(), style="default")
         self._last.append(line)
-        self._line("end", f"{lane}  {outcome}  {displayable(what)}  {took}  {displayable(detail)}".rstrip())
+        self._line(
+            "end", f"{lane}  {outcome}  {displayable(what)}  {took}  {displayable(detail)}".rstrip()
+        )
 
-    def progress(self, done: int, total: int, counts: Mapping[str, int], *, left_s: tuple[float, float] | None) -> None:
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+    ) -> None:
         """How far the sweep is."""
         self._done, self._total, self._left = done, total, left_s
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
@@ -89,7 +103,9 @@ class Board:
 
     def warn(self, message: str) -> None:
         """Something a person should know now; shown in every mode."""
-        self._console.print(Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True)
+        self._console.print(
+            Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
+        )
 
     def _eta(self) -> str:
         if self._left is None or self._done >= self._total:
@@ -99,13 +115,18 @@ class Board:
 
     def _line(self, event: str, text: str) -> None:
         if self._mode == "plain":
-            self._console.print(Text(f"{time.strftime('%H:%M:%S')} {event:<8} {text}".rstrip()), soft_wrap=True)
+            self._console.print(
+                Text(f"{time.strftime('%H:%M:%S')} {event:<8} {text}".rstrip()), soft_wrap=True
+            )
 
     def _block(self) -> Group:
         head = Table.grid(expand=True)
         head.add_column(ratio=1)
         head.add_column(justify="right")
-        head.add_row(Text(self._title, style="bold"), Text(duration(time.monotonic() - self._started), style="dim"))
+        head.add_row(
+            Text(self._title, style="bold"),
+            Text(duration(time.monotonic() - self._started), style="dim"),
+        )
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(total=max(1, self._total), completed=self._done, width=24),
@@ -120,7 +141,9 @@ class Board:
                 table.add_row(lane or "queue", Text("idle", style="dim"), "")
             else:
                 since = duration(time.monotonic() - job[2])
-                table.add_row(lane, Text(job[0]), Text(f"{since}  {displayable(_stage(job[1]))}", style="dim"))
+                table.add_row(
+                    lane, Text(job[0]), Text(f"{since}  {displayable(_stage(job[1]))}", style="dim")
+                )
         rows.append(table)
         rows += self._last
         return Group(*rows)
@@ -131,7 +154,9 @@ def _style(outcome: str) -> str:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return "  ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return "  ".join(
+        f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: -item[1])
+    )
 
 
 def _stage(log: Path) -> str:

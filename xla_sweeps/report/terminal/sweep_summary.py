@@ -77,19 +77,28 @@ def show_plan(
             print(shlex.join(["python", "-m", "xla_sweeps", *task.words]))
     console = progress_console()
     if search is not None:
-        console.print(Text(f"{name}: {search:,} trials, proposed one after the other as results come in"))
+        console.print(
+            Text(f"{name}: {search:,} trials, proposed one after the other as results come in")
+        )
         return
     left = [task for task in tasks if task.wanted]
     replicates = sum(task.wanted for task in left)
     done = len(tasks) - len(left)
     same = f", {repeated:,} more are the same as others" if repeated else ""
-    console.print(Text(f"{name}: {len(tasks):,} trials{same}; {done:,} done, {len(left):,} to measure"
-                       f" ({replicates:,} replicates)"), soft_wrap=True)  # fmt: skip
+    console.print(
+        Text(
+            f"{name}: {len(tasks):,} trials{same}; {done:,} done, {len(left):,} to measure"
+            f" ({replicates:,} replicates)"
+        ),
+        soft_wrap=True,
+    )
     known = [costs[task.model] * task.wanted for task in left if task.model in costs]
     if not left:
         return
     if not known:
-        console.print(Text("no estimate of the time: nothing like it has been measured into this folder yet"))
+        console.print(
+            Text("no estimate of the time: nothing like it has been measured into this folder yet")
+        )
         return
     typical = statistics.median(costs.values())
     total = sum(costs.get(task.model, typical) * task.wanted for task in left) / lanes
@@ -110,28 +119,42 @@ def show_sweep(
 ) -> None:
     """What came of a sweep: verdicts, the geometric mean with its coverage, failures by class, where it lies."""
     console = results_console()
-    statuses = "  ".join(f"{count} {word}" for word, count in sorted(outcome.counts.items(), key=lambda item: -item[1]))
-    console.print(Text(f"{displayable(name)}: {planned} trials: {statuses}", style="bold"), soft_wrap=True)
-    verdicts = Counter(str(row.verdict) for row in rows if row.baseline.split("_")[0] != row.candidate.split("_")[0])
+    statuses = "  ".join(
+        f"{count} {word}"
+        for word, count in sorted(outcome.counts.items(), key=lambda item: -item[1])
+    )
+    console.print(
+        Text(f"{displayable(name)}: {planned} trials: {statuses}", style="bold"), soft_wrap=True
+    )
+    verdicts = Counter(
+        str(row.verdict)
+        for row in rows
+        if row.baseline.split("_")[0] != row.candidate.split("_")[0]
+    )
     if verdicts:
         line = Text()
         for verdict in Verdict:
             if verdicts[str(verdict)]:
                 line.append(
-                    f"{SYMBOLS[str(verdict)]} {verdicts[str(verdict)]} {verdict}   ", style=COLOURS[str(verdict)]
+                    f"{SYMBOLS[str(verdict)]} {verdicts[str(verdict)]} {verdict}   ",
+                    style=COLOURS[str(verdict)],
                 )
         console.print(line)
     for pair, speedups in _by_pair(rows).items():
         mean = math.exp(statistics.fmean(math.log(value) for value in speedups))
         console.print(
-            Text(f"{pair}: geometric mean speedup {mean:.3f}× over {len(speedups)} of {planned} planned trials")
+            Text(
+                f"{pair}: geometric mean speedup {mean:.3f}× over {len(speedups)} of {planned} planned trials"
+            )
         )
     _show_failures(rows, outcome)
     if outcome.broken:
         console.print(Text(f"stopped: {displayable(outcome.broken)}", style="red"), soft_wrap=True)
     console.print(Text(f"records {results_dir}/records   logs {results_dir}/logs"), soft_wrap=True)
     console.print(Text(f"results xla-sweeps results {results_dir}"), soft_wrap=True)
-    left = outcome.signal_number or outcome.broken or outcome.gave_up or outcome.counts.get("missing")
+    left = (
+        outcome.signal_number or outcome.broken or outcome.gave_up or outcome.counts.get("missing")
+    )
     if left:
         console.print(Text(f"to go on: {displayable(again)}", style="bold"), soft_wrap=True)
 
@@ -154,6 +177,13 @@ def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None
             classes.setdefault(str(row.status), []).append(f"{row.model}: {row.failure_message}")
     for why in outcome.gave_up.values():
         classes.setdefault("gave up", []).append(why)
-    for status, examples in sorted(classes.items(), key=lambda item: -len(item[1]))[:FAILURES_SHOWN]:
-        console.print(Text(f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
-                           style=COLOURS["failed"]), soft_wrap=True)  # fmt: skip
+    for status, examples in sorted(classes.items(), key=lambda item: -len(item[1]))[
+        :FAILURES_SHOWN
+    ]:
+        console.print(
+            Text(
+                f"{SYMBOLS['failed']} {len(examples)} {status}: {displayable(examples[0])[:200]}",
+                style=COLOURS["failed"],
+            ),
+            soft_wrap=True,
+        )

@@ -14,9 +14,23 @@ from rich.text import Text
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.report import advice
-from xla_sweeps.report.terminal.console import COLOURS, SYMBOLS, WORDS, displayable, results_console, size
+from xla_sweeps.report.terminal.console import (
+    COLOURS,
+    SYMBOLS,
+    WORDS,
+    displayable,
+    results_console,
+    size,
+)
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Estimate, ModeSummary, TrialSummary, Verdict
+from xla_sweeps.schema.row import (
+    IMPORTED,
+    ComparisonRow,
+    Estimate,
+    ModeSummary,
+    TrialSummary,
+    Verdict,
+)
 
 WIDE = 104
 """Columns from which the long table fits."""
@@ -40,11 +54,17 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     for row in summary.comparisons:
         if row.headline:
             symbol = SYMBOLS[str(row.verdict)]
-            _paragraph(console, f"{symbol} {advice.answer(row)}", style=f"bold {COLOURS[str(row.verdict)]}")
+            _paragraph(
+                console, f"{symbol} {advice.answer(row)}", style=f"bold {COLOURS[str(row.verdict)]}"
+            )
     for mode in summary.modes:
         if mode.failure and mode.status is not Status.OK:
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
-            _paragraph(console, f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}", style="magenta")
+            _paragraph(
+                console,
+                f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}",
+                style="magenta",
+            )
     for word, rest in _grouped(summary.flags).items():
         explained = advice.explain_flag(f"{word}:{rest}" if rest else word)
         _paragraph(console, f"! {word}: {explained}", style="yellow")
@@ -69,18 +89,29 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     for row in rows:
         device = [displayable(row.device)] if len(devices) > 1 else []
         table.add_row(
-            displayable(row.model), str(row.resolution_px), str(row.batch_size), *device,
-            f"{row.candidate} / {row.baseline}", _number(row.throughput_samples_per_s),
-            f"{row.speedup:.2f}×" if row.speedup else "—", _speedup_interval(row), _verdict(row),
+            displayable(row.model),
+            str(row.resolution_px),
+            str(row.batch_size),
+            *device,
+            f"{row.candidate} / {row.baseline}",
+            _number(row.throughput_samples_per_s),
+            f"{row.speedup:.2f}×" if row.speedup else "—",
+            _speedup_interval(row),
+            _verdict(row),
             f"{row.replicates}{'*' if row.preliminary and row.origin != IMPORTED else ''}",
-        )  # fmt: skip
+        )
     console.print(table)
     if len(devices) == 1:
         console.print(Text(f"on {displayable(devices[0])}", style="dim"))
     if any(row.preliminary and row.origin != IMPORTED for row in rows):
         console.print(Text("* fewer than 3 processes: preliminary", style="dim"))
     if any(row.origin == IMPORTED for row in rows):
-        console.print(Text("○ imported: published by others, one measurement of each mode, no interval", style="dim"))
+        console.print(
+            Text(
+                "○ imported: published by others, one measurement of each mode, no interval",
+                style="dim",
+            )
+        )
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
@@ -93,13 +124,22 @@ def show_models(entries: Sequence[CatalogEntry]) -> None:
     for entry in entries:
         published = entry.published
         table.add_row(
-            entry.name, entry.family, entry.variant, ", ".join(entry.sources), str(entry.resolution),
+            entry.name,
+            entry.family,
+            entry.variant,
+            ", ".join(entry.sources),
+            str(entry.resolution),
             _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-        )  # fmt: skip
+        )
     console = results_console()
     console.print(table)
-    console.print(Text(f"{len(entries)} models; params and multiply-accumulates as published, at px", style="dim"))
+    console.print(
+        Text(
+            f"{len(entries)} models; params and multiply-accumulates as published, at px",
+            style="dim",
+        )
+    )
 
 
 def show_model(entry: CatalogEntry) -> None:
@@ -119,10 +159,12 @@ def show_model(entry: CatalogEntry) -> None:
         published, extra = entry.published_in(name), SOURCES[name].extra
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
         table.add_row(
-            name, f"{source.library}: {builder}", _million(published.params_million) if published else "—",
+            name,
+            f"{source.library}: {builder}",
+            _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
             f"xla-sweeps[{extra}]" if extra else "nothing more",
-        )  # fmt: skip
+        )
     console.print(table)
     for name in entry.sources:
         published = entry.published_in(name)
@@ -145,7 +187,12 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     console = results_console()
     console.print(table)
     made = [number for _, _, number in rows if number is not None]
-    console.print(Text(f"{len(made)} of {len(rows)} made, {size(sum(made))}, in {rows[0][1].parent}", style="dim"))
+    console.print(
+        Text(
+            f"{len(made)} of {len(rows)} made, {size(sum(made))}, in {rows[0][1].parent}",
+            style="dim",
+        )
+    )
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
@@ -166,7 +213,9 @@ def _title(summary: TrialSummary) -> Text:
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
-        facts.append(f"{model.macs / 1e9:.2f} GMACs" if model.macs >= 1e7 else f"{_scaled(model.macs)} MACs")
+        facts.append(
+            f"{model.macs / 1e9:.2f} GMACs" if model.macs >= 1e7 else f"{_scaled(model.macs)} MACs"
+        )
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{' replica' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
@@ -201,7 +250,13 @@ def _million(number: float) -> str:
 
 
 def _scaled(number: int) -> str:
-    return f"{number / 1e6:.1f} M" if number >= 1e6 else f"{number / 1e3:.1f} k" if number >= 1e3 else str(number)
+    return (
+        f"{number / 1e6:.1f} M"
+        if number >= 1e6
+        else f"{number / 1e3:.1f} k"
+        if number >= 1e3
+        else str(number)
+    )
 
 
 def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
@@ -232,7 +287,9 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
 def _decomposition(steps: Mapping[str, Estimate]) -> str:
     parts = []
     for step, estimate in steps.items():
-        interval = f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
+        interval = (
+            f" ({estimate.low:.2f}–{estimate.high:.2f})" if estimate.low and estimate.high else ""
+        )
         parts.append(f"{step.replace('->', '→')} {estimate.value:.2f}×{interval}")
     return "steps   " + "   ".join(parts)
 
@@ -241,7 +298,9 @@ def _verdict(row: ComparisonRow) -> Text:
     if row.origin == IMPORTED:
         return Text("○ imported", style="dim")
     verdict = str(row.verdict)
-    said = f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict is not Verdict.FAILED else row.status}"
+    said = (
+        f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict is not Verdict.FAILED else row.status}"
+    )
     return Text(said, style=COLOURS[verdict])
 
 
@@ -285,6 +344,11 @@ def _number(value: float | None) -> str:
 
 
 def _paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
-    lines = textwrap.wrap(displayable(text), width=max(40, console.width), subsequent_indent=" " * indent,
-                          drop_whitespace=True, replace_whitespace=True)  # fmt: skip
+    lines = textwrap.wrap(
+        displayable(text),
+        width=max(40, console.width),
+        subsequent_indent=" " * indent,
+        drop_whitespace=True,
+        replace_whitespace=True,
+    )
     console.print(Text("\n".join(lines), style=style), soft_wrap=True)

@@ -1,7 +1,8 @@
 """Progress of a trial on standard error: one live block on a terminal, one plain line an event elsewhere.
 
-Drawing costs CPU on the machine that is being measured, so nothing redraws by itself while rounds are timed: the block
-is redrawn when an event arrives, and twice a second only in the stages that are not timed.
+Drawing costs CPU on the machine that is being measured, so nothing redraws by itself while rounds
+    are timed: the block is redrawn when an event arrives, and twice a second only in the stages
+    that are not timed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -68,7 +72,9 @@ class Progress:
         self._title, self._log, self._replicates = displayable(title), str(log), replicates
         self._started = time.monotonic()
         if self._mode == "live":
-            self._live = Live(self._block(), console=self._console, auto_refresh=False, transient=True)
+            self._live = Live(
+                self._block(), console=self._console, auto_refresh=False, transient=True
+            )
             self._live.start()
             self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
             self._ticker.start()
@@ -119,7 +125,9 @@ class Progress:
 
     def warn(self, message: str) -> None:
         """Something a person should know now; shown in every mode."""
-        self._console.print(Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True)
+        self._console.print(
+            Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
+        )
 
     def close(self) -> None:
         """Take the live block away."""
@@ -152,7 +160,10 @@ class Progress:
         head.add_column(ratio=1)
         head.add_column(justify="right")
         process = f"process {self._replicate + 1}  " if self._replicates > 1 else ""
-        head.add_row(Text(self._title, style="bold"), Text(f"{process}{duration(now - self._started)}", style="dim"))
+        head.add_row(
+            Text(self._title, style="bold"),
+            Text(f"{process}{duration(now - self._started)}", style="dim"),
+        )
         stage = Text(f"{STAGES.get(self._stage, self._stage)} ", style="cyan")
         stage.append(self._subject, style="bold cyan")
         if not self._timed.is_set():

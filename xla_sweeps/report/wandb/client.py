@@ -38,8 +38,8 @@ KILL_PAUSE_S = 0.02
 class Helper:
     """The helper process, its orders and answers.
 
-    Orders are queued and written by a thread, because a pipe to a helper that stands still fills up; answers are read
-    by another. Both threads block, and end with the helper.
+    Orders are queued and written by a thread, because a pipe to a helper that stands still fills
+    up; answers are read by another. Both threads block, and end with the helper.
 
     Args:
         log: file for the client's own output.
@@ -51,14 +51,21 @@ class Helper:
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
-        environment.pop("WANDB_SERVICE", None)  # the client must not join the service of a process that may outlive us
+        environment.pop(
+            "WANDB_SERVICE", None
+        )  # the client must not join the service of a process that may outlive us
         read_end, write_end = os.pipe()
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", module, str(os.getpid()), str(write_end)], stdin=subprocess.PIPE,
-                    stdout=output, stderr=output, pass_fds=[write_end], env=environment, start_new_session=True,
-                )  # fmt: skip
+                    [sys.executable, "-m", module, str(os.getpid()), str(write_end)],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=[write_end],
+                    env=environment,
+                    start_new_session=True,
+                )
         except OSError:
             os.close(read_end)
             raise
@@ -71,13 +78,18 @@ class Helper:
         self._gone = False
         self._threads = [
             threading.Thread(target=self._write, name="wandb orders", daemon=True),
-            threading.Thread(target=self._read, args=(read_end,), name="wandb answers", daemon=True),
+            threading.Thread(
+                target=self._read, args=(read_end,), name="wandb answers", daemon=True
+            ),
         ]
         for thread in self._threads:
             thread.start()
 
     def order(self, name: str, **arguments: Any) -> int:
-        """Queue an order and return its number; a helper that is gone is noticed by the missing answer."""
+        """Queue an order and return its number.
+
+        A helper that is gone is noticed by the missing answer.
+        """
         self._sent += 1
         self._orders.put(_line({"number": self._sent, "order": name, **arguments}))
         return self._sent

@@ -1,7 +1,7 @@
 """The helper process that owns the W&B client: the only `import wandb`.
 
-Orders come as JSON lines on standard input, answers go to a descriptor of their own, and whatever the client prints
-goes to a log. It ends with its parent, however that ends.
+Orders come as JSON lines on standard input, answers go to a descriptor of their own, and whatever
+the client prints goes to a log. It ends with its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ MARGIN_S = 0.5
 """Kept back of what the parent allows, so that the answer arrives before its patience ends."""
 
 UPLOAD_SHARE = 0.7
-"""Of what the parent allows for finishing: the client's own deadline. The rest is for asking the server."""
+"""Of what the parent allows for finishing: the client's own deadline.
+
+The rest is for asking the server.
+"""
 
 CONFIRM_PAUSE_S = 0.3
 
@@ -49,7 +52,10 @@ Place = tuple[int, int]
 
 
 class NotSettledError(Exception):
-    """The server has counted more history rows than it shows; adding to them now could double some."""
+    """The server has counted more history rows than it shows.
+
+    Adding to them now could double some.
+    """
 
 
 class Session:
@@ -104,7 +110,7 @@ class Session:
         for name, values in histograms.items():
             self.run.summary[name] = wandb.Histogram(values)
         for name in SUMMARY_KEYS:
-            if name not in summary and name in self.run.summary.keys():  # noqa: SIM118  (it is no mapping)
+            if name not in summary and name in self.run.summary.keys():  # noqa: SIM118
                 del self.run.summary[name]
         self.run.summary.update(summary)
         path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
@@ -123,14 +129,17 @@ class Session:
             lambda: confirmed(path, wanted, summary.get(REPLICATES_KEY), deadline), deadline
         ):
             return {**found, "complete": True}
-        self.warnings.append("W&B: the server did not confirm the run; `xla-sweeps push` sends what is missing")
+        self.warnings.append(
+            "W&B: the server did not confirm the run; `xla-sweeps push` sends what is missing"
+        )
         return {**found, "complete": False}
 
     def push(self, *, header: dict[str, Any], deadline: float, **content: Any) -> dict[str, Any]:
         """Make the server's run whole: the rows that it lacks are appended, everything else is written anew.
 
-        A deleted run's id cannot be used again, and a resumed run cannot take rows before its last step. So rows are
-        told apart by what they say, their replicate and round, and never sent twice.
+        A deleted run's id cannot be used again, and a resumed run cannot take rows before its last
+        step. So rows are told apart by what they say, their replicate and round, and never sent
+        twice.
         """
         self.logged, self.online = rows_on_server(header, deadline), True
         self._init("online", header)
@@ -155,18 +164,32 @@ class Session:
             **place,
         )
         # A swept key is locked and keeps the sweep's value; the client says so in the log.
-        self.run.config.update({**header["scalars"], "cfg": header["config"]}, allow_val_change=True)
+        self.run.config.update(
+            {**header["scalars"], "cfg": header["config"]}, allow_val_change=True
+        )
 
 
 def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:
     """The client's settings; those that the installed version does not have are left out."""
     wanted = {
-        "mode": mode, "silent": True, "console": "off", "disable_git": True, "disable_code": True, "save_code": False,
-        "program": "xla_sweeps", "x_disable_stats": True, "x_disable_meta": True, "x_disable_machine_info": True,
-        "x_save_requirements": False, "init_timeout": header["connect_timeout_s"],
-        "finish_timeout": max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]), "finish_timeout_raises": True,
-    }  # fmt: skip
-    return wandb.Settings(**{name: value for name, value in wanted.items() if name in wandb.Settings.model_fields})
+        "mode": mode,
+        "silent": True,
+        "console": "off",
+        "disable_git": True,
+        "disable_code": True,
+        "save_code": False,
+        "program": "xla_sweeps",
+        "x_disable_stats": True,
+        "x_disable_meta": True,
+        "x_disable_machine_info": True,
+        "x_save_requirements": False,
+        "init_timeout": header["connect_timeout_s"],
+        "finish_timeout": max(1.0, UPLOAD_SHARE * header["finish_timeout_s"]),
+        "finish_timeout_raises": True,
+    }
+    return wandb.Settings(
+        **{name: value for name, value in wanted.items() if name in wandb.Settings.model_fields}
+    )
 
 
 def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
@@ -200,12 +223,17 @@ def history_of(run: Any) -> set[Place]:
     rows = [(row.get("replicate"), row.get("round")) for row in run.scan_history()]
     counted = getattr(run, "historyLineCount", None)
     if counted is not None and counted > len(rows):
-        raise NotSettledError(f"the server shows {len(rows)} of {counted} history rows: try again in a minute")
+        raise NotSettledError(
+            f"the server shows {len(rows)} of {counted} history rows: try again in a minute"
+        )
     return set(rows)
 
 
 def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
-    """Whether the server has the run with these rows and this summary; asked until it says so or time is over."""
+    """Whether the server has the run with these rows and this summary.
+
+    Asked until it says so or time is over.
+    """
     api = None
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):  # whatever the client raises: no confirmation yet
@@ -311,7 +339,9 @@ def serve(obey: Callable[[Conversation], object]) -> None:
     """
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(descriptor, False)
-    signal.signal(signal.SIGTERM, lambda number, frame: None)  # the end of standard input says the same, and waits
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: None
+    )  # the end of standard input says the same, and waits
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         return

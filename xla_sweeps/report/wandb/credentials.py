@@ -27,7 +27,11 @@ def api_key(environ: Mapping[str, str]) -> str | None:
     home = Path(environ.get("HOME") or Path.home())
     settings = _client_settings(environ, home)
     place = urlparse(base_url(environ)).netloc
-    for path in (Path(environ["NETRC"]).expanduser(),) if environ.get("NETRC") else (home / ".netrc", home / "_netrc"):
+    for path in (
+        (Path(environ["NETRC"]).expanduser(),)
+        if environ.get("NETRC")
+        else (home / ".netrc", home / "_netrc")
+    ):
         with contextlib.suppress(OSError, netrc.NetrcParseError):
             found = netrc.netrc(path).authenticators(place)
             if found and found[2]:
@@ -38,7 +42,11 @@ def api_key(environ: Mapping[str, str]) -> str | None:
 def base_url(environ: Mapping[str, str]) -> str:
     """The address of the W&B server that the client will use."""
     home = Path(environ.get("HOME") or Path.home())
-    return environ.get("WANDB_BASE_URL") or _client_settings(environ, home).get("base_url") or DEFAULT_URL
+    return (
+        environ.get("WANDB_BASE_URL")
+        or _client_settings(environ, home).get("base_url")
+        or DEFAULT_URL
+    )
 
 
 def require_api_key(environ: Mapping[str, str]) -> None:
@@ -61,10 +69,14 @@ def require_api_key(environ: Mapping[str, str]) -> None:
 
 
 def _is_api_key(text: str) -> bool:
-    """Whether the client will take it: an optional prefix and dash, then at least forty characters; or a JWT."""
+    """Whether the client will take it: an optional prefix and dash, then at least forty characters.
+
+    Or a JWT.
+    """
     secret = text.partition("-")[2] or text
     return bool(
-        re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+", text) or re.fullmatch(rf"[\w-]{{{MIN_KEY_CHARACTERS},}}", secret)
+        re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+", text)
+        or re.fullmatch(rf"[\w-]{{{MIN_KEY_CHARACTERS},}}", secret)
     )
 
 
@@ -72,7 +84,10 @@ def _client_settings(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """W&B's own settings files, the folder's over the user's."""
     parser = configparser.ConfigParser(interpolation=None)
     config_dir = Path(environ.get("WANDB_CONFIG_DIR") or home / ".config" / "wandb")
-    for path in (config_dir / "settings", Path(environ.get("WANDB_DIR") or ".") / "wandb" / "settings"):
+    for path in (
+        config_dir / "settings",
+        Path(environ.get("WANDB_DIR") or ".") / "wandb" / "settings",
+    ):
         with contextlib.suppress(configparser.Error, UnicodeDecodeError):
             parser.read(path)
     return dict(parser["default"]) if parser.has_section("default") else {}

@@ -1,4 +1,7 @@
-"""What W&B is told of a trial: history rows, summary keys, histograms. Pure; only finite numbers leave here."""
+"""What W&B is told of a trial: history rows, summary keys, histograms.
+
+Pure; only finite numbers leave here.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,33 @@ REPLICATES_KEY = "xla_sweeps_replicates"
 """Summary key with the number of replicates a run mirrors: what `push` asks the server for."""
 
 SUMMARY_KEYS = (
-    "status", "failure", REPLICATES_KEY, "statistics_version", "throughput", "speedup", "speedup_low", "speedup_high",
-    "speedup_vs_eager", "speedup_percent", "absolute_speedup", "verdict", "preliminary", "baseline", "candidate",
-    "compile_s", "break_even_calls", "params_million", "gmacs", "Throughput (samples/sec)", "Num parameters (million)",
+    "status",
+    "failure",
+    REPLICATES_KEY,
+    "statistics_version",
+    "throughput",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "speedup_vs_eager",
+    "speedup_percent",
+    "absolute_speedup",
+    "verdict",
+    "preliminary",
+    "baseline",
+    "candidate",
+    "compile_s",
+    "break_even_calls",
+    "params_million",
+    "gmacs",
+    "Throughput (samples/sec)",
+    "Num parameters (million)",
     "FLOPs (giga)",
-)  # fmt: skip
-"""Every summary key but `throughput_<mode>` and the histograms; one that no longer holds is taken away."""
+)
+"""Every summary key but `throughput_<mode>` and the histograms.
+
+One that no longer holds is taken away.
+"""
 
 
 def history_rows(
@@ -32,12 +56,17 @@ def history_rows(
         replicate: number of the replicate.
         rounds: in the order they were measured.
         batch_size: images of one call.
-        modes: labels of the trial, which decide what is compared; those of each round where they are not known.
+        modes: labels of the trial, which decide what is compared; those of each round where they
+            are not known.
     """
     rows = []
     for item in rounds:
         times = {block.mode: block.call_s for block in item.blocks}
-        row: dict[str, Any] = {"replicate": replicate, "round": item.round, "dirty": bool(item.dirty)}
+        row: dict[str, Any] = {
+            "replicate": replicate,
+            "round": item.round,
+            "dirty": bool(item.dirty),
+        }
         for mode, call_s in times.items():
             row[f"{mode}/latency_ms"] = 1e3 * call_s
             row[f"{mode}/throughput"] = batch_size / call_s
@@ -55,7 +84,9 @@ def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
     for record in records:
         for mode, outcome in record.modes.items():
-            values.setdefault(f"latency_histogram/{mode}", []).extend(1e3 * second for second in outcome.latencies_s)
+            values.setdefault(f"latency_histogram/{mode}", []).extend(
+                1e3 * second for second in outcome.latencies_s
+            )
     return {name: latencies for name, latencies in values.items() if latencies}
 
 
@@ -74,7 +105,11 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
         keys["failure"] = failures[-1]
     if summary is None:
         return keys
-    rates = {mode.label: mode.throughput_samples_per_s.value for mode in summary.modes if mode.throughput_samples_per_s}
+    rates = {
+        mode.label: mode.throughput_samples_per_s.value
+        for mode in summary.modes
+        if mode.throughput_samples_per_s
+    }
     keys.update({f"throughput_{label}": value for label, value in rates.items()})
     if headline is not None:
         keys.update(_headline(headline, summary))
@@ -91,7 +126,12 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
     candidate = next(mode for mode in summary.modes if mode.label == row.candidate)
     against_eager = next(
-        (item for item in summary.comparisons if (item.baseline, item.candidate) == ("eager", row.candidate)), None
+        (
+            item
+            for item in summary.comparisons
+            if (item.baseline, item.candidate) == ("eager", row.candidate)
+        ),
+        None,
     )
     return {
         "throughput": row.throughput_samples_per_s,

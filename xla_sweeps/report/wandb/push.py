@@ -26,12 +26,15 @@ class PushReport:
 
 
 def push(
-    trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]], *, log: Path, force: bool = False
+    trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]],
+    *,
+    log: Path,
+    force: bool = False,
 ) -> PushReport:
     """Make whole, on the server, the run of each trial; repeating it changes nothing.
 
-    A run keeps its id, also one that an agent gave it. The rows that the server already shows are not sent again. When
-    the server does not answer, the trials that are left are not tried.
+    A run keeps its id, also one that an agent gave it. The rows that the server already shows are
+    not sent again. When the server does not answer, the trials that are left are not tried.
 
     Args:
         trials: header, all records in order, and summary of each.
@@ -42,7 +45,9 @@ def push(
         if alone:
             return _push_all(trials, log, force=force)
     return PushReport(
-        sent=0, already=0, failed=(f"another push of {log.parent} is running: let it end, then push again",)
+        sent=0,
+        already=0,
+        failed=(f"another push of {log.parent} is running: let it end, then push again",),
     )
 
 
@@ -57,7 +62,10 @@ def exit_code_of(records: Sequence[Record], summary: TrialSummary) -> int:
 def _push_all(
     trials: Sequence[tuple[RunHeader, Sequence[Record], TrialSummary]], log: Path, *, force: bool
 ) -> PushReport:
-    plan = [(header, summary, _unpublished(header, records, force=force)) for header, records, summary in trials]
+    plan = [
+        (header, summary, _unpublished(header, records, force=force))
+        for header, records, summary in trials
+    ]
     waiting = [item for item in plan if item[2]]
     sent, already, failed = 0, len(plan) - len(waiting), list[str]()
     if not waiting:
@@ -86,7 +94,9 @@ def _push_trial(
         fault_point("push.before")
         document = {**header_document(header), "run_id": run_id}
         content = run_content(records, summary, exit_code=exit_code_of(records, summary))
-        answer = helper.answer(helper.order("push", header=document, within_s=within_s, **content), within_s)
+        answer = helper.answer(
+            helper.order("push", header=document, within_s=within_s, **content), within_s
+        )
         if answer is None:
             return f"no answer within {within_s:.0f} s", False
         if not answer["complete"]:
@@ -97,8 +107,13 @@ def _push_trial(
     return "", True
 
 
-def _unpublished(header: RunHeader, records: Sequence[Record], *, force: bool) -> dict[str, list[Record]]:
-    """The runs that need sending, each with all of its records; a record belongs to the run that was noted for it."""
+def _unpublished(
+    header: RunHeader, records: Sequence[Record], *, force: bool
+) -> dict[str, list[Record]]:
+    """The runs that need sending, each with all of its records.
+
+    A record belongs to the run that was noted for it.
+    """
     noted = noted_runs(header)
     owner = {number: run_id for run_id, known in noted.items() for number in known["replicates"]}
     groups: dict[str, list[Record]] = {}
@@ -108,14 +123,18 @@ def _unpublished(header: RunHeader, records: Sequence[Record], *, force: bool) -
         run_id: group
         for run_id, group in groups.items()
         if force
-        or not {record.replicate for record in group} <= set(noted.get(run_id, {}).get("confirmed", []))
+        or not {record.replicate for record in group}
+        <= set(noted.get(run_id, {}).get("confirmed", []))
         or noted[run_id].get("statistics_version") != STATISTICS_VERSION
     }
 
 
 @contextmanager
 def alone_in(folder: Path, what: str) -> Iterator[bool]:
-    """Whether no other `what` ("push") of this folder runs on this machine; held until the block is left."""
+    """Whether no other `what` ("push") of this folder runs on this machine.
+
+    Held until the block is left.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{what}.lock").open("w") as lock:
         try:
@@ -128,10 +147,15 @@ def alone_in(folder: Path, what: str) -> Iterator[bool]:
         yield True
 
 
-def header_of(results_dir: Path, record: Record, *, project: str | None, entity: str | None) -> RunHeader:
+def header_of(
+    results_dir: Path, record: Record, *, project: str | None, entity: str | None
+) -> RunHeader:
     """The header of a recorded trial's run, as it was when it was measured unless told otherwise."""
     header = run_header(
-        record.config, trial_id=record.trial_id, device_kind=str(record.device.get("kind", "")),
-        device_name=str(record.device.get("name", "")), results_dir=results_dir,
-    )  # fmt: skip
+        record.config,
+        trial_id=record.trial_id,
+        device_kind=str(record.device.get("kind", "")),
+        device_name=str(record.device.get("name", "")),
+        results_dir=results_dir,
+    )
     return replace(header, project=project or header.project, entity=entity or header.entity)

@@ -1,7 +1,8 @@
 """Weights & Biases, at arm's length: a helper process owns the client, so that nothing it does can hold up a trial.
 
-The helper (`wandb_process`, the only `import wandb`) takes orders and answers through `wandb_helper`. A server that
-hangs, refuses or dies costs at most the bounded waits here; the records stay, and `push` repairs the run.
+The helper (`wandb_process`, the only `import wandb`) takes orders and answers through
+`wandb_helper`. A server that hangs, refuses or dies costs at most the bounded waits here; the
+records stay, and `push` repairs the run.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class WandbTracker:
         self._responsive = True
 
     def open(self, header: RunHeader) -> None:
-        """Start the helper and have it open the run; connecting goes on beside the start of the measuring process."""
+        """Start the helper and have it open the run.
+
+        Connecting goes on beside the start of the measuring process.
+        """
         self._header = header
         try:
             self._helper = Helper(header.results_dir / "wandb" / "tracker.log")
@@ -66,11 +70,16 @@ class WandbTracker:
         self._helper.order("open", online=self._online, header=header_document(header))
 
     def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
-        """Mirror rounds; waits a moment for the helper to be done, so that it does not run inside timed code."""
+        """Mirror rounds.
+
+        Waits a moment for the helper to be done, so that it does not run inside timed code.
+        """
         if self._helper is None or self._header is None:
             return
         modes = self._header.config.get("modes")
-        number = self._helper.order("log", rows=history_rows(replicate, rounds, batch_size=batch_size, modes=modes))
+        number = self._helper.order(
+            "log", rows=history_rows(replicate, rounds, batch_size=batch_size, modes=modes)
+        )
         if self._responsive:
             self._responsive = self._helper.answer(number, ACK_S) is not None
 
@@ -79,35 +88,49 @@ class WandbTracker:
         if self._helper is not None:
             self._helper.order("preempt")
 
-    def finish(self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> TrackerReport:
+    def finish(
+        self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+    ) -> TrackerReport:
         """Write summary and histograms, close the run, and end the helper."""
         if self._helper is None or self._header is None:
-            reason = f"W&B: the client could not be started ({self._problem or 'not opened'}); {REPAIR}"
+            reason = (
+                f"W&B: the client could not be started ({self._problem or 'not opened'}); {REPAIR}"
+            )
             return TrackerReport(place="", complete=False, warnings=(reason,))
-        within_s = min(self._header.finish_timeout_s, STOPPED_S if exit_code >= STOPPED_CODES else math.inf)
+        within_s = min(
+            self._header.finish_timeout_s, STOPPED_S if exit_code >= STOPPED_CODES else math.inf
+        )
         content = run_content(records, summary, exit_code=exit_code)
-        answer = self._helper.answer(self._helper.order("finish", within_s=within_s, **content), within_s)
+        answer = self._helper.answer(
+            self._helper.order("finish", within_s=within_s, **content), within_s
+        )
         self._helper.end(0.0 if answer is None else CLOSE_GRACE_S)
         place = str(self._header.results_dir / "wandb")
         if answer is None:
-            warning = (
-                f"W&B: the run could not be finished within {within_s:.0f} s; nothing measured is lost, and {REPAIR}"
-            )
+            warning = f"W&B: the run could not be finished within {within_s:.0f} s; nothing measured is lost, and {REPAIR}"
             return TrackerReport(place=place, complete=False, warnings=(warning,))
         if self._online and "run_id" in answer:
             numbers = [record.replicate for record in records]
             note_run(self._header, answer["run_id"], numbers, confirmed=answer["complete"])
         return TrackerReport(
-            place=answer.get("place") or place, complete=answer["complete"], warnings=tuple(answer["warnings"])
+            place=answer.get("place") or place,
+            complete=answer["complete"],
+            warnings=tuple(answer["warnings"]),
         )
 
 
 def header_document(header: RunHeader) -> dict[str, Any]:
     """The header as plain data for the helper."""
-    return {**asdict(header), "results_dir": str(header.results_dir.absolute()), "tags": list(header.tags)}
+    return {
+        **asdict(header),
+        "results_dir": str(header.results_dir.absolute()),
+        "tags": list(header.tags),
+    }
 
 
-def run_content(records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int) -> dict[str, Any]:
+def run_content(
+    records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
+) -> dict[str, Any]:
     """What a run is to hold in the end: history rows, summary, histograms, exit code."""
     batch_size = summary.batch_size if summary else 1
     return {
@@ -115,7 +138,10 @@ def run_content(records: Sequence[Record], summary: TrialSummary | None, *, exit
             row
             for record in records
             for row in history_rows(
-                record.replicate, record.rounds, batch_size=batch_size, modes=record.config.get("modes")
+                record.replicate,
+                record.rounds,
+                batch_size=batch_size,
+                modes=record.config.get("modes"),
             )
         ],
         "summary": run_summary(records, summary),
@@ -158,7 +184,11 @@ def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
     try:
         runs = json.loads(marker_path(header).read_text(encoding="utf-8"))["runs"]
         return {
-            str(run_id): {**known, "replicates": list(known["replicates"]), "confirmed": list(known["confirmed"])}
+            str(run_id): {
+                **known,
+                "replicates": list(known["replicates"]),
+                "confirmed": list(known["confirmed"]),
+            }
             for run_id, known in runs.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -27,13 +27,40 @@ from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 TABLE_ROWS = 10_000
 
 TABLE_COLUMNS = (
-    "model", "family", "variant", "source", "resolution_px", "batch_size", "precision", "scenario", "device",
-    "candidate", "baseline", "verdict", "speedup", "speedup_low", "speedup_high", "throughput_samples_per_s",
-    "throughput_low", "throughput_high", "baseline_throughput_samples_per_s", "speedup_percent",
-    "absolute_speedup_samples_per_s", "compile_s_extra", "break_even_calls", "peak_memory_ratio",
-    "params", "macs", "replicates", "preliminary",
-    "floor", "status", "flags", "failure_message", "trial_id",
-)  # fmt: skip
+    "model",
+    "family",
+    "variant",
+    "source",
+    "resolution_px",
+    "batch_size",
+    "precision",
+    "scenario",
+    "device",
+    "candidate",
+    "baseline",
+    "verdict",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "throughput_samples_per_s",
+    "throughput_low",
+    "throughput_high",
+    "baseline_throughput_samples_per_s",
+    "speedup_percent",
+    "absolute_speedup_samples_per_s",
+    "compile_s_extra",
+    "break_even_calls",
+    "peak_memory_ratio",
+    "params",
+    "macs",
+    "replicates",
+    "preliminary",
+    "floor",
+    "status",
+    "flags",
+    "failure_message",
+    "trial_id",
+)
 
 PROJECT = "xla-sweeps"
 
@@ -60,12 +87,19 @@ def plan_document(
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
     facts = text.Facts(
-        trials=len(summaries), unsent=unsent, project_runs=project_runs, table_rows=min(headline, TABLE_ROWS),
+        trials=len(summaries),
+        unsent=unsent,
+        project_runs=project_runs,
+        table_rows=min(headline, TABLE_ROWS),
         headline_rows=headline,
-    )  # fmt: skip
+    )
     identity = identity_of(records)
     marker = f"[xla-sweeps:{identity}]"
-    figures = {key: value for key, value in asdict(overview(rows)).items() if isinstance(value, int | float)}
+    figures = {
+        key: value
+        for key, value in asdict(overview(rows)).items()
+        if isinstance(value, int | float)
+    }
     return {
         "entity": entity,
         "project": project,
@@ -75,14 +109,21 @@ def plan_document(
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {len(summaries):,} trials",
-        "figures": {**figures, "trials": len(summaries), "table_rows": facts.table_rows, "headline_rows": headline},
+        "figures": {
+            **figures,
+            "trials": len(summaries),
+            "table_rows": facts.table_rows,
+            "headline_rows": headline,
+        },
         "sections": [asdict(section) for section in text.sections(rows, facts)],
     }
 
 
 def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
     """What tells these results from others, however much they grow: their first record."""
-    first = min((record.started_at, record.trial_id) for group in records.values() for record in group)
+    first = min(
+        (record.started_at, record.trial_id) for group in records.values() for record in group
+    )
     return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
 
 
@@ -95,9 +136,13 @@ def writing(folder: Path) -> Iterator[None]:
         raise StoreError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
-def place(records: Mapping[str, Sequence[Record]], entity: str | None, project: str | None) -> tuple[str | None, str]:
+def place(
+    records: Mapping[str, Sequence[Record]], entity: str | None, project: str | None
+) -> tuple[str | None, str]:
     """Entity and project: as asked for, else as recorded, else as W&B's variables say."""
-    settings = [dict(record.config.get("tracker") or {}) for group in records.values() for record in group]
+    settings = [
+        dict(record.config.get("tracker") or {}) for group in records.values() for record in group
+    ]
     places: dict[str, str | None] = {}
     for name, asked in (("project", project), ("entity", entity)):
         recorded = sorted({str(item[name]) for item in settings if item.get(name)})
@@ -105,26 +150,42 @@ def place(records: Mapping[str, Sequence[Record]], entity: str | None, project: 
             raise ConfigError(
                 f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): choose with --{name}"
             )
-        places[name] = asked or (recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}"))
+        places[name] = asked or (
+            recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}")
+        )
     chosen = places["project"] or PROJECT
     if chosen == "sweeps":
-        raise ConfigError("report: W&B's client cannot read a project named sweeps; choose another with --project")
+        raise ConfigError(
+            "report: W&B's client cannot read a project named sweeps; choose another with --project"
+        )
     return places["entity"], chosen
 
 
-def unsent_trials(results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str) -> int:
+def unsent_trials(
+    results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str
+) -> int:
     """How many trials are not known to be on the server."""
     headers = (
-        push.header_of(results_dir, group[0], project=project, entity=entity) for group in records.values()
-    )  # fmt: skip
+        push.header_of(results_dir, group[0], project=project, entity=entity)
+        for group in records.values()
+    )
     return sum(published_replicates(header) is None for header in headers)
 
 
 def attachments(
-    results_dir: Path, summaries: Mapping[str, TrialSummary], folder: Path, *, warn: Callable[[str], None]
+    results_dir: Path,
+    summaries: Mapping[str, TrialSummary],
+    folder: Path,
+    *,
+    warn: Callable[[str], None],
 ) -> list[Path]:
-    """The Parquet file of all rows, and the page; a page of the same rows is kept, since it tells when it was made."""
-    parquet, page, made_from = (folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key"))
+    """The Parquet file of all rows, and the page.
+
+    A page of the same rows is kept, since it tells when it was made.
+    """
+    parquet, page, made_from = (
+        folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
+    )
     folder.mkdir(parents=True, exist_ok=True)
     published, _ = imported.load(results_dir)
     export.write_parquet([*_sorted_rows(summaries), *published], parquet)
@@ -141,7 +202,15 @@ def attachments(
 
 
 def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
-    columns = ("family", "model", "resolution_px", "batch_size", "trial_id", "candidate", "baseline")
+    columns = (
+        "family",
+        "model",
+        "resolution_px",
+        "batch_size",
+        "trial_id",
+        "candidate",
+        "baseline",
+    )
     rows = [row for summary in summaries.values() for row in summary.comparisons]
     return sorted(rows, key=operator.attrgetter(*columns))
 
@@ -150,7 +219,10 @@ def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
     """The headline rows as a table; the first of them where there are too many."""
     documents = [row_dict(row) for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
     data = [
-        [" ".join(value) if isinstance(value := document[name], list | tuple) else value for name in TABLE_COLUMNS]
+        [
+            " ".join(value) if isinstance(value := document[name], list | tuple) else value
+            for name in TABLE_COLUMNS
+        ]
         for document in documents
     ]
     return {"columns": list(TABLE_COLUMNS), "data": data}

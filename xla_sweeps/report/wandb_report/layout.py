@@ -28,12 +28,26 @@ TRIALS = expr.Metric("JobType") == "trial"
 SUMMARIES = expr.Metric("JobType") == "summary"
 
 COLUMNS = [
-    "config:family.value", "config:variant.value", "config:resolution.value", "config:batch.value",
-    "config:accelerator.value", "summary:verdict", "summary:speedup", "summary:speedup_low", "summary:speedup_high",
-    "summary:throughput", "summary:compile_s", "summary:status",
-]  # fmt: skip
+    "config:family.value",
+    "config:variant.value",
+    "config:resolution.value",
+    "config:batch.value",
+    "config:accelerator.value",
+    "summary:verdict",
+    "summary:speedup",
+    "summary:speedup_low",
+    "summary:speedup_high",
+    "summary:throughput",
+    "summary:compile_s",
+    "summary:status",
+]
 
-GROUPINGS = {"family": "family", "variant": "variant", "accelerator": "accelerator", "xla": "XLA on"}
+GROUPINGS = {
+    "family": "family",
+    "variant": "variant",
+    "accelerator": "accelerator",
+    "xla": "XLA on",
+}
 
 TABLE_KEY = "comparison"
 
@@ -43,8 +57,8 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
 
     Args:
         plan: as `trackers.report.plan_document` makes it.
-        online: whether run sets name their project by its id, which only the server knows. Without, they mean the
-            report's own project.
+        online: whether run sets name their project by its id, which only the server knows. Without,
+            they mean the report's own project.
     """
     place = {"entity": plan["entity"], "project": plan["project"]} if online else {}
     blocks: list[Any] = [wr.TableOfContents()]
@@ -52,29 +66,39 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
         blocks += [wr.H2(section["question"]), wr.MarkdownBlock(section["text"])]
         blocks += grids(section["key"], place)
     return wr.Report(
-        entity=plan["entity"], project=plan["project"], title=plan["title"][:TITLE_CHARACTERS],
-        description=plan["description"], blocks=blocks, width="fluid",
-    )  # fmt: skip
+        entity=plan["entity"],
+        project=plan["project"],
+        title=plan["title"][:TITLE_CHARACTERS],
+        description=plan["description"],
+        blocks=blocks,
+        width="fluid",
+    )
 
 
 def workspace(plan: Plan) -> ws.Workspace:
     """The saved view of the project: a section for each question, trials alone, the fastest speedup first."""
     made = [
         ws.Section(
-            name=section["question"], panels=panels(section["key"]), is_open=number == 0,
+            name=section["question"],
+            panels=panels(section["key"]),
+            is_open=number == 0,
             layout_settings=ws.SectionLayoutSettings(columns=2, rows=2),
         )
         for number, section in enumerate(plan["sections"])
         if panels(section["key"])
-    ]  # fmt: skip
+    ]
     return ws.Workspace(
-        entity=plan["entity"], project=plan["project"], name=plan["workspace_title"], sections=made,
+        entity=plan["entity"],
+        project=plan["project"],
+        name=plan["workspace_title"],
+        sections=made,
         settings=ws.WorkspaceSettings(remove_legends_from_panels=True),
         runset_settings=ws.RunsetSettings(
-            filters=expr.And(TRIALS), pinned_columns=COLUMNS,
+            filters=expr.And(TRIALS),
+            pinned_columns=COLUMNS,
             order=[expr.Ordering(expr.Summary("speedup"), ascending=False)],
         ),
-    )  # fmt: skip
+    )
 
 
 def spec(plan: Plan) -> dict[str, Any]:
@@ -92,50 +116,90 @@ def grids(key: str, place: Mapping[str, str]) -> list[wr.PanelGrid]:
     if key == "broke":
         failed = _runset(place, "Failed", expr.And(TRIALS, expr.Summary("verdict") == "failed"))
         return [wr.PanelGrid(runsets=[failed], panels=[])]
-    made = [wr.PanelGrid(runsets=[_runset(place, "Trials")], panels=panels(key))] if panels(key) else []
+    made = (
+        [wr.PanelGrid(runsets=[_runset(place, "Trials")], panels=panels(key))]
+        if panels(key)
+        else []
+    )
     if key == "flops":
         made[0].runsets = [*made[0].runsets, _runset(place, "MobileNets", query="mobilenet")]
     if key == "everything":
         made += [
             wr.PanelGrid(
                 runsets=[_runset(place, f"By {title}", groupby=[f"config.{name}"])],
-                panels=[_bars("speedup", f"Mean speedup by {title}", group=name),
-                        _bars("throughput", f"Mean images/s by {title}", group=name)],
+                panels=[
+                    _bars("speedup", f"Mean speedup by {title}", group=name),
+                    _bars("throughput", f"Mean images/s by {title}", group=name),
+                ],
             )
             for name, title in GROUPINGS.items()
-        ]  # fmt: skip
+        ]
         summary = _runset(place, "Summary", expr.And(SUMMARIES))
         made.append(
-            wr.PanelGrid(runsets=[summary], panels=[wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())])
+            wr.PanelGrid(
+                runsets=[summary],
+                panels=[wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())],
+            )
         )
     return made
 
 
 def panels(key: str) -> list[Any]:
-    """A section's panels, on the summary keys of its runs; new objects each time, since layouts are moved."""
+    """A section's panels, on the summary keys of its runs.
+
+    New objects each time, since layouts are moved.
+    """
     match key:
         case "answer":
             title = f"Speedup of {BAR_RUNS} runs, in the order of the run set; the table has all, with intervals"
-            return [wr.BarPlot(metrics=["speedup"], title=title, max_runs_to_show=BAR_RUNS, layout=_wide())]
+            return [
+                wr.BarPlot(
+                    metrics=["speedup"], title=title, max_runs_to_show=BAR_RUNS, layout=_wide()
+                )
+            ]
         case "where":
-            return [_bars("speedup", "Mean speedup by family", group="family"),
-                    _scatter("throughput_graph", "speedup", "Speedup over graph mode's images/s")]  # fmt: skip
+            return [
+                _bars("speedup", "Mean speedup by family", group="family"),
+                _scatter("throughput_graph", "speedup", "Speedup over graph mode's images/s"),
+            ]
         case "fastest":
-            return [_bars("throughput", "Mean images/s by family", group="family"),
-                    _bars("absolute_speedup", "Mean images/s gained by family", group="family")]  # fmt: skip
+            return [
+                _bars("throughput", "Mean images/s by family", group="family"),
+                _bars("absolute_speedup", "Mean images/s gained by family", group="family"),
+            ]
         case "flops":
-            return [_scatter("gmacs", "throughput", "Images/s over GMACs (XLA)"),
-                    _scatter("gmacs", "throughput_graph", "Images/s over GMACs (graph mode)"),
-                    _scatter("gmacs", "speedup", "Speedup over GMACs"),
-                    _scatter("params_million", "throughput", "Images/s over parameters, million")]  # fmt: skip
+            return [
+                _scatter("gmacs", "throughput", "Images/s over GMACs (XLA)"),
+                _scatter("gmacs", "throughput_graph", "Images/s over GMACs (graph mode)"),
+                _scatter("gmacs", "speedup", "Speedup over GMACs"),
+                _scatter("params_million", "throughput", "Images/s over parameters, million"),
+            ]
         case "cost":
-            return [_scatter("compile_s", "break_even_calls", "Calls until compiling has paid back, over compile time"),
-                    _bars("compile_s", "Mean compile time by family, s", group="family")]  # fmt: skip
+            return [
+                _scatter(
+                    "compile_s",
+                    "break_even_calls",
+                    "Calls until compiling has paid back, over compile time",
+                ),
+                _bars("compile_s", "Mean compile time by family, s", group="family"),
+            ]
         case "compare":
-            return [_bars("throughput", f"Mean images/s by {title}", group=name) for name, title in
-                    (("accelerator", "device"), ("resolution", "resolution"), ("batch", "batch"))]  # fmt: skip
+            return [
+                _bars("throughput", f"Mean images/s by {title}", group=name)
+                for name, title in (
+                    ("accelerator", "device"),
+                    ("resolution", "resolution"),
+                    ("batch", "batch"),
+                )
+            ]
         case "trust":
-            return [_scatter("speedup_low", "speedup_high", "Ends of the 95 % interval: on the diagonal it is narrow")]
+            return [
+                _scatter(
+                    "speedup_low",
+                    "speedup_high",
+                    "Ends of the 95 % interval: on the diagonal it is narrow",
+                )
+            ]
         case "everything":
             return [_parallel()]
     return []
@@ -143,7 +207,10 @@ def panels(key: str) -> list[Any]:
 
 @contextlib.contextmanager
 def same_ids(plan: Plan) -> Iterator[None]:
-    """Panels and run sets that are made here get the same ids for the same plan; they would be random."""
+    """Panels and run sets that are made here get the same ids for the same plan.
+
+    They would be random.
+    """
     state = random.getstate()
     random.seed(str(plan["marker"]))
     try:
@@ -162,27 +229,45 @@ def _runset(
 ) -> wr.Runset:
     order = [wr.OrderBy(wr.SummaryMetric("speedup"), ascending=False)]
     return wr.Runset(
-        entity=place.get("entity", ""), project=place.get("project", ""), name=name, query=query,
-        filters=filters or expr.And(TRIALS), groupby=list(groupby), order=order, pinned_columns=["run:displayName"],
+        entity=place.get("entity", ""),
+        project=place.get("project", ""),
+        name=name,
+        query=query,
+        filters=filters or expr.And(TRIALS),
+        groupby=list(groupby),
+        order=order,
+        pinned_columns=["run:displayName"],
         visible_columns=COLUMNS,
-    )  # fmt: skip
+    )
 
 
 def _bars(metric: str, title: str, *, group: str) -> wr.BarPlot:
     return wr.BarPlot(
-        metrics=[metric], title=title, groupby=wr.Config(group), groupby_aggfunc="mean", layout=_half()
-    )  # fmt: skip
+        metrics=[metric],
+        title=title,
+        groupby=wr.Config(group),
+        groupby_aggfunc="mean",
+        layout=_half(),
+    )
 
 
 def _scatter(x: str, y: str, title: str) -> wr.ScatterPlot:
     return wr.ScatterPlot(
-        x=wr.SummaryMetric(x), y=wr.SummaryMetric(y), log_x=True, log_y=True, title=title, layout=_half()
-    )  # fmt: skip
+        x=wr.SummaryMetric(x),
+        y=wr.SummaryMetric(y),
+        log_x=True,
+        log_y=True,
+        title=title,
+        layout=_half(),
+    )
 
 
 def _parallel() -> wr.ParallelCoordinatesPlot:
     column = wr.ParallelCoordinatesPlotColumn
-    chosen = [column(metric=wr.Config(name)) for name in ("family", "accelerator", "precision_name", "xla")]
+    chosen = [
+        column(metric=wr.Config(name))
+        for name in ("family", "accelerator", "precision_name", "xla")
+    ]
     chosen += [column(metric=wr.Config(name), log=True) for name in ("resolution", "batch")]
     chosen += [
         column(metric=wr.SummaryMetric(name), log=True)

@@ -1,6 +1,7 @@
 """Markdown out of texts that anybody may have written: model names, error messages, devices.
 
-What is escaped shows as it is and is nothing else: no markup, no link, no HTML, no formula, no cell of its own.
+What is escaped shows as it is and is nothing else: no markup, no link, no HTML, no formula, no cell
+    of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def escape(text: object, *, longest: int = 200) -> str:
     return _SPECIAL.sub(lambda match: "\\" + match[0], line)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+) -> str:
     """A table; cells are Markdown already.
 
     Args:

@@ -1,7 +1,8 @@
 """The helper process that writes reports to W&B: with `wandb_process` the only `import wandb`.
 
-It looks before it writes, so that the same report again changes what is there and adds nothing: the report is found by
-the marker in its description, the workspace by its name, the summary run by its id.
+It looks before it writes, so that the same report again changes what is there and adds nothing: the
+    report is found by the marker in its description, the workspace by its name, the summary run by
+    its id.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ import wandb
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
-from xla_sweeps.report.wandb.client_process import Conversation, client_settings, one_line, serve, shown
+from xla_sweeps.report.wandb.client_process import (
+    Conversation,
+    client_settings,
+    one_line,
+    serve,
+    shown,
+)
 from xla_sweeps.report.wandb_report import layout
 
 CONNECT_S = 15
@@ -27,11 +34,23 @@ FINISH_S = 90.0
 
 CONFIRM_PAUSE_S = 0.5
 
-RETRIES = {"WANDB__GRAPHQL_RETRY_MAX": "4", "WANDB__FILE_STREAM_RETRY_MAX": "4", "WANDB__FILE_TRANSFER_RETRY_MAX": "4"}
+RETRIES = {
+    "WANDB__GRAPHQL_RETRY_MAX": "4",
+    "WANDB__FILE_STREAM_RETRY_MAX": "4",
+    "WANDB__FILE_TRANSFER_RETRY_MAX": "4",
+}
 """The client's own repeat for hours; whoever waits for a report can repeat it."""
 
-FOREIGN = ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_RUN_GROUP", "WANDB_NAME", "WANDB_TAGS", "WANDB_RESUME",
-           "WANDB_JOB_TYPE", "WANDB_NOTES")  # fmt: skip
+FOREIGN = (
+    "WANDB_SWEEP_ID",
+    "WANDB_RUN_ID",
+    "WANDB_RUN_GROUP",
+    "WANDB_NAME",
+    "WANDB_TAGS",
+    "WANDB_RESUME",
+    "WANDB_JOB_TYPE",
+    "WANDB_NOTES",
+)
 """Variables that would make the summary run another one's."""
 
 WORKSPACE_NAME = "xlasweeps01"
@@ -57,15 +76,28 @@ class Reporter:
         return {"entity": entity, "project_runs": _trials_in(api, f"{entity}/{project}")}
 
     def summarize(
-        self, *, plan: dict[str, Any], table: dict[str, Any], attachments: list[str], folder: str, confirm_s: float
+        self,
+        *,
+        plan: dict[str, Any],
+        table: dict[str, Any],
+        attachments: list[str],
+        folder: str,
+        confirm_s: float,
     ) -> dict[str, Any]:
         """Write the summary run: its figures, the comparison table, and files as artifacts."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         header = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
         run = wandb.init(
-            id=plan["run_id"], resume="allow", project=plan["project"], entity=plan["entity"], name=plan["run_name"],
-            job_type="summary", tags=["xla-sweeps", "summary"], dir=folder, settings=client_settings("online", header),
-        )  # fmt: skip
+            id=plan["run_id"],
+            resume="allow",
+            project=plan["project"],
+            entity=plan["entity"],
+            name=plan["run_name"],
+            job_type="summary",
+            tags=["xla-sweeps", "summary"],
+            dir=folder,
+            settings=client_settings("online", header),
+        )
         try:
             digest = _fill(run, plan, table, [Path(path) for path in attachments])
         except BaseException:
@@ -83,10 +115,13 @@ class Reporter:
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report in the place of the one that was there, and read it back."""
         known = [
-            item for item in wandb.Api(timeout=CONNECT_S).reports(f"{plan['entity']}/{plan['project']}")
+            item
+            for item in wandb.Api(timeout=CONNECT_S).reports(f"{plan['entity']}/{plan['project']}")
             if plan["marker"] in (item.description or "")
-        ]  # fmt: skip
-        oldest = min(known, key=lambda item: item.created_at, default=None)  # a copy that a person made is newer
+        ]
+        oldest = min(
+            known, key=lambda item: item.created_at, default=None
+        )  # a copy that a person made is newer
         with layout.same_ids(plan):
             made = layout.report(plan, online=True)
             if oldest is not None:
@@ -108,13 +143,17 @@ class Reporter:
             made._internal_id = there._internal_id if there else ""
             made.save()
         again = ws.Workspace.from_url(url)
-        if [section.name for section in again.sections] != [section.name for section in made.sections]:
+        if [section.name for section in again.sections] != [
+            section.name for section in made.sections
+        ]:
             raise RuntimeError("the server gives back another workspace than it was given")
         return {"url": shown(made.url), "updated": there is not None}
 
 
 def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]) -> str:
-    """Log the table, where it is another than the run has, and the files; returns the table's digest.
+    """Log the table, where it is another than the run has, and the files.
+
+    Returns the table's digest.
 
     An artifact whose content the server has makes no new version there.
     """
@@ -128,7 +167,9 @@ def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: li
         artifact = wandb.Artifact(f"{name}-{plan['run_id']}", type=kind)
         artifact.add_file(str(path), skip_cache=True)
         run.log_artifact(artifact).wait(timeout=int(FINISH_S))
-    run.summary[DIGEST_KEY] = digest  # last: with it and the table there, the table is not sent again
+    run.summary[DIGEST_KEY] = (
+        digest  # last: with it and the table there, the table is not sent again
+    )
     return digest
 
 
@@ -136,7 +177,9 @@ def _is_there(place: str, run: str, digest: str) -> bool:
     """Whether the server shows the run's figures and its table; files it has confirmed before."""
     api: Any = wandb.Api(timeout=CONNECT_S)
     table = f"{place}/run-{run}-{layout.TABLE_KEY}:latest"
-    return bool(api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table))
+    return bool(
+        api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table)
+    )
 
 
 def _trials_in(api: wandb.Api, path: str) -> int:

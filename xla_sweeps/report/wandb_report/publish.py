@@ -1,6 +1,7 @@
 """A W&B report, workspace and summary run, seen from the parent: a plan goes to a helper process, links come back.
 
-Nothing here imports wandb. Every wait is bounded; a server that is dead, slow or refuses is one line.
+Nothing here imports wandb. Every wait is bounded; a server that is dead, slow or refuses is one
+line.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ BYTES_A_SECOND = 250_000
 """Of a slow connection; what the waiting for attachments is reckoned by."""
 
 TASKS = {
-    "spec": "the report could not be made", "look": "nothing was written",
-    "summarize": "the summary run could not be written, and no report", "report": "the report could not be written",
+    "spec": "the report could not be made",
+    "look": "nothing was written",
+    "summarize": "the summary run could not be written, and no report",
+    "report": "the report could not be written",
     "workspace": "the workspace could not be written, the report is there",
-}  # fmt: skip
+}
 """What it means that an order was not obeyed."""
 
 
@@ -69,7 +72,9 @@ def require_extra() -> None:
         ConfigError: with what to install.
     """
     if importlib.util.find_spec("wandb_workspaces") is None:
-        raise ConfigError("report: wandb-workspaces is not installed: pip install 'xla-sweeps[report]'")
+        raise ConfigError(
+            "report: wandb-workspaces is not installed: pip install 'xla-sweeps[report]'"
+        )
 
 
 def spec(plan: Mapping[str, Any], *, log: Path) -> dict[str, Any]:
@@ -107,28 +112,43 @@ def publish(
     upload_s = STEP_S + sum(path.stat().st_size for path in attachments) / BYTES_A_SECOND
     with contextlib.ExitStack() as stack:
         if not stack.enter_context(alone_in(log.parent, "report")):
-            raise ReportError(f"another report of {log.parent} is running: let it end, then run the same command again")
+            raise ReportError(
+                f"another report of {log.parent} is running: let it end, then run the same command again"
+            )
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
         found = _ask(helper, "look", LOOK_S, log, entity=entity, project=project)
         plan = dict(make_plan(str(found["entity"]), int(found["project_runs"])))
         run = _ask(
-            helper, "summarize", upload_s, log, plan=plan, table=dict(table),
-            attachments=[str(path.absolute()) for path in attachments], folder=str(log.parent.parent.absolute()),
+            helper,
+            "summarize",
+            upload_s,
+            log,
+            plan=plan,
+            table=dict(table),
+            attachments=[str(path.absolute()) for path in attachments],
+            folder=str(log.parent.parent.absolute()),
             confirm_s=CONFIRM_S,
-        )  # fmt: skip
+        )
         report = _ask(helper, "report", STEP_S, log, plan=plan)
         workspace = _ask(helper, "workspace", STEP_S, log, plan=plan, report_url=report["url"])
     return Published(
-        report=report["url"], workspace=workspace["url"], run=run["url"], updated=report["updated"],
+        report=report["url"],
+        workspace=workspace["url"],
+        run=run["url"],
+        updated=report["updated"],
         run_confirmed=run["confirmed"],
-    )  # fmt: skip
+    )
 
 
-def _ask(helper: Helper, order: str, within_s: float, log: Path, **arguments: Any) -> dict[str, Any]:
+def _ask(
+    helper: Helper, order: str, within_s: float, log: Path, **arguments: Any
+) -> dict[str, Any]:
     answer = helper.answer(helper.order(order, **arguments), within_s)
     if answer is None:
-        raise ReportError(f"{TASKS[order]}: no answer from W&B at {_host()} within {within_s:.0f} s; see {log}")
+        raise ReportError(
+            f"{TASKS[order]}: no answer from W&B at {_host()} within {within_s:.0f} s; see {log}"
+        )
     if "error" in answer:
         raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {answer['error']}")
     return answer

@@ -1,6 +1,7 @@
 """A report in words and tables: the page's questions in the page's order, as Markdown. Pure.
 
-W&B's panels can neither sort nor show an interval, so every figure that answers a question is computed here.
+W&B's panels can neither sort nor show an interval, so every figure that answers a question is
+computed here.
 """
 
 from __future__ import annotations
@@ -12,13 +13,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.analysis.overview import Overview, PodiumKey, answer, overview, podium, podium_figure
+from xla_sweeps.analysis.overview import (
+    Overview,
+    PodiumKey,
+    answer,
+    overview,
+    podium,
+    podium_figure,
+)
 from xla_sweeps.report.advice import FLAG_TEXTS
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.schema.row import ComparisonRow, Verdict
 
 VIEW_RUNS = 1000
-"""Runs that a W&B view shows at most; its query tables show `QUERY_TABLE_RUNS`, its run comparer `COMPARER_RUNS`."""
+"""Runs that a W&B view shows at most.
+
+Its query tables show `QUERY_TABLE_RUNS`, its run comparer `COMPARER_RUNS`.
+"""
 
 QUERY_TABLE_RUNS = 100
 
@@ -41,9 +52,12 @@ BARS_PER_DOUBLING = 4
 NONE = "—"
 
 VERDICTS = {
-    Verdict.FASTER: "▲ faster", Verdict.SLOWER: "▼ slower", Verdict.EQUIVALENT: "■ same", Verdict.AMBIGUOUS: "◆ unsure",
+    Verdict.FASTER: "▲ faster",
+    Verdict.SLOWER: "▼ slower",
+    Verdict.EQUIVALENT: "■ same",
+    Verdict.AMBIGUOUS: "◆ unsure",
     Verdict.FAILED: "✕ failed",
-}  # fmt: skip
+}
 
 BASELINES = {"graph": "graph mode", "eager": "eager execution"}
 
@@ -91,8 +105,10 @@ class Facts:
 def headline_pairs(rows: Iterable[ComparisonRow], baseline: str = "graph") -> list[ComparisonRow]:
     """The measured comparisons of XLA with that baseline."""
     return [
-        row for row in rows if row.origin == "measured" and (row.candidate, row.baseline) == ("xla", baseline)
-    ]  # fmt: skip
+        row
+        for row in rows
+        if row.origin == "measured" and (row.candidate, row.baseline) == ("xla", baseline)
+    ]
 
 
 def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]:
@@ -143,20 +159,39 @@ def limits(facts: Facts) -> str:
     )
 
 
-def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow], against_graph: Overview) -> str:
-    found = {"graph": against_graph, "eager": overview(headline_pairs(rows, "eager"), baseline="eager")}
+def _answer(
+    rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow], against_graph: Overview
+) -> str:
+    found = {
+        "graph": against_graph,
+        "eager": overview(headline_pairs(rows, "eager"), baseline="eager"),
+    }
     lines = [
         [
-            f"against {BASELINES[baseline]}", str(item.pairs), str(item.faster), str(item.slower), str(item.equivalent),
-            str(item.ambiguous), str(item.failed), _geomean(item), str(item.discoveries),
+            f"against {BASELINES[baseline]}",
+            str(item.pairs),
+            str(item.faster),
+            str(item.slower),
+            str(item.equivalent),
+            str(item.ambiguous),
+            str(item.failed),
+            _geomean(item),
+            str(item.discoveries),
         ]
         for baseline, item in found.items()
         if item.pairs
-    ]  # fmt: skip
+    ]
     counts = table(
-        ["XLA", "pairs", *VERDICTS.values(), "geometric mean (95 %)", "sure at 5 % false discoveries"], lines,
+        [
+            "XLA",
+            "pairs",
+            *VERDICTS.values(),
+            "geometric mean (95 %)",
+            "sure at 5 % false discoveries",
+        ],
+        lines,
         right=range(1, 9),
-    )  # fmt: skip
+    )
     if not lines:
         return "No pair with and without XLA was measured."
     return f"{answer(found['graph'])}\n\n{counts}\n\n{_sorted_pairs(pairs)}"
@@ -164,7 +199,9 @@ def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow], again
 
 def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
     """All pairs by speedup, with interval and bar: the plot that W&B's own bars cannot be."""
-    known = sorted((row for row in pairs if row.speedup is not None), key=lambda row: -(row.speedup or 0.0))
+    known = sorted(
+        (row for row in pairs if row.speedup is not None), key=lambda row: -(row.speedup or 0.0)
+    )
     if not known:
         return ""
     if len(known) > SORTED_ROWS:
@@ -172,12 +209,21 @@ def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
         title = f"The {half} highest and the {half} lowest of {len(known):,} pairs by speedup over graph mode"
         shown = [*enumerate(known[:half], 1), *enumerate(known[-half:], len(known) - half + 1)]
     else:
-        title, shown = f"All {len(known):,} pairs by speedup over graph mode", list(enumerate(known, 1))
+        title, shown = (
+            f"All {len(known):,} pairs by speedup over graph mode",
+            list(enumerate(known, 1)),
+        )
     cells = [
-        [str(number), *_who(row), _times(row.speedup), _interval(row.speedup_low, row.speedup_high),
-         VERDICTS[row.verdict], _bar(row.speedup or 1.0)]
+        [
+            str(number),
+            *_who(row),
+            _times(row.speedup),
+            _interval(row.speedup_low, row.speedup_high),
+            VERDICTS[row.verdict],
+            _bar(row.speedup or 1.0),
+        ]
         for number, row in shown
-    ]  # fmt: skip
+    ]
     headings = [
         "#",
         "model",
@@ -197,10 +243,16 @@ def _where(found: Overview) -> str:
         return "No family was measured."
     families = sorted(found.families, key=lambda item: -(item.geomean or 0.0))
     cells = [
-        [escape(item.family), str(item.n), str(item.failed), _times(item.geomean), _interval(item.low, item.high),
-         _percent(item.share_slower)]
+        [
+            escape(item.family),
+            str(item.n),
+            str(item.failed),
+            _times(item.geomean),
+            _interval(item.low, item.high),
+            _percent(item.share_slower),
+        ]
         for item in families
-    ]  # fmt: skip
+    ]
     headings = ["family", "pairs", "failed", "geometric mean", "95 %", "slower with XLA"]
     return (
         "Speedup of XLA over graph mode by family of models; an interval needs three pairs.\n\n"
@@ -215,7 +267,9 @@ def _fastest(pairs: Sequence[ComparisonRow]) -> str:
         parts.append(f"### {escape(device)}")
         parts += [_podium(pairs, key, device) for key in PODIUMS]
     if len(devices) > PODIUM_DEVICES:
-        parts.append(f"{PODIUM_DEVICES} of {len(devices)} devices are shown here; the page has all.")
+        parts.append(
+            f"{PODIUM_DEVICES} of {len(devices)} devices are shown here; the page has all."
+        )
     return "\n\n".join(parts)
 
 
@@ -226,7 +280,15 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
         name, px, batch, _ = _who(row)
         value, low, high = podium_figure(row, key)
         cells.append(
-            [str(rank or "–"), name, px, batch, _number(value), _interval(low, high, _number), VERDICTS[row.verdict]]
+            [
+                str(rank or "–"),
+                name,
+                px,
+                batch,
+                _number(value),
+                _interval(low, high, _number),
+                VERDICTS[row.verdict],
+            ]
         )
     headings = ["rank", "model", "px", "batch", unit, "95 %", "verdict"]
     return f"**{title}**\n\n{table(headings, cells, right=(0, 2, 3, 4, 5))}"
@@ -255,16 +317,30 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
     text += f"{found.never:,} of {priced:,} pairs never do; the panel cannot draw those."
     dearest = sorted(known, key=lambda row: -(row.compile_s_extra or 0.0))[:COSTLY_ROWS]
     cells = [
-        [*_who(row), _number(row.compile_s_extra), _calls(row), _ratio(row.peak_memory_ratio)] for row in dearest
-    ]  # fmt: skip
-    headings = ["model", "px", "batch", "device", "extra s to get ready", "calls to pay back", "peak memory"]
+        [*_who(row), _number(row.compile_s_extra), _calls(row), _ratio(row.peak_memory_ratio)]
+        for row in dearest
+    ]
+    headings = [
+        "model",
+        "px",
+        "batch",
+        "device",
+        "extra s to get ready",
+        "calls to pay back",
+        "peak memory",
+    ]
     return f"{text}\n\n**The {len(dearest)} dearest**\n\n{table(headings, cells, right=(1, 2, 4, 5, 6))}"
 
 
 def _compare(pairs: Sequence[ComparisonRow]) -> str:
     parts = []
-    for title, field in (("device", "device"), ("resolution, px", "resolution_px"), ("batch", "batch_size"),
-                         ("precision", "precision"), ("source", "source")):  # fmt: skip
+    for title, field in (
+        ("device", "device"),
+        ("resolution, px", "resolution_px"),
+        ("batch", "batch_size"),
+        ("precision", "precision"),
+        ("source", "source"),
+    ):
         values = sorted({getattr(row, field) for row in pairs})
         if len(values) < 2:
             continue
@@ -272,9 +348,26 @@ def _compare(pairs: Sequence[ComparisonRow]) -> str:
         for value in values:
             found = overview([row for row in pairs if getattr(row, field) == value])
             slower = found.slower / found.pairs if found.pairs else None
-            cells.append([escape(value), str(found.pairs), str(found.failed), _geomean(found), _percent(slower)])
-        parts.append(table([title, "pairs", "failed", "geometric mean (95 %)", "slower"], cells, right=range(1, 5)))
-    return "\n\n".join(parts) or "These results have one device, one resolution, one batch size and one precision."
+            cells.append(
+                [
+                    escape(value),
+                    str(found.pairs),
+                    str(found.failed),
+                    _geomean(found),
+                    _percent(slower),
+                ]
+            )
+        parts.append(
+            table(
+                [title, "pairs", "failed", "geometric mean (95 %)", "slower"],
+                cells,
+                right=range(1, 5),
+            )
+        )
+    return (
+        "\n\n".join(parts)
+        or "These results have one device, one resolution, one batch size and one precision."
+    )
 
 
 def _broke(pairs: Sequence[ComparisonRow]) -> str:
@@ -284,21 +377,29 @@ def _broke(pairs: Sequence[ComparisonRow]) -> str:
     counts = Counter((str(row.status), row.failed_mode) for row in failed)
     summary = table(
         ["status", "mode", "pairs"],
-        [[escape(status), escape(mode) or NONE, str(count)] for (status, mode), count in counts.most_common()],
+        [
+            [escape(status), escape(mode) or NONE, str(count)]
+            for (status, mode), count in counts.most_common()
+        ],
         right=(2,),
-    )  # fmt: skip
-    cells = [
-        [*_who(row), escape(row.status), escape(row.failed_mode) or NONE, escape(row.failure_message, longest=160),
-         escape(row.failure_hint, longest=160)]
-        for row in failed[:FAILURE_ROWS]
-    ]  # fmt: skip
-    cut = (
-        f"\n\n{FAILURE_ROWS} of {len(failed):,} are listed; the page has all." if len(failed) > FAILURE_ROWS else ""
-    )  # fmt: skip
-    headings = ["model", "px", "batch", "device", "status", "mode", "message", "what to do"]
-    return (
-        f"{len(failed):,} of {len(pairs):,} pairs failed.\n\n{summary}\n\n{table(headings, cells, right=(1, 2))}{cut}"
     )
+    cells = [
+        [
+            *_who(row),
+            escape(row.status),
+            escape(row.failed_mode) or NONE,
+            escape(row.failure_message, longest=160),
+            escape(row.failure_hint, longest=160),
+        ]
+        for row in failed[:FAILURE_ROWS]
+    ]
+    cut = (
+        f"\n\n{FAILURE_ROWS} of {len(failed):,} are listed; the page has all."
+        if len(failed) > FAILURE_ROWS
+        else ""
+    )
+    headings = ["model", "px", "batch", "device", "status", "mode", "message", "what to do"]
+    return f"{len(failed):,} of {len(pairs):,} pairs failed.\n\n{summary}\n\n{table(headings, cells, right=(1, 2))}{cut}"
 
 
 def _trust(pairs: Sequence[ComparisonRow]) -> str:
@@ -322,7 +423,8 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
     if not flags:
         return "\n\n".join([*lines, "No pair is flagged."])
     cells = [
-        [escape(flag), str(count), escape(FLAG_TEXTS.get(flag, ""), longest=300)] for flag, count in flags.most_common()
+        [escape(flag), str(count), escape(FLAG_TEXTS.get(flag, ""), longest=300)]
+        for flag, count in flags.most_common()
     ]
     return "\n\n".join([*lines, table(["flag", "pairs", "meaning"], cells, right=(1,))])
 
@@ -359,7 +461,9 @@ def _times(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f}×"
 
 
-def _interval(low: float | None, high: float | None, show: Callable[[float | None], str] | None = None) -> str:
+def _interval(
+    low: float | None, high: float | None, show: Callable[[float | None], str] | None = None
+) -> str:
     if low is None or high is None:
         return NONE
     first, last = (show(low), show(high)) if show else (f"{low:.2f}", f"{high:.2f}")

@@ -1,6 +1,9 @@
-"""Where the trials of a sweep run. A launcher starts the command a person would type, and says how it ended.
+"""Where the trials of a sweep run.
 
-What was measured is in the records; whether to try again is the driver's to decide, once, for every launcher.
+A launcher starts the command a person would type, and says how it ended.
+
+What was measured is in the records; whether to try again is the driver's to decide, once, for every
+launcher.
 """
 
 from __future__ import annotations
@@ -91,7 +94,10 @@ class Launcher(Protocol):
         """How many jobs that need such a device, or that very one, may be submitted now."""
 
     def submit(self, job: Job) -> Future[Ended]:
-        """Start a job, or queue it where the engine has its own queue. Never raises for what happens to the job."""
+        """Start a job, or queue it where the engine has its own queue.
+
+        Never raises for what happens to the job.
+        """
 
     def where(self, future: Future[Ended]) -> str:
         """Where the job runs now, as in `lanes`; "" while it waits."""

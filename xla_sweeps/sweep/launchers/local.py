@@ -41,7 +41,9 @@ class Lane:
         return len(self.cores) or environment.usable_cores()
 
 
-def lanes_for(asked: str | None, *, found: Sequence[environment.Device] | None = None) -> list[Lane]:
+def lanes_for(
+    asked: str | None, *, found: Sequence[environment.Device] | None = None
+) -> list[Lane]:
     """The lanes that `--devices` asks for: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
 
     Args:
@@ -57,14 +59,18 @@ def lanes_for(asked: str | None, *, found: Sequence[environment.Device] | None =
         return [_gpu_lane(gpu, len(gpus)) for gpu in gpus] or [Lane(name="cpu", device=devices[-1])]
     names = [name.strip() for name in asked.split(",") if name.strip()]
     if not names or len(set(names)) != len(names):
-        raise DeviceError(f"--devices={asked}: name each device once, as in --devices=gpu:0,gpu:1 or cpu:0,cpu:1")
+        raise DeviceError(
+            f"--devices={asked}: name each device once, as in --devices=gpu:0,gpu:1 or cpu:0,cpu:1"
+        )
     if all(_CPU_LANE.fullmatch(name) for name in names):
         return _cpu_lanes(names, devices[-1])
     labels = {gpu.label: gpu for gpu in gpus} | {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
     for name in names:
         if name not in labels:
             there = ", ".join(gpu.label for gpu in gpus) or "no GPU"
-            raise DeviceError(f"--devices={asked}: {name} is not here; this machine has {there} and cpu")
+            raise DeviceError(
+                f"--devices={asked}: {name} is not here; this machine has {there} and cpu"
+            )
     return [_gpu_lane(labels[name], len(names)) for name in names]
 
 
@@ -75,7 +81,9 @@ def _cpu_lanes(names: Sequence[str], cpu: environment.Device) -> list[Lane]:
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(names)
     if not share:
-        raise DeviceError(f"--devices={','.join(names)}: {len(names)} parts of {len(cores)} cores cannot be made")
+        raise DeviceError(
+            f"--devices={','.join(names)}: {len(names)} parts of {len(cores)} cores cannot be made"
+        )
     return [
         Lane(name=name, device=cpu, cores=tuple(cores[index * share : (index + 1) * share]))
         for index, name in enumerate(names)
@@ -130,10 +138,11 @@ class LocalLauncher:
     def _idle(self, accelerator: str | None) -> list[Lane]:
         busy = {id(running.lane) for running in self._running.values()}
         return [
-            lane for lane in self._lanes
+            lane
+            for lane in self._lanes
             if id(lane) not in busy
             and (accelerator is None or environment.is_accelerator(lane.device.name, accelerator))
-        ]  # fmt: skip
+        ]
 
     def submit(self, job: Job) -> Future[Ended]:
         """Start a job on an idle device.
@@ -147,7 +156,9 @@ class LocalLauncher:
             if not idle:
                 raise DeviceError("no device is idle")
             self._running[future] = _Running(job, idle[0])
-        threading.Thread(target=self._run, args=(future,), name=f"job on {idle[0].name}", daemon=True).start()
+        threading.Thread(
+            target=self._run, args=(future,), name=f"job on {idle[0].name}", daemon=True
+        ).start()
         return future
 
     def where(self, future: Future[Ended]) -> str:
@@ -188,7 +199,11 @@ class LocalLauncher:
         try:
             ended = self._supervise(running)
         except OSError as error:
-            ended = Ended(how=End.DIED, where=lane.name, detail=f"cannot start {job.log.name}: {error.strerror}")
+            ended = Ended(
+                how=End.DIED,
+                where=lane.name,
+                detail=f"cannot start {job.log.name}: {error.strerror}",
+            )
         with self._lock:
             del self._running[future]
         running.ended.set()
@@ -199,9 +214,13 @@ class LocalLauncher:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         with job.log.open("ab") as output:
             process = subprocess.Popen(
-                [*self._command, *job.arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, env=job_environment(os.environ, lane) | self.environment,
-            )  # fmt: skip
+                [*self._command, *job.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=job_environment(os.environ, lane) | self.environment,
+            )
         if lane.cores:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(process.pid, lane.cores)
@@ -214,7 +233,11 @@ class LocalLauncher:
         detail = "" if how is End.FINISHED else last_line(job.log)
         if how is End.DIED:
             detail = f"exit code {code}: {detail}"
-        return Ended(how=End.STOPPED if running.stopped and how is End.DIED else how, where=lane.name, detail=detail)
+        return Ended(
+            how=End.STOPPED if running.stopped and how is End.DIED else how,
+            where=lane.name,
+            detail=detail,
+        )
 
 
 def job_environment(environ: Mapping[str, str], lane: Lane) -> dict[str, str]:
@@ -225,7 +248,10 @@ def job_environment(environ: Mapping[str, str], lane: Lane) -> dict[str, str]:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal a job's whole group; SIGTERM goes to the command alone, which ends its own children."""
+    """Signal a job's whole group.
+
+    SIGTERM goes to the command alone, which ends its own children.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if number is signal.SIGKILL:
             os.killpg(process.pid, number)

@@ -1,7 +1,7 @@
 """Runs jobs on a Ray cluster: a task each, with a device of its own, and records that come home by themselves.
 
-Ray never tries again (`max_retries=0`): that is the driver's to decide. Needs the extra `ray`, and the same versions of
-Python, Ray and this package on every node.
+Ray never tries again (`max_retries=0`): that is the driver's to decide. Needs the extra `ray`, and
+the same versions of Python, Ray and this package on every node.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class RayLauncher:
     """Submits jobs to a cluster.
 
     Args:
-        address: of the cluster; None starts one on this machine, `auto` joins the one that runs here.
+        address: of the cluster; None starts one on this machine, `auto` joins the one that runs
+            here.
         slots: the most jobs in its queue at once.
         command: what a job's arguments follow, on the nodes.
     """
@@ -44,19 +45,26 @@ class RayLauncher:
     name = "ray"
     targets = False
 
-    def __init__(self, address: str | None, *, slots: int = 1000, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, address: str | None, *, slots: int = 1000, command: Sequence[str] = COMMAND
+    ) -> None:
         try:
             import ray
         except ImportError:
-            raise ConfigError("--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'") from None
+            raise ConfigError(
+                "--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'"
+            ) from None
         _require_listening(address)
         self._ray, self._slots, self._command = ray, slots, tuple(command)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(
-                address=address, include_dashboard=False if address is None else None, log_to_driver=False,
-                logging_level="ERROR", ignore_reinit_error=True,
-            )  # fmt: skip
+                address=address,
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+                ignore_reinit_error=True,
+            )
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise XlaSweepsError(
                 f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
@@ -70,7 +78,11 @@ class RayLauncher:
         home = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
         )
-        self._notes = ray.remote(num_cpus=0, max_restarts=-1)(_Notes).options(scheduling_strategy=home).remote()
+        self._notes = (
+            ray.remote(num_cpus=0, max_restarts=-1)(_Notes)
+            .options(scheduling_strategy=home)
+            .remote()
+        )
 
     def lanes(self) -> list[str]:
         """The nodes that are up."""
@@ -80,9 +92,16 @@ class RayLauncher:
         """How many more jobs its queue may take."""
         if self._stopping:
             return 0
-        if accelerator is not None and accelerator not in self._warned and not self._offers(accelerator):
+        if (
+            accelerator is not None
+            and accelerator not in self._warned
+            and not self._offers(accelerator)
+        ):
             self._warned.add(accelerator)
-            print(f"warning: no node of the cluster has an {accelerator} yet; its trials wait for one", file=sys.stderr)
+            print(
+                f"warning: no node of the cluster has an {accelerator} yet; its trials wait for one",
+                file=sys.stderr,
+            )
         return max(0, self._slots - len(self._jobs))
 
     def submit(self, job: Job) -> Future[Ended]:
@@ -143,7 +162,9 @@ class RayLauncher:
         return {"num_cpus": min(cores, default=1), "num_gpus": 0, **chosen}
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        return [
+            node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")
+        ]
 
     def _offers(self, accelerator: str) -> bool:
         return any(_offers(node, accelerator) for node in self._nodes())
@@ -153,7 +174,10 @@ class RayLauncher:
         try:
             answer = json.loads(done.result())
         except BaseException as error:  # whatever the engine says of a job that it lost
-            cancelled = self._stopping or type(error).__name__ in ("CancelledError", "TaskCancelledError")
+            cancelled = self._stopping or type(error).__name__ in (
+                "CancelledError",
+                "TaskCancelledError",
+            )
             detail = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
             ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
         else:
@@ -193,14 +217,24 @@ def take_home(answer: Mapping[str, Any], log: Path) -> Ended:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(answer["log"], encoding="utf-8")
     how = end_of(answer["exit_code"])
-    detail = "" if how is End.FINISHED else f"exit code {answer['exit_code']}: {last_word(answer['log'])}"
+    detail = (
+        ""
+        if how is End.FINISHED
+        else f"exit code {answer['exit_code']}: {last_word(answer['log'])}"
+    )
     return Ended(
-        how=how, where=answer["where"], detail=detail, records=tuple(text.encode() for text in answer["records"])
+        how=how,
+        where=answer["where"],
+        detail=detail,
+        records=tuple(text.encode() for text in answer["records"]),
     )
 
 
 def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: Any) -> str:
-    """One job, on a node: the command with a results folder of its own; returns what came of it as JSON."""
+    """One job, on a node: the command with a results folder of its own.
+
+    Returns what came of it as JSON.
+    """
     import ray
 
     where = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
@@ -214,17 +248,31 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
 
     with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
         results, log = Path(folder) / "results", Path(folder) / "log"
-        mine = [*(word for word in arguments if not word.startswith(("results_dir=", "known_records="))),
-                f"results_dir={results}"]  # fmt: skip
+        mine = [
+            *(
+                word
+                for word in arguments
+                if not word.startswith(("results_dir=", "known_records="))
+            ),
+            f"results_dir={results}",
+        ]
         if not any(word.startswith("tracker=") for word in mine):
             mine.append("tracker=none")  # `push` makes the run from the record, at home
         with log.open("wb") as output:
-            process = subprocess.Popen([*command, *mine], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                       env={**os.environ, PARENT_VARIABLE: str(os.getpid())})  # fmt: skip
+            process = subprocess.Popen(
+                [*command, *mine],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+            )
         code = _wait(process, is_stopped)
-        records = [path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))]
+        records = [
+            path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))
+        ]
         text = log.read_text("utf-8", "replace") + "".join(
-            f"\n--- {path.name}\n{path.read_text('utf-8', 'replace')}" for path in (results / "logs").rglob("*.log")
+            f"\n--- {path.name}\n{path.read_text('utf-8', 'replace')}"
+            for path in (results / "logs").rglob("*.log")
         )
     half = LOG_LIMIT // 2
     text = text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"

@@ -1,7 +1,8 @@
 """Runs jobs on a Slurm cluster from a login node: job arrays of plain commands over a shared file system.
 
-Each task of an array runs `slurm_task`, which leaves a file about every job that ended; this side submits, polls and
-reads those files. No accounting database and no network is needed; what was submitted goes on without us.
+Each task of an array runs `slurm_task`, which leaves a file about every job that ended; this side
+submits, polls and reads those files. No accounting database and no network is needed; what was
+submitted goes on without us.
 """
 
 from __future__ import annotations
@@ -74,8 +75,10 @@ class SlurmLauncher:
     """Submits jobs with `sbatch`.
 
     Args:
-        results_dir: on a file system that login node and nodes share; scripts and end files lie below it.
-        options: of sbatch by long name; `{accelerator}` in a value stands for the job's, `none` leaves an option out.
+        results_dir: on a file system that login node and nodes share; scripts and end files lie
+            below it.
+        options: of sbatch by long name; `{accelerator}` in a value stands for the job's, `none`
+            leaves an option out.
         chunk: jobs that one task of an array runs one after the other.
         slots: the most jobs in the queue at once.
         command: what a job's arguments follow, on the nodes.
@@ -85,15 +88,24 @@ class SlurmLauncher:
     targets = False
 
     def __init__(
-        self, results_dir: Path, *, options: Mapping[str, str], chunk: int = 1, slots: int = 1000,
+        self,
+        results_dir: Path,
+        *,
+        options: Mapping[str, str],
+        chunk: int = 1,
+        slots: int = 1000,
         command: Sequence[str] = COMMAND,
-    ) -> None:  # fmt: skip
+    ) -> None:
         for tool in ("sbatch", "squeue", "scancel"):
             if shutil.which(tool) is None:
-                raise ConfigError(f"--launcher slurm: no {tool} on this machine; run it on a login node of the cluster")
+                raise ConfigError(
+                    f"--launcher slurm: no {tool} on this machine; run it on a login node of the cluster"
+                )
         for key in options:
             if not _OPTION.fullmatch(key):
-                raise ConfigError(f"--slurm {key}=…: give an option of sbatch by its long name, as in partition=gpu")
+                raise ConfigError(
+                    f"--slurm {key}=…: give an option of sbatch by its long name, as in partition=gpu"
+                )
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
         self._folder = (results_dir / "slurm" / f"{stamp}-{os.getpid()}").resolve()
         self._folder.mkdir(parents=True)
@@ -136,7 +148,10 @@ class SlurmLauncher:
         return False
 
     def stop(self, *, now: bool) -> None:
-        """Cancel all tasks: those that run save what they have within Slurm's KillWait; `now` kills them."""
+        """Cancel all tasks: those that run save what they have within Slurm's KillWait.
+
+        `now` kills them.
+        """
         self._stopping = True
         for item in self._take_waiting():
             self._end(item, Ended(how=End.STOPPED))
@@ -168,7 +183,10 @@ class SlurmLauncher:
         return waiting
 
     def _poll(self) -> None:
-        """Submit and look, until closed; no error ends it, since the driver waits for what only this thread tells."""
+        """Submit and look, until closed.
+
+        No error ends it, since the driver waits for what only this thread tells.
+        """
         said = ""
         while not self._closed.wait(FLUSH_S):
             try:
@@ -176,7 +194,10 @@ class SlurmLauncher:
                 self._look()
             except Exception as error:
                 if said != (said := f"{type(error).__name__}: {error}"):
-                    print(f"warning: Slurm's queue could not be followed for now: {said}", file=sys.stderr)
+                    print(
+                        f"warning: Slurm's queue could not be followed for now: {said}",
+                        file=sys.stderr,
+                    )
 
     def _flush(self) -> None:
         """Submit what is waiting, an array for each accelerator."""
@@ -189,7 +210,10 @@ class SlurmLauncher:
                 self._try_to_submit(items[first : first + size], accelerator)
 
     def _try_to_submit(self, items: Sequence[_Submitted], accelerator: str | None) -> None:
-        """Submit an array; where that fails its jobs end, to be submitted again unless Slurm refused them."""
+        """Submit an array.
+
+        Where that fails its jobs end, to be submitted again unless Slurm refused them.
+        """
         try:
             why = self._submit_array(items, accelerator)
         except Exception as error:  # a full disk, a file system that is away
@@ -200,17 +224,37 @@ class SlurmLauncher:
             self._end(item, Ended(how=how, detail=why))
 
     def _submit_array(self, items: Sequence[_Submitted], accelerator: str | None) -> str:
-        """Write the jobs and the script, and submit it; returns why Slurm did not take it, or ""."""
+        """Write the jobs and the script, and submit it.
+
+        Returns why Slurm did not take it, or "".
+        """
         chunks = [items[first : first + self._chunk] for first in range(0, len(items), self._chunk)]
         listed = self._folder / f"{items[0].end.name.partition('.')[0]}.jobs.json"
-        listed.write_bytes(msgspec.json.encode([
-            [TaskJob(list(self._command), list(item.job.arguments), str(item.job.log.resolve()), str(item.end))
-             for item in chunk]
-            for chunk in chunks
-        ]))  # fmt: skip
+        listed.write_bytes(
+            msgspec.json.encode(
+                [
+                    [
+                        TaskJob(
+                            list(self._command),
+                            list(item.job.arguments),
+                            str(item.job.log.resolve()),
+                            str(item.end),
+                        )
+                        for item in chunk
+                    ]
+                    for chunk in chunks
+                ]
+            )
+        )
         script = listed.with_suffix(".sh")
         script.write_text(
-            script_of(self._options, accelerator=accelerator, tasks=len(chunks), jobs=listed, output=self._folder),
+            script_of(
+                self._options,
+                accelerator=accelerator,
+                tasks=len(chunks),
+                jobs=listed,
+                output=self._folder,
+            ),
             encoding="utf-8",
         )
         done = _slurm(["sbatch", "--parsable", str(script)])
@@ -240,7 +284,9 @@ class SlurmLauncher:
             item.missed = 0 if item.task in queue.nodes else item.missed + 1
             if item.missed >= GONE_POLLS and not self._take_in(item):
                 how = End.STOPPED if self._stopping else End.LOST
-                self._end(item, Ended(how=how, detail=f"task {item.task} left the queue without a word"))
+                self._end(
+                    item, Ended(how=how, detail=f"task {item.task} left the queue without a word")
+                )
         time.sleep(POLL_S - FLUSH_S)
 
     def _take_in(self, item: _Submitted) -> bool:
@@ -260,7 +306,9 @@ class SlurmLauncher:
             item.future.set_result(ended)
 
 
-def script_of(options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path) -> str:
+def script_of(
+    options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path
+) -> str:
     """The batch script of an array; no secret is ever in it.
 
     Args:
@@ -272,15 +320,22 @@ def script_of(options: Mapping[str, str], *, accelerator: str | None, tasks: int
     """
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {
-        "gres": gres, **DEFAULTS, **options, "array": f"0-{tasks - 1}" + _limit(options.get("array", "")),
-        "output": str(output / "%A_%a.out"), "open-mode": "append",
-    }  # fmt: skip
+        "gres": gres,
+        **DEFAULTS,
+        **options,
+        "array": f"0-{tasks - 1}" + _limit(options.get("array", "")),
+        "output": str(output / "%A_%a.out"),
+        "open-mode": "append",
+    }
     lines = [
         f"#SBATCH --{key}={shlex.quote(value.replace('{accelerator}', (accelerator or '').lower()))}"
-        for key, value in chosen.items() if value != "none"
-    ]  # fmt: skip
+        for key, value in chosen.items()
+        if value != "none"
+    ]
     command = [sys.executable, "-m", "xla_sweeps.sweep.launchers.slurm_task", str(jobs)]
-    return "\n".join(["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""])
+    return "\n".join(
+        ["#!/bin/bash", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}", ""]
+    )
 
 
 def _limit(array: str) -> str:
@@ -290,7 +345,9 @@ def _limit(array: str) -> str:
 
 def _queue(arrays: Sequence[str]) -> _Queue | None:
     """The tasks of these arrays that the queue knows; None where Slurm does not answer."""
-    done = _slurm(["squeue", "--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"])
+    done = _slurm(
+        ["squeue", "--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"]
+    )
     if done.returncode:
         return _Queue() if "Invalid job id" in done.stderr else None
     words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip()]
@@ -301,6 +358,10 @@ def _slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within 60 s")
+        return subprocess.CompletedProcess(
+            command, 1, "", f"{command[0]} did not answer within 60 s"
+        )
     except OSError as error:
-        return subprocess.CompletedProcess(command, 127, "", f"cannot start {command[0]}: {error.strerror}")
+        return subprocess.CompletedProcess(
+            command, 127, "", f"cannot start {command[0]}: {error.strerror}"
+        )

@@ -1,7 +1,7 @@
 """One task of a Slurm array, on its node: runs its jobs one after the other, and writes a file about each that ended.
 
-SIGTERM (preemption, cancel): the job saves what it has; Slurm decides whether the task comes back. SIGUSR1 (the time
-limit is near): the same, and the task asks to come back for what is left.
+SIGTERM (preemption, cancel): the job saves what it has; Slurm decides whether the task comes back.
+SIGUSR1 (the time limit is near): the same, and the task asks to come back for what is left.
 """
 
 from __future__ import annotations
@@ -68,10 +68,20 @@ class _Task:
         log.parent.mkdir(parents=True, exist_ok=True)
         recorded = end.with_suffix(".records")
         arguments = [_counted(word, len(_lines(recorded))) for word in job.arguments]
-        environment = {**os.environ, PARENT_VARIABLE: str(os.getpid()), RECORDED_VARIABLE: str(recorded)}
+        environment = {
+            **os.environ,
+            PARENT_VARIABLE: str(os.getpid()),
+            RECORDED_VARIABLE: str(recorded),
+        }
         with log.open("ab") as output:
-            self.child = subprocess.Popen([*job.command, *arguments], stdin=subprocess.DEVNULL, stdout=output,
-                                          stderr=output, env=environment, start_new_session=True)  # fmt: skip
+            self.child = subprocess.Popen(
+                [*job.command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
         if self.stopped:
             self.child.send_signal(signal.SIGTERM)
         code = self.child.wait()
@@ -84,7 +94,10 @@ class _Task:
 
 
 def main() -> int:
-    """Run the jobs of this task that have not ended; 143 where it was stopped before they all had."""
+    """Run the jobs of this task that have not ended.
+
+    143 where it was stopped before they all had.
+    """
     chunks = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=list[list[TaskJob]])
     task = _Task()
     for number in (signal.SIGTERM, signal.SIGUSR1):
@@ -104,7 +117,9 @@ def _leave(task: _Task, job: TaskJob, finished: int) -> int:
     restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     if task.stopped == signal.SIGUSR1:
         if not finished and restarts >= MAX_RESTARTS:
-            write_end(Path(job.end), EndFile(2, node_name(), TOO_SHORT.format(count=restarts + 1), []))
+            write_end(
+                Path(job.end), EndFile(2, node_name(), TOO_SHORT.format(count=restarts + 1), [])
+            )
             return 2
         name = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
         subprocess.run(["scontrol", "requeue", name], check=False, timeout=30)

@@ -1,7 +1,8 @@
 """Sweeps that a W&B server hands out: creates one, and keeps one real `wandb agent` on every device.
 
-The agent's traps are met here: it counts only positive exit codes as failures, exits 0 when it gives up, starts
-whatever `python` is first on PATH, and leaves its child behind unless signals are forwarded.
+The agent's traps are met here: it counts only positive exit codes as failures, exits 0 when it
+gives up, starts whatever `python` is first on PATH, and leaves its child behind unless signals are
+forwarded.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _CREATED = re.compile(r"wandb agent '?([^'\s\x1b]+/[^'\x1b]+?/[\w-]+)")
 _GAVE_UP = "consecutive failed runs"
 
 SHIM = """#!/usr/bin/env bash
-# The interpreter that the agent starts. A child that a signal killed becomes an exit code above 128, which it counts.
+# The interpreter that the agent starts. A child that a signal killed becomes an exit code above
+# 128, which it counts.
 {python} "$@" &
 child=$!
 trap 'kill -TERM $child 2>/dev/null' TERM
@@ -108,7 +110,14 @@ def check_path(path: str) -> None:
         raise ConfigError(f"agents {path}: write ENTITY/PROJECT/ID, as `wandb sweep` prints it")
 
 
-def run(path: str, *, lanes: Sequence[Lane], results_dir: Path, screen: Screen, max_failed: int = MAX_FAILED) -> int:
+def run(
+    path: str,
+    *,
+    lanes: Sequence[Lane],
+    results_dir: Path,
+    screen: Screen,
+    max_failed: int = MAX_FAILED,
+) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
 
     Args:
@@ -118,7 +127,9 @@ def run(path: str, *, lanes: Sequence[Lane], results_dir: Path, screen: Screen, 
         screen: told how the agents fare.
         max_failed: trials in a row that may fail before an agent gives up.
     """
-    folder = (results_dir / "logs" / "agents" / f"{path.rpartition('/')[2]}-{os.getpid()}").resolve()
+    folder = (
+        results_dir / "logs" / "agents" / f"{path.rpartition('/')[2]}-{os.getpid()}"
+    ).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     shim = _shim(folder)
     agents: list[_Agent] = []
@@ -135,7 +146,9 @@ def run(path: str, *, lanes: Sequence[Lane], results_dir: Path, screen: Screen, 
     return 128 + stopper.number if stopper.number else code
 
 
-def _start(path: str, lane: Lane, folder: Path, shim: Path, results_dir: Path, max_failed: int) -> _Agent:
+def _start(
+    path: str, lane: Lane, folder: Path, shim: Path, results_dir: Path, max_failed: int
+) -> _Agent:
     log = folder / f"{lane.name.replace(':', '')}.log"
     environment = job_environment(os.environ, lane) | {
         "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -146,12 +159,25 @@ def _start(path: str, lane: Lane, folder: Path, shim: Path, results_dir: Path, m
     }
     environment.pop(PARENT_VARIABLE)
     command = [
-        sys.executable, "-m", "wandb", "agent", "--forward-signals", "--term-timeout", str(TERM_TIMEOUT_S),
-        "--max-consecutive-failed-runs", str(max_failed), path,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "wandb",
+        "agent",
+        "--forward-signals",
+        "--term-timeout",
+        str(TERM_TIMEOUT_S),
+        "--max-consecutive-failed-runs",
+        str(max_failed),
+        path,
+    ]
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
         )
     if lane.cores:
         with contextlib.suppress(OSError):
@@ -174,17 +200,31 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stopper: _Stopper) -> int:
             text = agent.log.read_text("utf-8", "replace")
             gave_up = _GAVE_UP in text
             failed = gave_up or agent.process.returncode != 0
-            detail = next((line for line in reversed(text.splitlines()) if line.strip()), "") if failed else ""
+            detail = (
+                next((line for line in reversed(text.splitlines()) if line.strip()), "")
+                if failed
+                else ""
+            )
             outcome = "gave up" if gave_up else "failed" if failed else "finished"
-            screen.ended(agent.lane.name, "wandb agent", outcome, f"{detail}  log={agent.log}" if failed else "")
+            screen.ended(
+                agent.lane.name,
+                "wandb agent",
+                outcome,
+                f"{detail}  log={agent.log}" if failed else "",
+            )
             if failed and not stopper.number:
-                screen.warn(f"the agent on {agent.lane.name} {outcome}: {detail or 'see'} {agent.log}")
+                screen.warn(
+                    f"the agent on {agent.lane.name} {outcome}: {detail or 'see'} {agent.log}"
+                )
                 code = 1
     return code
 
 
 class _Stopper:
-    """Passes the first Ctrl-C or SIGTERM on to the agents, who pass it on to their trials; the second kills."""
+    """Passes the first Ctrl-C or SIGTERM on to the agents, who pass it on to their trials.
+
+    The second kills.
+    """
 
     def __init__(self, agents: Sequence[_Agent]) -> None:
         self.number = 0
@@ -256,19 +296,28 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 def _create(written: Path, document: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Create the sweep with W&B's own command; returns `ENTITY/PROJECT/ID`."""
     project = (
-        values.get("tracker.project") or document.get("project") or os.environ.get("WANDB_PROJECT") or "xla-sweeps"
+        values.get("tracker.project")
+        or document.get("project")
+        or os.environ.get("WANDB_PROJECT")
+        or "xla-sweeps"
     )
-    entity = values.get("tracker.entity") or document.get("entity") or os.environ.get("WANDB_ENTITY")
+    entity = (
+        values.get("tracker.entity") or document.get("entity") or os.environ.get("WANDB_ENTITY")
+    )
     command = [sys.executable, "-m", "wandb", "sweep", "--project", str(project), str(written)]
     if entity:
         command[4:4] = ["--entity", str(entity)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except subprocess.TimeoutExpired:
-        raise XlaSweepsError("the W&B server did not answer within 120 s; nothing was started") from None
+        raise XlaSweepsError(
+            "the W&B server did not answer within 120 s; nothing was started"
+        ) from None
     found = _CREATED.search(done.stdout + done.stderr)
     if done.returncode or not found:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise XlaSweepsError(f"the W&B server did not take the sweep: {said[-1] if said else 'no word'}")
+        raise XlaSweepsError(
+            f"the W&B server did not take the sweep: {said[-1] if said else 'no word'}"
+        )
     path = found[1].strip()
     return path if path.count("/") == 2 else f"{entity or ''}/{path}"

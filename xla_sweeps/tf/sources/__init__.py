@@ -27,9 +27,13 @@ def load(spec: ModelSpec) -> LoadedModel:
     """
     try:
         loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
-    except Exception as error:  # whatever a library raises when it meets a Keras or TensorFlow it does not know
+    except (
+        Exception
+    ) as error:  # whatever a library raises when it meets a Keras or TensorFlow it does not know
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise XlaSweepsError(f"source={spec.source}: {spec.library} cannot be imported: {first}") from error
+        raise XlaSweepsError(
+            f"source={spec.source}: {spec.library} cannot be imported: {first}"
+        ) from error
     loaded = loader.load(spec)
     assert isinstance(loaded, LoadedModel)
     return loaded

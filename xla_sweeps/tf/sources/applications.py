@@ -31,9 +31,11 @@ def load(spec: ModelSpec) -> LoadedModel:
     if spec.weights not in ("random", "imagenet"):
         model.load_weights(spec.weights)
     return LoadedModel(
-        forward=lambda images: model(images, training=False), inputs=spec.inputs, variables=model.variables,
+        forward=lambda images: model(images, training=False),
+        inputs=spec.inputs,
+        variables=model.variables,
         keras_model=model,
-    )  # fmt: skip
+    )
 
 
 def library_named(name: str) -> Any:

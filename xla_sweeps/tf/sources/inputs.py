@@ -15,7 +15,9 @@ _IMAGE_RANK = 4
 _HEIGHT_AND_WIDTH = (1, 2)
 
 
-def from_specs(specs: Mapping[str, Any], *, resolution: int | None, where: str) -> tuple[InputSpec, ...]:
+def from_specs(
+    specs: Mapping[str, Any], *, resolution: int | None, where: str
+) -> tuple[InputSpec, ...]:
     """Inputs from declared shapes, batch first; a free height and width become the resolution.
 
     Args:
@@ -37,7 +39,9 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> I
     shape = tf.TensorShape(spec.shape)
     dtype = tf.as_dtype(spec.dtype)
     if not shape.rank:
-        raise XlaSweepsError(f"{where}: an input has no known shape; give input_spec=[{{shape:[224,224,3]}}]")
+        raise XlaSweepsError(
+            f"{where}: an input has no known shape; give input_spec=[{{shape:[224,224,3]}}]"
+        )
     shape = shape.as_list()
     free = [axis for axis, size in enumerate(shape) if size is None and axis]
     sized = list(shape)
@@ -51,10 +55,14 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> I
         free = [axis for axis in free if sized[axis] is None]
     if free:
         shown = "(" + ", ".join("free" if size is None else str(size) for size in shape[1:]) + ")"
-        mend = "say resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
+        mend = (
+            "say resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
+        )
         raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {mend}")
     high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
-    return InputSpec(shape=tuple(int(size) for size in sized[1:]), dtype=dtype.name, high=high, name=name)
+    return InputSpec(
+        shape=tuple(int(size) for size in sized[1:]), dtype=dtype.name, high=high, name=name
+    )
 
 
 def bind(batch: Any, structure: Any) -> Any:

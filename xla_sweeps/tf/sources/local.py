@@ -29,14 +29,18 @@ def load(spec: ModelSpec) -> LoadedModel:
     path = spec.recipe["path"]
     if spec.recipe["kind"] == "saved_model":
         saved = tf.saved_model.load(path)
-        return saved_model.adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px)
+        return saved_model.adapt(
+            saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px
+        )
     if spec.recipe["kind"] == "keras":
         return _from_keras(_load_keras(path), spec, rebuildable=False)
     built = _call_function(path, spec)
     if _is_keras_model(built):
         return _from_keras(built, spec, rebuildable=True)
     if not callable(built):
-        raise XlaSweepsError(f"path={path}: it gave a {type(built).__name__}, which cannot be called on a batch")
+        raise XlaSweepsError(
+            f"path={path}: it gave a {type(built).__name__}, which cannot be called on a batch"
+        )
     return _from_callable(built, spec)
 
 
@@ -69,7 +73,9 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     try:
         return function(**{name: value for name, value in offered.items() if name in taken})
     except Exception as error:
-        raise XlaSweepsError(f"path={path} failed: {type(error).__name__}: {_first_line(error)}") from error
+        raise XlaSweepsError(
+            f"path={path} failed: {type(error).__name__}: {_first_line(error)}"
+        ) from error
 
 
 def _import(name: str) -> Any:
@@ -90,7 +96,9 @@ def _import(name: str) -> Any:
 
 def _is_keras_model(built: Any) -> bool:
     """Of Keras 3 or of tf_keras, without importing the latter."""
-    return any(base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__)
+    return any(
+        base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__
+    )
 
 
 def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
@@ -101,17 +109,31 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
     names = list(structure) if isinstance(structure, Mapping) else [item.name for item in declared]
     inputs = spec.inputs
     if not inputs and declared:
-        ordered = [structure[name] for name in names] if isinstance(structure, Mapping) else list(declared)
-        inputs = from_specs(dict(zip(names, ordered, strict=True)), resolution=spec.resolution_px, where=_where(spec))
+        ordered = (
+            [structure[name] for name in names]
+            if isinstance(structure, Mapping)
+            else list(declared)
+        )
+        inputs = from_specs(
+            dict(zip(names, ordered, strict=True)),
+            resolution=spec.resolution_px,
+            where=_where(spec),
+        )
     inputs = inputs or _one_image(spec)
     pack = _packer(inputs, structure if declared else None)
     if not getattr(model, "built", True) or not declared:
-        model(pack(tuple(_zeros(item) for item in inputs)), training=False)  # a subclassed model makes its variables
+        model(
+            pack(tuple(_zeros(item) for item in inputs)), training=False
+        )  # a subclassed model makes its variables
     batch = declared[0].shape[0] if declared else None
     return LoadedModel(
-        forward=lambda values: model(pack(values), training=False), inputs=inputs, variables=model.variables,
-        keras_model=model, rebuildable=rebuildable, batch=batch,
-    )  # fmt: skip
+        forward=lambda values: model(pack(values), training=False),
+        inputs=inputs,
+        variables=model.variables,
+        keras_model=model,
+        rebuildable=rebuildable,
+        batch=batch,
+    )
 
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
@@ -121,15 +143,24 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
     def forward(batch: Any) -> Any:
         tensors = tf.nest.flatten(batch)
         if named:
-            return built(**{item.name: tensor for item, tensor in zip(inputs, tensors, strict=True)})
+            return built(
+                **{item.name: tensor for item, tensor in zip(inputs, tensors, strict=True)}
+            )
         return built(*tensors)
 
-    forward(tuple(_zeros(item) for item in inputs))  # variables made on the first call are there before any trace
-    graph = hasattr(built, "get_concrete_function") or hasattr(type(built).__call__, "get_concrete_function")
+    forward(
+        tuple(_zeros(item) for item in inputs)
+    )  # variables made on the first call are there before any trace
+    graph = hasattr(built, "get_concrete_function") or hasattr(
+        type(built).__call__, "get_concrete_function"
+    )
     return LoadedModel(
-        forward=forward, inputs=inputs, variables=list(getattr(built, "variables", [])), rebuildable=True,
+        forward=forward,
+        inputs=inputs,
+        variables=list(getattr(built, "variables", [])),
+        rebuildable=True,
         eager_is_graph=graph,
-    )  # fmt: skip
+    )
 
 
 def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
@@ -144,14 +175,18 @@ def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
 def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
     """How a batch is nested for the model: as it declares it, else by the names that were given."""
     if isinstance(structure, Mapping):
-        names = [item.name for item in inputs] if all(item.name for item in inputs) else list(structure)
+        names = (
+            [item.name for item in inputs] if all(item.name for item in inputs) else list(structure)
+        )
         return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
     if structure is not None:
         return lambda batch: bind(batch, structure)
     if len(inputs) == 1 and not inputs[0].name:
         return lambda batch: tf.nest.flatten(batch)[0]
     if all(item.name for item in inputs):
-        return lambda batch: {item.name: tensor for item, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)}
+        return lambda batch: {
+            item.name: tensor for item, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)
+        }
     return lambda batch: tuple(tf.nest.flatten(batch))
 
 

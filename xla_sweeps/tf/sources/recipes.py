@@ -1,6 +1,7 @@
 """KerasCV and KerasHub: models built from explicit constructor arguments, which are the catalog's data.
 
-Their presets need a download even for the architecture, so presets are used for pretrained weights alone.
+Their presets need a download even for the architecture, so presets are used for pretrained weights
+alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
 _INTERNAL = {
-    ("keras_hub", "RetinaNetLabelEncoder"): "keras_hub.src.models.retinanet.retinanet_label_encoder",
+    (
+        "keras_hub",
+        "RetinaNetLabelEncoder",
+    ): "keras_hub.src.models.retinanet.retinanet_label_encoder",
 }
 """Constructors that a library needs but does not export."""
 
@@ -31,13 +35,20 @@ def load(spec: ModelSpec) -> LoadedModel:
     library = _library(spec)
     path = spec.weights if "/" in spec.weights or spec.weights.endswith(".h5") else ""
     preset = "" if path or spec.weights == "random" else spec.weights
-    model = _from_preset(library, spec, preset) if preset else construct(library, spec.recipe, spec.inputs[0].shape)
+    model = (
+        _from_preset(library, spec, preset)
+        if preset
+        else construct(library, spec.recipe, spec.inputs[0].shape)
+    )
     if path:
         model.load_weights(path)
     return LoadedModel(
-        forward=lambda images: model(images, training=False), inputs=spec.inputs, variables=model.variables,
-        keras_model=model, decode=_decoder(model) if spec.task == "detection" else None,
-    )  # fmt: skip
+        forward=lambda images: model(images, training=False),
+        inputs=spec.inputs,
+        variables=model.variables,
+        keras_model=model,
+        decode=_decoder(model) if spec.task == "detection" else None,
+    )
 
 
 def _library(spec: ModelSpec) -> Any:
@@ -57,15 +68,17 @@ def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -
 
     Args:
         library: the module whose `models` and `layers` are meant.
-        recipe: `constructor`, `arguments`, and the names of the arguments that take the input's shape (`shape`) or its
-            height and width (`size`).
+        recipe: `constructor`, `arguments`, and the names of the arguments that take the input's
+            shape (`shape`) or its height and width (`size`).
         shape: of one input, without the batch.
 
     Raises:
         ConfigError: no such constructor in the installed version.
     """
     arguments = {
-        name: construct(library, value, shape) if isinstance(value, Mapping) and "constructor" in value else value
+        name: construct(library, value, shape)
+        if isinstance(value, Mapping) and "constructor" in value
+        else value
         for name, value in (recipe.get("arguments") or {}).items()
     }
     if recipe.get("shape"):
@@ -82,7 +95,9 @@ def _constructor(library: Any, name: str) -> Any:
     internal = _INTERNAL.get((library.__name__, name))
     if internal is None:
         version = getattr(library, "__version__", "the installed version")
-        raise ConfigError(f"{library.__name__} {version} has no '{name}'; the catalog was made for another version")
+        raise ConfigError(
+            f"{library.__name__} {version} has no '{name}'; the catalog was made for another version"
+        )
     return getattr(import_module(internal), name)
 
 
@@ -99,16 +114,23 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
             "on the values)"
         ) from error
     sizes = getattr(model, "input_shape", None)
-    if isinstance(sizes, tuple) and None not in sizes[1:] and tuple(sizes[1:]) != spec.inputs[0].shape:
-        raise XlaSweepsError(f"weights={spec.weights}: the preset '{name}' takes {sizes[1]} x {sizes[2]} px only")
+    if (
+        isinstance(sizes, tuple)
+        and None not in sizes[1:]
+        and tuple(sizes[1:]) != spec.inputs[0].shape
+    ):
+        raise XlaSweepsError(
+            f"weights={spec.weights}: the preset '{name}' takes {sizes[1]} x {sizes[2]} px only"
+        )
     return model
 
 
 def _decoder(model: Any) -> Callable[[Any, Any], Any] | None:
     """Boxes of a detector's outputs after non-max suppression, with every candidate kept until then.
 
-    The library's threshold would leave a model with random weights without a single box, and a trained one with a
-    number that depends on the image; without it the suppression does its full work, `MAX_DETECTIONS` boxes, always.
+    The library's threshold would leave a model with random weights without a single box, and a
+    trained one with a number that depends on the image; without it the suppression does its full
+    work, `MAX_DETECTIONS` boxes, always.
     """
     decoder = getattr(model, "prediction_decoder", None)
     if decoder is None or not hasattr(model, "decode_predictions"):

@@ -13,10 +13,13 @@ from xla_sweeps.tf.sources.inputs import bind, from_specs
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
 
-def adapt(saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: int | None) -> LoadedModel:
+def adapt(
+    saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: int | None
+) -> LoadedModel:
     """A restored SavedModel as a model.
 
-    `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs come by name.
+    `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs
+    come by name.
 
     Args:
         saved: what `tf.saved_model.load` or `hub.load` gave.
@@ -30,16 +33,24 @@ def adapt(saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: in
     endpoint = _endpoint(saved, where)
     concrete = _concrete(endpoint, where)
     arguments, keywords = concrete.structured_input_signature
-    keywords = dict(sorted(keywords.items()))  # restored in an order that differs from process to process
-    specs = {f"input_{index}": spec for index, spec in enumerate(tf.nest.flatten(arguments[:1]))} or dict(keywords)
+    keywords = dict(
+        sorted(keywords.items())
+    )  # restored in an order that differs from process to process
+    specs = {
+        f"input_{index}": spec for index, spec in enumerate(tf.nest.flatten(arguments[:1]))
+    } or dict(keywords)
     tensors = {name: spec for name, spec in specs.items() if isinstance(spec, tf.TensorSpec)}
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
     chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where)
     structure = arguments[0] if arguments else None
     return LoadedModel(
-        forward=_forward(endpoint, structure, list(keywords)), inputs=chosen, variables=list(concrete.variables),
-        rebuildable=False, batch=batch, eager_is_graph=True,
-    )  # fmt: skip
+        forward=_forward(endpoint, structure, list(keywords)),
+        inputs=chosen,
+        variables=list(concrete.variables),
+        rebuildable=False,
+        batch=batch,
+        eager_is_graph=True,
+    )
 
 
 def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
@@ -51,22 +62,34 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
     if "serving_default" in signatures:
         return signatures["serving_default"]  # type: ignore[no-any-return]
     found = ", ".join(signatures) or "none"
-    raise XlaSweepsError(f"{where}: nothing to call: no __call__, no serve, no serving_default; signatures: {found}")
+    raise XlaSweepsError(
+        f"{where}: nothing to call: no __call__, no serve, no serving_default; signatures: {found}"
+    )
 
 
 def _concrete(endpoint: Any, where: str) -> Any:
     """The traced function behind an endpoint: the first whose `training` is not true."""
-    function = endpoint if hasattr(endpoint, "concrete_functions") else getattr(endpoint, "__call__", endpoint)  # noqa: B004
+    function = (
+        endpoint
+        if hasattr(endpoint, "concrete_functions")
+        else getattr(endpoint, "__call__", endpoint)  # noqa: B004
+    )
     concretes = list(getattr(function, "concrete_functions", None) or [])
     if hasattr(endpoint, "structured_input_signature"):
         concretes = [endpoint]
     if not concretes:
-        raise XlaSweepsError(f"{where}: it was saved without a traced function; save it with an input signature")
-    inference = [item for item in concretes if True not in tf.nest.flatten(item.structured_input_signature)]
+        raise XlaSweepsError(
+            f"{where}: it was saved without a traced function; save it with an input signature"
+        )
+    inference = [
+        item for item in concretes if True not in tf.nest.flatten(item.structured_input_signature)
+    ]
     return (inference or concretes)[0]
 
 
-def _forward(endpoint: Callable[..., Any], structure: Any, keywords: Sequence[str]) -> Callable[[Any], Any]:
+def _forward(
+    endpoint: Callable[..., Any], structure: Any, keywords: Sequence[str]
+) -> Callable[[Any], Any]:
     """How a batch is handed over: as the first argument, nested as it was traced, or by keyword."""
     if structure is None:
         return lambda batch: endpoint(**dict(zip(keywords, tf.nest.flatten(batch), strict=True)))
