@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from xla_sweeps.measure import agreement
-from xla_sweeps.measure.agreement import Agreement, compare, deterministic
+from xla_sweeps.measure.agreement import compare, deterministic
+from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
 
 RNG = np.random.default_rng(0)
