@@ -1,0 +1,60 @@
+"""What version 0.1.0 measured is still read, and gives the figures that it gave then.
+
+`data/previous` was written by commit 4065d55: two trials (one as a sweep's replicates), imported
+figures, a sweep's plan, and the caches of that version.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import command
+from paths import DATA
+
+PREVIOUS = DATA / "previous"
+
+
+@pytest.fixture(params=["with its caches", "from records alone"])
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    shutil.copytree(PREVIOUS / "results", tmp_path / "results")
+    if request.param == "from records alone":
+        shutil.rmtree(tmp_path / "results" / "cache")
+    return tmp_path
+
+
+def key(row: dict[str, str]) -> tuple[str, str, str]:
+    return row["trial_id"], row["candidate"], row["baseline"]
+
+
+def same(new: str, old: str) -> bool:
+    try:
+        return float(new) == pytest.approx(float(old), rel=1e-9)
+    except ValueError:
+        return new == old
+
+
+def test_its_records_and_imports_give_the_rows_that_they_gave(results: Path) -> None:
+    for _ in range(2):  # the second time from what the first has kept
+        done = command("results", "--all", "--format", "csv", cwd=results)
+        assert (done.returncode, done.stderr) == (0, "")
+        new = {key(row): row for row in csv.DictReader(io.StringIO(done.stdout))}
+        with (PREVIOUS / "rows.csv").open(newline="") as handle:
+            old = {key(row): row for row in csv.DictReader(handle)}
+        assert new.keys() == old.keys()
+        assert [
+            (*key(row), column, new[key(row)][column], value)
+            for row in old.values()
+            for column, value in row.items()
+            if column not in ("command", "note") and not same(new[key(row)][column], value)
+        ] == []
+
+
+def test_its_folder_passes_the_check_and_becomes_a_page(results: Path) -> None:
+    assert command("check", cwd=results).returncode == 0
+    done = command("dashboard", cwd=results)
+    assert done.returncode == 0
+    assert "42 rows of 2 trials" in done.stdout
