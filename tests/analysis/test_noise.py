@@ -22,11 +22,11 @@ def aa_record(trial: int, ratio: float) -> Record:
 
 
 def test_the_floor_is_what_copies_of_one_mode_seem_to_differ_by_on_the_same_device() -> None:
-    records = [aa_record(index, 1 + 0.01 * index) for index in range(5)]
-    assert noise.aa_floor(records, "Some CPU") == pytest.approx(0.038, abs=5e-4)
-    assert noise.floor_for(records, "Some CPU") == pytest.approx(0.038, abs=5e-4)
-    assert noise.aa_floor(records[:4], "Some CPU") is None
-    assert noise.floor_for(records, "Another CPU") == 0.01
+    rows = [headline([aa_record(index, 1 + 0.01 * index)]) for index in range(5)]
+    distances = [noise.aa_distance(row.speedup) for row in rows if row.speedup]
+    assert noise.floor_of(distances) == pytest.approx(0.038, abs=5e-4)
+    assert noise.floor_of(distances[:4]) == 0.01
+    assert noise.floor_of([0.001] * 5) == 0.01
     assert (
         headline([make_record({"graph": 0.102, "xla": 0.1})], floor=0.038).verdict
         is Verdict.EQUIVALENT
@@ -57,7 +57,11 @@ def test_what_lies_between_anchors_that_differ_is_flagged_and_nothing_else() -> 
         anchor(30, 0.110),
         anchor(15, 0.5, "other"),
     ]
-    spans = noise.drifting(anchors)
+    spans = noise.spans_of(
+        (noise.device_of(record), record.started_at, call_s)
+        for record in anchors
+        if (call_s := noise.call_s(record)) is not None
+    )
     assert spans == {
         f"{anchors[0].environment.get('host', '')} d": [
             ("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")

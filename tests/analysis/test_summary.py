@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_sweeps.analysis.estimates import verdict_of
-from xla_sweeps.analysis.speedup import comparison_pairs, with_floor
+from xla_sweeps.analysis.speedup import comparison_pairs, judged
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.analysis.summary import decomposition, row_dict, summarize
+from xla_sweeps.analysis.summary import decomposition, summarize
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, row_dict
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
 
@@ -341,15 +341,15 @@ def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(
     for first, second in zip(
         summarize(records).comparisons, summarize(records, floor=floor).comparisons, strict=True
     ):
-        moved = with_floor(first, floor)
-        assert moved.verdict is second.verdict
-        assert moved.p_value == pytest.approx(second.p_value, rel=1e-6)
-        assert moved.floor == floor
-
-
-def test_a_failed_row_stays_failed_against_any_floor() -> None:
-    record = make_record(
-        {"graph": 0.2},
-        modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)},
-    )
-    assert with_floor(headline([record]), 0.5).verdict is Verdict.FAILED
+        bounds = (
+            first.speedup,
+            first.speedup_low,
+            first.speedup_high,
+            first.speedup_low_90,
+            first.speedup_high_90,
+        )
+        verdict, p_value = judged(
+            bounds, floor=floor, replicates=first.replicates, rounds=first.rounds
+        )
+        assert verdict is second.verdict
+        assert p_value == pytest.approx(second.p_value, rel=1e-6)

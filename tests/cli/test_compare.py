@@ -149,7 +149,7 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(folders: Path) -> Non
         ),
         (
             ("A", "B", "--where", "family=x"),
-            "xla-sweeps: compare: no trial of A or B fits --where family=x",
+            "xla-sweeps: compare: no row matches --where 'family=x' in A or B",
         ),
         (
             ("A", "B", "--format", "json", "-o", "no/such"),

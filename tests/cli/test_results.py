@@ -14,7 +14,7 @@ from commands import command
 from factories import make_record
 
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.row import STATISTICS_VERSION, ComparisonRow
+from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION
 
 
 @pytest.fixture
@@ -104,9 +104,9 @@ def test_parquet_has_the_same_types_for_all_rows_some_and_none(
         float: pyarrow.float64(),
     }
     assert {field.name: field.type for field in table.schema} == {
-        name: types[kind] for name, kind in ComparisonRow.columns().items()
+        name: types[column.kind] for name, column in COLUMNS.items()
     }
-    assert table.schema.names == list(ComparisonRow.columns())
+    assert table.schema.names == list(COLUMNS)
 
 
 def test_a_filter_chooses_rows_alike_in_every_format(results: Path) -> None:
@@ -127,16 +127,16 @@ def test_a_filter_chooses_rows_alike_in_every_format(results: Path) -> None:
     assert "▼" not in table
 
 
-def test_a_filter_that_means_no_row_says_so_and_gives_none(results: Path) -> None:
+def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> None:
     chosen = ("results", "--where", "family=ConvNeXt")
     for form, content in (
         ("table", ""),
         ("json", "[]\n"),
-        ("csv", ",".join(ComparisonRow.columns()) + "\n"),
+        ("csv", ",".join(COLUMNS) + "\n"),
     ):
         done = command(*chosen, "--format", form, cwd=results)
         assert (done.returncode, done.stdout) == (0, content)
-        assert done.stderr == "none of the 2 rows is meant by: family=ConvNeXt\n"
+        assert done.stderr == "no row matches --where 'family=ConvNeXt'\n"
 
 
 @pytest.mark.parametrize(

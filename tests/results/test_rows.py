@@ -1,20 +1,26 @@
-"""Rows kept beside the records: the same as read anew, whatever changed in between."""
+"""Kept rows: the same as the records give, whatever changed in between."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from factories import CONFIG, failed_outcome, make_outcome, make_record
 
-from xla_sweeps.results import load, table
-from xla_sweeps.results import rows as row_cache
-from xla_sweeps.results.store import Store
+from xla_sweeps.analysis import noise
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.results import derive, table
+from xla_sweeps.results import rows as rows_
+from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.trial import is_aa_pair
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 
@@ -22,7 +28,7 @@ TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 @pytest.fixture(autouse=True)
 def old_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders count as settled at once, so that what is kept is used."""
-    monkeypatch.setattr(row_cache, "RACY_NS", -1)
+    monkeypatch.setattr(rows_, "RACY_NS", -1)
 
 
 def same(rows: list[ComparisonRow], others: list[ComparisonRow]) -> bool:
@@ -46,13 +52,31 @@ def save(folder: Path, number: int, **changes: object) -> Record:
     return stored
 
 
-def anew(folder: Path) -> list[ComparisonRow]:
-    _, summaries = load.load(folder, warn=pytest.fail)
-    return sorted((row for summary in summaries.values() for row in summary.comparisons), key=key)
+def from_records(folder: Path) -> list[ComparisonRow]:
+    """The rows of the records themselves, judged without anything that is kept."""
+    records = Store(folder).load().records
+    every = [record for group in records.values() for record in group]
+    anchors = (record for record in every if noise.is_anchor(record))
+    timed = ((noise.device_of(item), item.started_at, noise.call_s(item)) for item in anchors)
+    spans = noise.spans_of((device, at, call_s) for device, at, call_s in timed if call_s)
+    plain = [row for group in records.values() for row in summarize(group).comparisons]
+    apart: dict[str, list[float]] = {}
+    for row in plain:
+        if row.speedup and is_aa_pair(row.baseline, row.candidate):
+            apart.setdefault(row.device, []).append(noise.aa_distance(row.speedup))
+    floors = {device: noise.floor_of(found) for device, found in apart.items()}
+    found = [
+        row
+        for group in records.values()
+        for row in summarize(
+            noise.flagged(group, spans), floor=floors.get(group[0].device["name"], 0.01)
+        ).comparisons
+    ]
+    return sorted(found, key=key)
 
 
 def kept(folder: Path) -> list[ComparisonRow]:
-    return sorted(table.rows_of(row_cache.load(folder).table), key=key)
+    return sorted(table.rows_of(rows_.load(folder).table), key=key)
 
 
 def key(row: ComparisonRow) -> tuple[str, str, str]:
@@ -69,7 +93,7 @@ def test_a_table_gives_back_the_rows_it_was_made_of(tmp_path: Path) -> None:
             "xla": failed_outcome(Status.UNSUPPORTED_OP, "<module>"),
         },
     )
-    rows = anew(tmp_path)
+    rows = from_records(tmp_path)
     assert table.rows_of(table.table_of(rows)) == rows
     assert table.table_of([]).schema == table.schema() == table.table_of(rows).schema
 
@@ -77,14 +101,14 @@ def test_a_table_gives_back_the_rows_it_was_made_of(tmp_path: Path) -> None:
 def test_kept_rows_are_those_of_the_records_through_every_change(tmp_path: Path) -> None:
     for number in range(4):
         save(tmp_path, number)
-    assert same(kept(tmp_path), anew(tmp_path))
+    assert same(kept(tmp_path), from_records(tmp_path))
     save(tmp_path, 1, replicate=1, seed=77)  # one more replicate
     save(tmp_path, 9)
-    assert same(kept(tmp_path), anew(tmp_path))
+    assert same(kept(tmp_path), from_records(tmp_path))
     for path in (tmp_path / "records" / trial(2)).iterdir():
         path.unlink()
     (tmp_path / "records" / trial(2)).rmdir()
-    assert same(kept(tmp_path), anew(tmp_path))
+    assert same(kept(tmp_path), from_records(tmp_path))
     assert {row.trial_id for row in kept(tmp_path)} == {trial(number) for number in (0, 1, 3, 9)}
 
 
@@ -93,32 +117,32 @@ def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
         save(tmp_path, number)
     before = kept(tmp_path)
     read: list[str] = []
-    real = row_cache.read_trials
+    real = derive.read_trials
 
-    def noted(folder: Path, names: list[str], times: dict[str, int]) -> row_cache.Trials:
+    def noted(folder: Path, names: list[str]) -> derive.Trials:
         read.extend(names)
-        return real(folder, names, times)
+        return real(folder, names)
 
-    monkeypatch.setattr(row_cache, "read_trials", noted)
+    monkeypatch.setattr(derive, "read_trials", noted)
     assert kept(tmp_path) == before
     assert read == []
     save(tmp_path, 1, replicate=1)
-    row_cache.load(tmp_path)
+    rows_.load(tmp_path)
     assert read == [trial(1)]
 
 
 def test_a_folder_that_changed_a_moment_ago_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_cache, "RACY_NS", 3600 * 10**9)
+    monkeypatch.setattr(rows_, "RACY_NS", 3600 * 10**9)
     save(tmp_path, 1)
-    row_cache.load(tmp_path)
+    rows_.load(tmp_path)
     stamp = (tmp_path / "records" / trial(1)).stat()
     save(tmp_path, 1, replicate=1, seed=5)
     os.utime(
         tmp_path / "records" / trial(1), ns=(stamp.st_atime_ns, stamp.st_mtime_ns)
     )  # the clock could not tell
-    assert same(kept(tmp_path), anew(tmp_path))
+    assert same(kept(tmp_path), from_records(tmp_path))
     assert kept(tmp_path)[0].replicates == 2
 
 
@@ -132,7 +156,7 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
         save(tmp_path, number, call_s={"graph": 0.2, "graph_2": 0.2 / apart})
     save(tmp_path, 20, device={"kind": "cpu", "name": "Another CPU"})
     rows = kept(tmp_path)
-    assert same(rows, anew(tmp_path))
+    assert same(rows, from_records(tmp_path))
     assert {row.floor for row in rows if row.device == "Another CPU"} == {0.01}
     assert min(row.floor for row in rows if row.device == "Some CPU") > 0.05
     judged = {
@@ -159,7 +183,7 @@ def test_drift_between_anchors_flags_what_lies_between(tmp_path: Path) -> None:
     save(tmp_path, 2, started_at="2026-01-01T02:00:00+00:00")
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
     rows = kept(tmp_path)
-    assert same(rows, anew(tmp_path))
+    assert same(rows, from_records(tmp_path))
     assert {row.trial_id for row in rows if "drift" in row.flags} == {trial(3)}
     assert kept(tmp_path) == rows
 
@@ -168,7 +192,7 @@ def test_a_damaged_record_is_said_and_left_out(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
     (tmp_path / "records" / trial(2) / "0.json").write_text("{")
-    loaded = row_cache.load(tmp_path)
+    loaded = rows_.load(tmp_path)
     assert [problem for problem in loaded.problems if trial(2) in problem]
     assert set(loaded.table["trial_id"].to_pylist()) == {trial(1)}
     newer = (
@@ -179,7 +203,7 @@ def test_a_damaged_record_is_said_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "records" / trial(3)).mkdir()
     (tmp_path / "records" / trial(3) / "0.json").write_bytes(newer)
     for _ in range(2):  # what cannot be read is said each time, not only the first
-        assert [problem for problem in row_cache.load(tmp_path).problems if "newer" in problem]
+        assert [problem for problem in rows_.load(tmp_path).problems if "newer" in problem]
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 nonsense", b"{}"])
@@ -190,8 +214,7 @@ def test_what_is_kept_may_be_damaged_or_deleted_or_unwritable(
     rows = kept(tmp_path)
     (tmp_path / "cache" / "rows.parquet").write_bytes(content)
     assert kept(tmp_path) == rows
-    (tmp_path / "cache" / "rows.parquet").unlink()
-    (tmp_path / "cache").rmdir()
+    shutil.rmtree(tmp_path / "cache")
     (tmp_path / "cache").write_text("in the way")
     assert kept(tmp_path) == rows
 
@@ -199,19 +222,19 @@ def test_what_is_kept_may_be_damaged_or_deleted_or_unwritable(
 def test_many_trials_are_read_by_several_processes_and_give_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_cache, "PARALLEL_FROM", 4)
-    monkeypatch.setattr(row_cache, "CHUNK", 2)
+    monkeypatch.setattr(derive, "PARALLEL_FROM", 4)
+    monkeypatch.setattr(derive, "CHUNK", 2)
     for number in range(5):
         save(tmp_path, number)
     told: list[tuple[int, int]] = []
-    loaded = row_cache.load(tmp_path, advance=lambda done, total: told.append((done, total)))
-    assert sorted(table.rows_of(loaded.table), key=key) == anew(tmp_path)
+    loaded = rows_.load(tmp_path, advance=lambda done, total: told.append((done, total)))
+    assert sorted(table.rows_of(loaded.table), key=key) == from_records(tmp_path)
     assert told == [(2, 5), (4, 5), (5, 5)]
     assert (loaded.trials, loaded.records) == (5, 5)
 
 
 def test_a_folder_without_records_has_no_rows(tmp_path: Path) -> None:
-    assert row_cache.load(tmp_path).table.num_rows == 0
+    assert rows_.load(tmp_path).table.num_rows == 0
     assert not list(tmp_path.iterdir())
 
 
@@ -225,7 +248,176 @@ def test_a_row_that_failed_says_its_devices_floor_all_the_same(tmp_path: Path) -
     for number in range(10, 16):
         save(tmp_path, number, call_s={"graph": 0.2, "graph_2": 0.19})
     rows = kept(tmp_path)
-    assert same(rows, anew(tmp_path))
+    assert same(rows, from_records(tmp_path))
     failed = next(row for row in rows if row.verdict is Verdict.FAILED)
     assert failed.floor > 0.01
     assert replace(failed, floor=0.01) != failed
+
+
+def end(folder: Path, number: int, **changes: object) -> rows_.EndedTrial:
+    """Save a record and end its trial."""
+    save(folder, number, **changes)
+    return rows_.end_trial(Store(folder), trial(number))
+
+
+def aa(number: int) -> dict[str, float]:
+    return {"graph": 0.2, "graph_2": 0.2 / (1 + 0.02 * number)}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The trials whose records are read, "*" for all at once."""
+    found: list[str] = []
+    real = Store.load
+
+    def noted(self: Store, trial_id: str | None = None) -> Loaded:
+        found.append(trial_id or "*")
+        return real(self, trial_id)
+
+    monkeypatch.setattr(Store, "load", noted)
+    return found
+
+
+def test_a_trial_that_ends_reads_its_own_records_alone(tmp_path: Path, read: list[str]) -> None:
+    for number in range(4):
+        save(tmp_path, number)
+    rows_.load(tmp_path)
+    read.clear()
+    for number in (8, 9):
+        end(tmp_path, number)
+    assert read == [trial(8), trial(9)]
+
+
+def test_the_rows_of_a_trial_that_ended_are_loaded_without_its_records(
+    tmp_path: Path, read: list[str]
+) -> None:
+    for number in range(3):
+        end(tmp_path, number, started_at=f"2026-01-0{number + 1}T00:00:00+00:00")
+    pending = tmp_path / "cache" / "rows"
+    assert len(list(pending.iterdir())) >= 2
+    read.clear()
+    rows = kept(tmp_path)
+    assert read == []
+    assert not list(pending.iterdir())
+    assert same(rows, from_records(tmp_path))
+    read.clear()
+    assert kept(tmp_path) == rows
+    assert read == []
+
+
+def test_a_record_that_follows_the_end_of_its_trial_is_read(
+    tmp_path: Path, read: list[str]
+) -> None:
+    for number in range(3):
+        end(tmp_path, number)
+    save(tmp_path, 1, replicate=1, seed=5)
+    path = tmp_path / "records" / trial(2) / "0.json"
+    changed = make_record(TIMES, trial_id=trial(2), noise=0.02, seed=99).to_json()
+    path.write_bytes(changed)
+    read.clear()
+    rows = kept(tmp_path)
+    assert read == [trial(1), trial(2)]
+    assert same(rows, from_records(tmp_path))
+
+
+def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
+    tmp_path: Path,
+) -> None:
+    for number in range(1, 6):
+        end(tmp_path, number, call_s=aa(number))
+    end(tmp_path, 6, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
+    ended = end(tmp_path, 20).summary
+    assert ended is not None
+    floor = ended.comparisons[0].floor
+    assert floor > 0.05
+    assert {row.floor for row in kept(tmp_path) if row.device == "Some CPU"} == {floor}
+    assert same(
+        sorted(ended.comparisons, key=key),
+        [row for row in kept(tmp_path) if row.trial_id == trial(20)],
+    )
+    another = end(tmp_path, 21, device={"kind": "cpu", "name": "Another CPU"}).summary
+    assert another is not None
+    assert another.comparisons[0].floor == 0.01
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": [99, 1], "devices": {}}'])
+def test_without_the_kept_pairs_the_floor_is_the_same(
+    tmp_path: Path, content: bytes | None, read: list[str]
+) -> None:
+    for number in range(1, 6):
+        save(tmp_path, number, call_s=aa(number))
+    if content is not None:
+        rows_.load(tmp_path)
+        (tmp_path / "cache" / "aa.json").write_bytes(content)
+    ended = end(tmp_path, 20).summary
+    assert ended is not None
+    assert ended.comparisons[0].floor == pytest.approx(kept(tmp_path)[0].floor)
+    assert ended.comparisons[0].floor > 0.05
+    read.clear()
+    end(tmp_path, 21)
+    assert read == [trial(21)]
+
+
+def test_a_cache_that_cannot_be_written_changes_no_floor(tmp_path: Path) -> None:
+    for number in range(1, 6):
+        save(tmp_path, number, call_s=aa(number))
+    (tmp_path / "cache").write_text("in the way")
+    ended = end(tmp_path, 20).summary
+    assert ended is not None
+    assert ended.comparisons[0].floor > 0.05
+    assert same(kept(tmp_path), from_records(tmp_path))
+
+
+def test_trials_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
+    numbers = range(1, 17)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: end(tmp_path, number, call_s=aa(number)), numbers))
+        list(pool.map(lambda _: rows_.load(tmp_path), range(4)))
+    ended = end(tmp_path, 20).summary
+    assert ended is not None
+    assert same(kept(tmp_path), from_records(tmp_path))
+    assert ended.comparisons[0].floor == pytest.approx(kept(tmp_path)[0].floor)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": [99, 1], "rows": []}'])
+def test_what_a_trial_kept_at_its_end_may_be_damaged_or_newer(
+    tmp_path: Path, content: bytes
+) -> None:
+    for number in range(3):
+        end(tmp_path, number)
+    (tmp_path / "cache" / "rows" / f"{trial(2)}.json").write_bytes(content)
+    assert same(kept(tmp_path), from_records(tmp_path))
+
+
+def test_kept_rows_of_the_previous_version_are_replaced(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    old = table.table_of(from_records(tmp_path))
+    beside = b'{"version":[1,1],"facts":{"0000000000000001":[1,1,"d",[]]},"anchors":{}}'
+    path = tmp_path / "cache" / "rows.parquet"
+    path.parent.mkdir()
+    pyarrow.parquet.write_table(old.replace_schema_metadata({b"xla_sweeps": beside}), path)
+    before = path.read_bytes()
+    assert same(kept(tmp_path), from_records(tmp_path))
+    assert path.read_bytes() != before
+
+
+def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> None:
+    tagged = {**CONFIG, "tracker": {**CONFIG["tracker"], "tags": ["anchor"]}}
+    for hour, seconds in ((3, 0.2), (5, 0.3)):
+        save(
+            tmp_path,
+            1,
+            call_s={"graph": seconds, "graph_2": seconds},
+            config=tagged,
+            started_at=f"2026-01-01T0{hour}:00:00+00:00",
+        )
+    for number in range(10, 16):
+        save(tmp_path, number, call_s=aa(number - 9))
+    save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
+    loaded = rows_.load(tmp_path)
+    records, summaries = rows_.summaries(tmp_path, loaded)
+    rows = sorted((row for found in summaries.values() for row in found.comparisons), key=key)
+    assert same(kept(tmp_path), rows)
+    assert "drift" in summaries[trial(3)].flags
+    only, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
+    assert only == {trial(3): records[trial(3)]}

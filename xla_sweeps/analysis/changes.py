@@ -22,6 +22,7 @@ from xla_sweeps.analysis.estimates import (
     LEVEL,
     MIN_REPLICATES,
     NARROWER,
+    NORMAL_95,
     Samples,
     Seconds,
     verdict_of,
@@ -30,16 +31,12 @@ from xla_sweeps.analysis.matching import Side, Trial
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ModeSummary, Verdict
 
-FALSE_DISCOVERY_RATE = 0.05
-
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
 BROKE, MENDED = "broke", "mended"
 
 FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
 """What `failures` looks for, by name."""
-
-_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +418,7 @@ def _enough(processes: Sequence[Seconds]) -> int:
 
 def _error(within: Sequence[stats.Interval]) -> float:
     """Standard error of a side with few processes: from their rounds, or from how two differ where that is more."""
-    errors = [(interval.high - interval.low) / 2 / _NORMAL_95 for interval in within]
+    errors = [(interval.high - interval.low) / 2 / NORMAL_95 for interval in within]
     inside = math.hypot(*errors) / len(errors)
     if len(within) < 2:
         return inside
@@ -447,7 +444,7 @@ def _controlled(changes: Sequence[Change]) -> list[Change]:
             group, stats.q_values([item.p_value for item in group]), strict=True
         ):
             differs = change.verdict in (Verdict.FASTER, Verdict.SLOWER)
-            falls = differs and q_value >= FALSE_DISCOVERY_RATE
+            falls = differs and q_value >= stats.FALSE_DISCOVERY_RATE
             verdict = Verdict.AMBIGUOUS if falls else change.verdict
             controlled.append(replace(change, q_value=q_value, verdict=verdict))
     order = [Verdict.SLOWER, Verdict.FASTER, Verdict.AMBIGUOUS, Verdict.EQUIVALENT]

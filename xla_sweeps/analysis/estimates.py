@@ -22,7 +22,7 @@ NARROWER = 0.9
 
 MIN_REPLICATES = 3
 
-_NORMAL_95 = 1.96
+NORMAL_95 = 1.96
 
 
 def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interval]]:
@@ -67,7 +67,7 @@ def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
     Args:
         within: of the log speedup, of each process, at 95 %.
     """
-    errors = [(interval.high - interval.low) / 2 / _NORMAL_95 for interval in within]
+    errors = [(interval.high - interval.low) / 2 / NORMAL_95 for interval in within]
     estimates = [interval.estimate for interval in within]
     return {
         "within_percent": 100 * statistics.fmean(errors) if errors else None,

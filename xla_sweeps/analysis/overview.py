@@ -18,8 +18,6 @@ from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.row import ComparisonRow, Verdict
 
-FALSE_DISCOVERY_RATE = 0.05
-
 MIN_FOR_INTERVAL = 3
 
 USUALLY = 0.6
@@ -169,15 +167,10 @@ def geometric_mean(values: Numbers) -> tuple[float | None, float | None, float |
     return math.exp(interval.estimate), math.exp(interval.low), math.exp(interval.high)
 
 
-def discoveries(p_values: Numbers, rate: float = FALSE_DISCOVERY_RATE) -> int:
-    """How many hypotheses fall with the false discovery rate held at `rate`; NaN is none.
-
-    References:
-        Benjamini & Hochberg (1995), Controlling the False Discovery Rate.
-    """
-    ordered = np.sort(p_values[~np.isnan(p_values)])
-    passing = np.flatnonzero(ordered * ordered.size <= rate * np.arange(1, ordered.size + 1))
-    return int(passing[-1]) + 1 if passing.size else 0
+def discoveries(p_values: Numbers) -> int:
+    """How many of the hypotheses are rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
+    q_values = np.array(stats.q_values(p_values[~np.isnan(p_values)].tolist()))
+    return int(np.count_nonzero(q_values <= stats.FALSE_DISCOVERY_RATE * (1 + 1e-12)))
 
 
 def podium(

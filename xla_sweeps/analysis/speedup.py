@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from xla_sweeps.analysis.estimates import (
+    LEVEL,
     MIN_REPLICATES,
     NARROWER,
     Samples,
@@ -148,35 +148,34 @@ def compare(
     )
 
 
-def with_floor(row: ComparisonRow, floor: float) -> ComparisonRow:
-    """The row judged against another floor; a failed or imported one is as it was."""
-    bounds = (
-        row.speedup,
-        row.speedup_low,
-        row.speedup_high,
-        row.speedup_low_90,
-        row.speedup_high_90,
-    )
-    if floor == row.floor or row.speedup is None or row.replicates == 0:
-        return row
+def judged(
+    bounds: Sequence[float | None], *, floor: float, replicates: int, rounds: int
+) -> tuple[Verdict, float | None]:
+    """The verdict and p-value of a kept speedup against a floor.
+
+    Args:
+        bounds: `speedup`, `speedup_low`, `speedup_high`, `speedup_low_90` and `speedup_high_90` of
+            the row; the first is known, the others are None where they are infinite.
+        floor: the smallest relative difference that counts.
+        replicates: of the row.
+        rounds: of the row.
+    """
     estimate, low, high, low_90, high_90 = (
         None if bound is None else math.log(bound) for bound in bounds
     )
-    assert estimate is not None
-    wide = Interval(
-        estimate=estimate,
-        low=-math.inf if low is None else low,
-        high=math.inf if high is None else high,
+    if estimate is None:
+        raise ValueError("a row without a speedup has no verdict to change")
+    wide, narrow = (
+        Interval(
+            estimate=estimate,
+            low=-math.inf if below is None else below,
+            high=math.inf if above is None else above,
+            level=level,
+        )
+        for below, above, level in ((low, high, LEVEL), (low_90, high_90, NARROWER))
     )
-    narrow = Interval(
-        estimate=estimate,
-        low=-math.inf if low_90 is None else low_90,
-        high=math.inf if high_90 is None else high_90,
-        level=NARROWER,
-    )
-    return replace(
-        row, **_judgement(wide, narrow, floor=floor, replicates=row.replicates, rounds=row.rounds)
-    )
+    p_value = p_value_of(wide, floor=floor, replicates=replicates, rounds=rounds)
+    return verdict_of(wide, narrow, floor=floor), p_value
 
 
 def _speedup_columns(
@@ -330,11 +329,11 @@ def command_of(record: Record) -> str:
     """The command that a person would type to measure the trial again."""
     config = record.config
     words: dict[str, Any] = {
-        "model": _name(config.get("model")),
-        "source": _name(config.get("source")),
+        "model": _name_in(config.get("model")),
+        "source": _name_in(config.get("source")),
     }
     values = {key: config.get(key) for key in _DEFAULTS}
-    values |= {"scenario": _name(values["scenario"]), "effort": _name(values["effort"])}
+    values |= {"scenario": _name_in(values["scenario"]), "effort": _name_in(values["effort"])}
     words |= {
         key: value
         for key, value in values.items()
@@ -385,7 +384,3 @@ def _pair(value: Any) -> tuple[float, float] | None:
         if isinstance(value, list | tuple) and len(value) == 2
         else None
     )
-
-
-def _name(value: Any) -> str:
-    return str(value.get("name", "")) if isinstance(value, Mapping) else str(value or "")

@@ -1,7 +1,6 @@
-"""Estimates and intervals: numbers in, numbers out.
+"""Estimates, intervals and tests: numbers in, numbers out.
 
-Quantiles come from `scipy.special`: `scipy.stats` takes longer to import than many a trial to
-    prepare.
+Quantiles come from `scipy.special`, imported when one is needed: most commands show kept results.
 """
 
 from __future__ import annotations
@@ -11,13 +10,15 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 MIN_PAIRS = 6
 """The fewest differences that have a 95 % signed-rank interval: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
+
+FALSE_DISCOVERY_RATE = 0.05
 
 _EXACT_UP_TO = 50
 
@@ -57,7 +58,7 @@ def signed_rank_interval(differences: Sequence[float], *, level: float = 0.95) -
 def signed_rank_intervals(
     differences: Sequence[float] | _Numbers, *, levels: Sequence[float]
 ) -> tuple[Interval, ...]:
-    """`signed_rank_interval` at several levels, for the price of one."""
+    """`signed_rank_interval` at several levels, at the cost of one."""
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"differences must be finite and at least one, got shape {values.shape}")
@@ -104,7 +105,7 @@ def interval_about(
     """
     tail = (1 + level) / 2
     reach = error * float(
-        special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail)
+        _special().ndtri(tail) if freedom is None else _special().stdtrit(freedom, tail)
     )
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
 
@@ -129,17 +130,17 @@ def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float
 
 
 def q_values(p_values: Sequence[float]) -> list[float]:
-    """For each p-value the smallest false discovery rate at which it would still count as a discovery.
+    """For each p-value, the smallest false discovery rate at which it counts as a discovery.
 
     References:
         Benjamini & Hochberg (1995), Controlling the False Discovery Rate.
     """
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place], reverse=True)
-    found, least = [0.0] * len(p_values), 1.0
-    for rank, place in zip(range(len(p_values), 0, -1), order, strict=True):
-        least = min(least, p_values[place] * len(p_values) / rank)
-        found[place] = least
-    return found
+    values = np.asarray(p_values, dtype=float)
+    order = np.argsort(-values, kind="stable")
+    ranks = np.arange(values.size, 0, -1)
+    found = np.empty(values.size)
+    found[order] = np.minimum.accumulate(np.minimum(1.0, values[order] * values.size / ranks))
+    return [float(value) for value in found]
 
 
 def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
@@ -161,13 +162,16 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
     if not math.isfinite(near):
         return None
     tail = (1 + interval.level) / 2
-    quantile = float(special.ndtri(tail) if freedom is None else special.stdtrit(freedom, tail))
+    quantile = float(
+        _special().ndtri(tail) if freedom is None else _special().stdtrit(freedom, tail)
+    )
     excess, error = abs(interval.estimate) - bound, (abs(interval.estimate) - near) / quantile
     if error <= 0:
         return 0.0 if excess > 0 else 1.0
     score = -excess / error
     return min(
-        1.0, 2 * float(special.ndtr(score) if freedom is None else special.stdtr(freedom, score))
+        1.0,
+        2 * float(_special().ndtr(score) if freedom is None else _special().stdtr(freedom, score)),
     )
 
 
@@ -201,11 +205,18 @@ def _pairs(count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 
 @functools.cache
+def _special() -> Any:
+    from scipy import special
+
+    return special
+
+
+@functools.cache
 def _signed_rank_quantile(count: int, tail: float) -> int:
     """The largest k with P(W < k) <= tail for the signed-rank statistic W of `count` differences."""
     if count > _EXACT_UP_TO:
         mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
-        return max(0, math.floor(mean + float(special.ndtri(tail)) * math.sqrt(variance) + 0.5))
+        return max(0, math.floor(mean + float(_special().ndtri(tail)) * math.sqrt(variance) + 0.5))
     ways = [1] + [0] * (count * (count + 1) // 2)
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):

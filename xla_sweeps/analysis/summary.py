@@ -1,8 +1,6 @@
-"""Records to comparison rows, verdicts and the answer in words.
+"""Records of a trial to its modes and comparison rows. Pure.
 
-Pure: no file, no clock, no global seed.
-
-Everything that shows a number (terminal, W&B, page) asks here, so they cannot disagree.
+The terminal, W&B and the page all show these numbers, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -10,8 +8,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +23,11 @@ from xla_sweeps.analysis.estimates import (
 )
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
+from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
 MIN_FLOOR = 0.01
 
 MIN_P99_CALLS = 1000
-
-COLUMNS = tuple(field.name for field in fields(ComparisonRow))
 
 WITHHELD = (
     Status.WRONG_RESULT,
@@ -45,11 +39,11 @@ WITHHELD = (
 
 
 def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSummary:
-    """All that the replicates of one trial say, in any order, failed ones included.
+    """Summarize the replicates of one trial, in any order, failed ones included.
 
     Args:
         records: of one trial, at least one.
-        floor: the smallest relative difference that is called one (`floor_for`).
+        floor: the smallest relative difference that counts.
 
     Raises:
         ValueError: no records, or records of several trials.
@@ -88,19 +82,8 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
     )
 
 
-def row_dict(row: ComparisonRow) -> dict[str, Any]:
-    """A row as plain data with stable names, for CSV, Parquet and JSON; flags joined by spaces."""
-    document = {name: getattr(row, name) for name in COLUMNS}
-    return {
-        **document,
-        "verdict": str(row.verdict),
-        "status": str(row.status),
-        "flags": " ".join(row.flags),
-    }
-
-
 def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
-    """The steps from eager to each candidate: `eager -> graph` and `graph -> xla`, as speedups with intervals."""
+    """The steps from eager to each candidate, `eager -> graph` and `graph -> xla`, as speedups."""
     steps = {}
     for row in summary.comparisons:
         first = row.baseline == "eager" and row.candidate in ("graph", "default")
@@ -118,7 +101,7 @@ def _summarize_mode(
     status, failure = _mode_status(outcomes)
     within = within_replicates(np.log(sample.call_s(label)[:, 0]) for sample in samples)
     log_s = over_replicates([wide for wide, _ in within])
-    latencies_ms = 1e3 * np.sort([value for outcome in outcomes for value in outcome.latencies_s])
+    latencies_ms = 1e3 * np.array([value for outcome in outcomes for value in outcome.latencies_s])
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in records)
     queued = (
@@ -148,7 +131,7 @@ def _summarize_mode(
             (item.top1_match for item in agreements if item.top1_match is not None), default=None
         ),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
-        host_bound_index=_quantile(np.sort(queued), 0.5),
+        host_bound_index=_quantile(queued, 0.5),
         rounds=sum(
             count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS
         ),
@@ -184,13 +167,7 @@ def _mode_status(outcomes: Sequence[ModeOutcome]) -> tuple[Status, Failure | Non
 
 
 def _quantile(values: npt.NDArray[np.float64], share: float) -> float | None:
-    """Linear between the two nearest of sorted values; None for none."""
-    if not len(values):
-        return None
-    place = share * (len(values) - 1)
-    below = int(place)
-    above = min(below + 1, len(values) - 1)
-    return float(values[below] + (place - below) * (values[above] - values[below]))
+    return float(np.quantile(values, share)) if values.size else None
 
 
 def _median(values: Iterable[float | None]) -> float | None:

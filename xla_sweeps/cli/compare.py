@@ -10,13 +10,13 @@ from pathlib import Path
 from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
-from xla_sweeps.analysis.summary import row_dict
 from xla_sweeps.cli import command_parser
 from xla_sweeps.errors import StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.results import filter, load
+from xla_sweeps.results.filter import matching, no_match, parse_filter
+from xla_sweeps.results.rows import load, summaries
 
 
 def compare_command(arguments: Sequence[str]) -> int:
@@ -67,26 +67,26 @@ def between(first: Path, second: Path, *, where: str | None = None) -> Differenc
     Args:
         first: A, what is compared with.
         second: B, what is in question.
-        where: a filter (`where.compile`); a trial is meant where any of its rows is.
+        where: a filter (`parse_filter`); a trial matches where any of its rows does.
 
     Raises:
-        StoreError: a folder has no records, or nothing is in either that the filter means.
+        StoreError: a folder has no records, or no row of either matches.
     """
-    is_meant = filter.compile(where) if where is not None else None
+    chosen = parse_filter(where) if where is not None else None
     sides = []
     for folder, other in ((first, second), (second, first)):
-        records, summaries = load.load(folder, warn=warn)
-        if is_meant:
-            summaries = {
-                trial: summary
-                for trial, summary in summaries.items()
-                if any(is_meant(row_dict(row)) for row in summary.comparisons)
-            }
+        rows = load(folder)
+        for problem in rows.problems:
+            warn(problem)
+        trials = None
+        if chosen is not None:
+            trials = matching(rows.table, chosen)["trial_id"].unique().to_pylist()
+        records, found = summaries(folder, rows, only=trials)
         name = folder.resolve().name
         title = str(folder) if name == other.resolve().name else name
-        sides.append(Side(title=title, records=records, summaries=summaries))
+        sides.append(Side(title=title, records=records, summaries=found))
     if not any(side.summaries for side in sides):
-        raise StoreError(f"compare: no trial of {first} or {second} fits --where {where}")
+        raise StoreError(f"compare: {no_match(where)} in {first} or {second}")
     return changes.difference_of(*sides)
 
 

@@ -20,7 +20,7 @@ from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import build as build_report
 from xla_sweeps.report.wandb_report import publish
-from xla_sweeps.results import filter, load
+from xla_sweeps.results.rows import load, summaries
 
 
 def dashboard_command(arguments: Sequence[str]) -> int:
@@ -63,7 +63,7 @@ def dashboard_command(arguments: Sequence[str]) -> int:
         open_it=options.open,
         title=options.title,
         comparison=comparison,
-        where=filter.compile(options.where) if options.where else None,
+        where=options.where or None,
     )
 
 
@@ -150,29 +150,31 @@ def report(
         )
     if not dry_run:
         credentials.require_api_key(os.environ)
-    records, summaries = load.load(results_dir, warn=warn)
+    rows = load(results_dir)
+    for problem in rows.problems:
+        warn(problem)
+    records, found = summaries(results_dir, rows)
     entity, project = build_report.place(records, entity, project)
     log = results_dir / "wandb" / "report.log"
     if dry_run:
         plan = build_report.plan_document(
-            records, summaries, entity=entity or "", project=project, unsent=0, project_runs=None
+            records, found, entity=entity or "", project=project, unsent=0, project_runs=None
         )
         with build_report.writing(log.parent):
             spec = publish.spec(plan, log=log)
         export.write_text(json.dumps(spec, indent=1, ensure_ascii=False) + "\n", output)
         return 0
     unsent = build_report.unsent_trials(results_dir, records, entity, project)
-    rows = build_report.table_rows(summaries)
     with build_report.writing(log.parent):
         published = publish.publish(
             lambda owner, runs: build_report.plan_document(
-                records, summaries, entity=owner, project=project, unsent=unsent, project_runs=runs
+                records, found, entity=owner, project=project, unsent=unsent, project_runs=runs
             ),
             entity=entity,
             project=project,
-            table=rows,
+            table=build_report.table_rows(found),
             log=log,
-            attachments=build_report.attachments(results_dir, summaries, log.parent, warn=warn),
+            attachments=build_report.attachments(results_dir, rows, log.parent, warn=warn),
         )
     print(f"report     {published.report} ({'updated' if published.updated else 'new'})")
     print(f"workspace  {published.workspace}")

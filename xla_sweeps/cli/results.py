@@ -8,17 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from xla_sweeps.analysis.summary import COLUMNS, row_dict
 from xla_sweeps.cli import command_parser
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.report.export import csv_text, write_parquet, write_text
-from xla_sweeps.report.terminal.console import displayable, warn
-from xla_sweeps.report.terminal.tables import show_rows
-from xla_sweeps.report.wandb import credentials
-from xla_sweeps.report.wandb import push as push_
-from xla_sweeps.report.wandb.push import header_of
-from xla_sweeps.results import filter, imported
-from xla_sweeps.results.load import load, rows_of
+from xla_sweeps.report.export import csv_of, write_parquet, write_text
+from xla_sweeps.report.terminal.console import warn
+from xla_sweeps.results.filter import matching, no_match, parse_filter
+from xla_sweeps.results.rows import load, require, summaries
+from xla_sweeps.results.table import rows_of
+from xla_sweeps.schema.row import ComparisonRow
 
 
 def results_command(arguments: Sequence[str]) -> int:
@@ -98,6 +95,8 @@ def push_command(arguments: Sequence[str]) -> int:
 
 def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
     """Import published figures and say what came of it."""
+    from xla_sweeps.results import imported
+
     done = imported.add(file, results_dir, label=label)
     for warning in done.warnings:
         warn(f"{file}, {warning}")
@@ -120,55 +119,56 @@ def show(
         form: `table`, `csv`, `json` or `parquet`.
         output: a file to write to, instead of standard output.
         every: whether to show every baseline.
-        where: a filter (`where.compile`).
+        where: a filter (`parse_filter`).
     """
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
-    is_meant = filter.compile(where) if where is not None else None
-    rows = [row for row in rows_of(results_dir, warn=warn) if every or row.headline]
-    if is_meant:
-        found = [row for row in rows if is_meant(row_dict(row))]
-        if not found:
-            print(
-                f"none of the {len(rows)} rows is meant by: {displayable(where)}", file=sys.stderr
-            )
-        rows = found
-    rows.sort(
-        key=lambda row: (
-            row.family,
-            row.model,
-            row.resolution_px,
-            row.batch_size,
-            row.candidate,
-            row.baseline,
-        )
-    )
+    chosen = parse_filter(where) if where is not None else None
+    rows = load(results_dir)
+    for problem in rows.problems:
+        warn(problem)
+    require(results_dir, rows)
+    table = rows.table if every else rows.table.filter(rows.table["headline"])
+    table = matching(table, chosen)
+    if chosen is not None and not table.num_rows:
+        print(no_match(where), file=sys.stderr)
     if form == "table" and output is None:
-        if rows:
-            show_rows(rows)
-        return 0
-    if form == "parquet" and output is not None:
-        write_parquet(rows, output)
+        _show_table(rows_of(table))
+    elif form == "parquet" and output is not None:
+        write_parquet(table, output)
+    elif form == "json":
+        write_text(json.dumps(table.to_pylist(), indent=1) + "\n", output)
     else:
-        documents = [row_dict(row) for row in rows]
-        write_text(
-            json.dumps(documents, indent=1) + "\n"
-            if form == "json"
-            else csv_text(documents, COLUMNS),
-            output,
-        )
+        write_text(csv_of(table), output)
     return 0
+
+
+def _show_table(rows: Sequence[ComparisonRow]) -> None:
+    from xla_sweeps.report.terminal.tables import show_rows
+
+    if rows:
+        show_rows(rows)
 
 
 def push(results_dir: Path, *, project: str | None, entity: str | None, force: bool) -> int:
     """Send runs that W&B does not have; exit code 1 where one could not be sent."""
+    from xla_sweeps.report.wandb import credentials
+    from xla_sweeps.report.wandb import push as wandb
+
     credentials.require_api_key(os.environ)
-    records, summaries = load(results_dir, warn=warn)
+    rows = load(results_dir)
+    for problem in rows.problems:
+        warn(problem)
+    records, found = summaries(results_dir, rows)
     trials = [
-        (header_of(results_dir, group[0], project=project, entity=entity), group, summaries[trial])
+        (
+            wandb.header_of(results_dir, group[0], project=project, entity=entity),
+            group,
+            found[trial],
+        )
         for trial, group in records.items()
     ]
-    report = push_.push(trials, log=results_dir / "wandb" / "push.log", force=force)
+    report = wandb.push(trials, log=results_dir / "wandb" / "push.log", force=force)
     print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
     for line in report.failed:
         warn(line)

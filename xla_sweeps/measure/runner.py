@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import HeldError
@@ -24,6 +22,7 @@ from xla_sweeps.measure import process, protocol
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
+from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record
@@ -371,14 +370,10 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
     stop = session.stop
-    loaded = session.store.load()
-    for problem in loaded.problems:
+    ended = end_trial(session.store, session.trial_id)
+    for problem in ended.problems:
         session.screen.warn(problem)
-    records = loaded.records.get(session.trial_id, [])
-    floor = noise.floor_for(
-        [item for group in loaded.records.values() for item in group], session.settings.device.name
-    )
-    summary = summarize(records, floor=floor) if records else None
+    summary = ended.summary
     exit_code = 0
     if stop.reason:
         exit_code = (

@@ -1,21 +1,23 @@
-"""Rows as CSV, JSON and Parquet."""
+"""Rows as CSV and Parquet, and the documentation of their columns."""
 
 from __future__ import annotations
 
 import csv
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.results import table
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """To a file, or to standard output.
+    """Write to a file, or to standard output.
 
     Raises:
         StoreError: the file cannot be written.
@@ -40,16 +42,38 @@ def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
     for document in documents:
         writer.writerow(
             {
-                key: f"'{value}"
-                if isinstance(value, str) and value[:1] in ("=", "+", "-", "@")
-                else value
+                key: _no_formula(value) if isinstance(value, str) else value
                 for key, value in document.items()
             }
         )
     return buffer.getvalue()
 
 
-def write_parquet(rows: Sequence[ComparisonRow], output: Path) -> None:
+def csv_of(table: pyarrow.Table) -> str:
+    """A table as `csv_text` writes its rows, by whole columns."""
+    import pyarrow.compute as compute
+
+    header = ",".join(table.column_names) + "\n"
+    if not table.num_rows:
+        return header
+    texts = [_texts(table[name].combine_chunks()) for name in table.column_names]
+    lines = compute.binary_join_element_wise(
+        *texts, ",", null_handling="replace", null_replacement=""
+    )
+    return header + "\n".join(lines.to_pylist()) + "\n"
+
+
+def columns_markdown() -> str:
+    """The table of columns in docs/results.md."""
+    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{column.name}` | {column.kind.__name__} | {column.unit} | {column.meaning} |"
+        for column in COLUMNS.values()
+    ]
+    return "\n".join(lines)
+
+
+def write_parquet(table: pyarrow.Table, output: Path) -> None:
     """Rows as a Parquet file.
 
     Raises:
@@ -58,6 +82,42 @@ def write_parquet(rows: Sequence[ComparisonRow], output: Path) -> None:
     import pyarrow.parquet
 
     try:
-        pyarrow.parquet.write_table(table.table_of(rows), output)
+        pyarrow.parquet.write_table(table, output)
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
+
+
+def _texts(column: pyarrow.Array) -> pyarrow.Array:
+    """A column's cells as Python's `csv` writes them."""
+    import pyarrow
+    import pyarrow.compute as compute
+
+    if pyarrow.types.is_boolean(column.type):
+        return compute.if_else(column, "True", "False")
+    texts = column.cast(pyarrow.string())
+    if pyarrow.types.is_integer(column.type):
+        return texts
+    if pyarrow.types.is_floating(column.type):
+        size = compute.abs(column)
+        whole = compute.equal(column, compute.trunc(column))
+        texts = compute.if_else(whole, compute.binary_join_element_wise(texts, ".0", ""), texts)
+        odd = compute.or_(compute.less(size, 1e-4), compute.greater_equal(size, 1e15))
+        exact: Callable[[Any], str] = repr
+    else:
+        odd = compute.match_substring_regex(texts, r"""[",\r\n]|^[=+@-]""")
+        exact = _cell
+    odd = odd.fill_null(False)
+    if not compute.any(odd).as_py():
+        return texts
+    written = [exact(value) for value in column.filter(odd).to_pylist()]
+    return compute.replace_with_mask(texts, odd, pyarrow.array(written, pyarrow.string()))
+
+
+def _cell(text: str) -> str:
+    text = _no_formula(text)
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"' if set(text) & set(',"\r\n') else text
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -1,4 +1,4 @@
-"""Which rows are meant: `family=ConvNeXt and resolution>=224` as a predicate on rows. Pure.
+"""Filter rows: `family=ConvNeXt and resolution>=224` as a mask over the columns of a table.
 
     filter     = all ("or" all)*
     all        = one ("and" one)*
@@ -6,9 +6,9 @@
     operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~"
     value      = word | 'quoted text' | "quoted text" | null
 
-Texts are compared without case; `~` takes a glob, or a part of the text where there is no `*`, `?`
-or `[` in it. Numbers may end in k, M or G. A value that is missing equals null and nothing else,
-and is neither below nor above anything.
+Texts are compared without case; `~` takes a glob, or a part of the text where it has no `*`, `?` or
+`[`. Numbers may end in k, M or G. A missing value equals null and nothing else, and is neither
+below nor above anything.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow
 
 ALIASES = {
     "resolution": "resolution_px",
@@ -61,49 +67,52 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 _KEYWORDS = ("and", "or", "not")
 
 
+Mask = npt.NDArray[np.bool_]
+"""For each row of a table, whether it matches."""
+
+
 class Filter(Protocol):
     """A part of a filter."""
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row is meant."""
+    def mask(self, table: pyarrow.Table) -> Mask:
+        """Which rows match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column against a value: text in lower case, a number, a truth value, or None for null."""
+    """A column against a value: lower-case text, a number, a truth value, or None for null."""
 
     column: str
     operator: str
     value: str | float | bool | None
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row is meant."""
+    def mask(self, table: pyarrow.Table) -> Mask:
+        """Which rows match; each value of the column is compared once."""
+        coded = table[self.column].combine_chunks().dictionary_encode()
+        values = [*coded.dictionary.to_pylist(), None]
+        matching = np.array([self._matches(value) for value in values], dtype=bool)
+        found: Mask = matching[np.asarray(coded.indices.fill_null(len(values) - 1))]
+        return found
+
+    def _matches(self, given: Any) -> bool:
         if self.operator == "!=":
-            return not Comparison(self.column, "=", self.value).holds(row)
-        given = row.get(self.column)
-        if given is None or given in ("", ()) or (isinstance(given, float) and math.isnan(given)):
+            return not Comparison(self.column, "=", self.value)._matches(given)
+        if given is None or given == "" or (isinstance(given, float) and math.isnan(given)):
             return self.operator == "=" and self.value is None
         if self.value is None:
             return False
         if self.column == "flags":
-            words = (
-                given.lower().split()
-                if isinstance(given, str)
-                else [str(word).lower() for word in given]
-            )
-            return any(
-                self._matches(part) for word in words for part in (word, word.partition(":")[0])
-            )
-        return self._matches(str(given).lower() if isinstance(self.value, str) else given)
+            words = given.lower().split()
+            parts = [part for word in words for part in (word, word.partition(":")[0])]
+            return any(self._compares(part) for part in parts)
+        return self._compares(str(given).lower() if isinstance(self.value, str) else given)
 
-    def _matches(self, given: Any) -> bool:
+    def _compares(self, given: Any) -> bool:
         if self.operator == "~":
             return fnmatch.fnmatchcase(given, str(self.value))
-        return bool(
-            given == self.value
-            if self.operator == "="
-            else _ORDER[self.operator](given, self.value)
-        )
+        if self.operator == "=":
+            return bool(given == self.value)
+        return bool(_ORDER[self.operator](given, self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +121,33 @@ class Not:
 
     part: Filter
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row is meant."""
-        return not self.part.holds(row)
+    def mask(self, table: pyarrow.Table) -> Mask:
+        """Which rows match."""
+        return ~self.part.mask(table)
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """The rows that every part means."""
+    """The rows that match every part."""
 
     parts: tuple[Filter, ...]
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row is meant."""
-        return all(part.holds(row) for part in self.parts)
+    def mask(self, table: pyarrow.Table) -> Mask:
+        """Which rows match."""
+        found: Mask = np.logical_and.reduce([part.mask(table) for part in self.parts])
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """The rows that any part means."""
+    """The rows that match any part."""
 
     parts: tuple[Filter, ...]
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row is meant."""
-        return any(part.holds(row) for part in self.parts)
+    def mask(self, table: pyarrow.Table) -> Mask:
+        """Which rows match."""
+        found: Mask = np.logical_or.reduce([part.mask(table) for part in self.parts])
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,33 +157,37 @@ class _Token:
     place: int
 
 
-def compile(
-    text: str, *, columns: Mapping[str, type] | None = None
-) -> Callable[[Mapping[str, Any]], bool]:
-    """The filter as a predicate on rows: a row's columns by name, as `analysis.row_dict` gives them.
+def matching(table: pyarrow.Table, chosen: Filter | None) -> pyarrow.Table:
+    """The rows of a table that match a filter; all of them for None."""
+    return table if chosen is None else table.filter(chosen.mask(table))
+
+
+def no_match(text: str | None) -> str:
+    """The message where no row matches."""
+    return f"no row matches --where {text!r}"
+
+
+def parse_filter(text: str, *, columns: Mapping[str, type] | None = None) -> Filter:
+    """Parse a filter.
 
     Args:
         text: the filter.
-        columns: those that rows have, with their plain types (default: a comparison row's).
+        columns: name and type (str, bool, int or float) of each column (default: those of rows).
 
     Raises:
-        ConfigError: one line that says what is wrong, and at which character.
+        ConfigError: one line with what is wrong, and at which character.
     """
-    return parse(text, columns=columns).holds
-
-
-def parse(text: str, *, columns: Mapping[str, type] | None = None) -> Filter:
-    """The filter's parts; see `compile`."""
     if len(text) > MAX_LENGTH:
         raise ConfigError(
             f"where: a filter of {len(text)} characters; at most {MAX_LENGTH} are allowed"
         )
-    parser = _Parser(_tokens(text), ComparisonRow.columns() if columns is None else columns)
+    kinds = {name: column.kind for name, column in COLUMNS.items()} if columns is None else columns
+    parser = _Parser(_tokens(text), kinds)
     found = parser.either(0)
     if parser.token.kind != "end":
         _complain(
             parser.token,
-            f"{parser.token.text!r} is not expected here; join conditions by 'and' or 'or'",
+            f"{parser.token.text!r} is not expected here; join conditions with 'and' or 'or'",
         )
     return found
 
@@ -199,7 +214,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Reads tokens from left to right, one function a level of the grammar."""
+    """Reads tokens from left to right, one method per level of the grammar."""
 
     def __init__(self, tokens: Sequence[_Token], columns: Mapping[str, type]) -> None:
         self._tokens = tokens
@@ -224,7 +239,7 @@ class _Parser:
 
     def _one(self, depth: int) -> Filter:
         if depth > MAX_DEPTH:
-            _complain(self.token, f"more than {MAX_DEPTH} brackets or nots in each other")
+            _complain(self.token, f"more than {MAX_DEPTH} nested brackets or nots")
         if self._took("not"):
             return Not(self._one(depth + 1))
         if self.token.text == "(" and self.token.kind == "bracket":
@@ -239,7 +254,7 @@ class _Parser:
     def _comparison(self) -> Filter:
         if self.token.kind != "word" or self.token.text.lower() in _KEYWORDS:
             what = repr(self.token.text) if self.token.text else "the end"
-            _complain(self.token, f"a column is needed, not {what}")
+            _complain(self.token, f"expected a column, got {what}")
         named = self._take()
         column = self._column(named)
         kind = self._columns[column]
@@ -248,7 +263,7 @@ class _Parser:
                 return Comparison(column, "=", True)
             _complain(
                 self.token,
-                f"what about {named.text}? One of = != < <= > >= ~ and a value are needed",
+                f"expected one of = != < <= > >= ~ and a value after {named.text}",
             )
         sign = self._take()
         if self.token.kind not in ("word", "quoted") or (
@@ -256,7 +271,7 @@ class _Parser:
         ):
             _complain(
                 self.token,
-                f"a value is needed after {named.text} {sign.text}; quote texts with blanks",
+                f"expected a value after {named.text} {sign.text}; quote texts with blanks",
             )
         value = self._take()
         return Comparison(column, sign.text.replace("==", "="), _value(column, kind, sign, value))
@@ -287,7 +302,9 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
     ordered = sign.text in _ORDER
     if value.kind == "word" and value.text.lower() == "null":
         if ordered or sign.text == "~":
-            _complain(sign, f"null has no order and no parts: {column} = null, or {column} != null")
+            _complain(
+                sign, f"null has no order and no parts: write {column} = null or {column} != null"
+            )
         return None
     number = _NUMBER.fullmatch(value.text) if value.kind == "word" else None
     if kind is str:
@@ -299,7 +316,7 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
         glob = value.text.lower()
         return f"*{glob}*" if sign.text == "~" and not re.search(r"[*?\[]", glob) else glob
     if sign.text == "~":
-        _complain(sign, f"{column} is no text; ~ is for texts")
+        _complain(sign, f"{column} is not text; ~ is for texts")
     if kind is bool:
         if ordered or value.text.lower() not in _TRUTH:
             _complain(value, f"{column} is true or false")

@@ -94,11 +94,6 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     )
 
 
-def present(results_dir: Path) -> bool:
-    """Whether anything was imported into the folder."""
-    return next((results_dir / "imported").glob("*.json"), None) is not None
-
-
 def rows(results_dir: Path) -> list[ComparisonRow]:
     """The rows of everything that was imported.
 

@@ -1,75 +1,48 @@
-"""Comparison rows of a results folder as a table, kept beside the records so that only what changed is read again.
+"""Load the comparison rows of a results folder: the one place that all readers of rows ask.
 
-`cache/rows.parquet` may be deleted at any time. A trial's folder is read again when it changed
-since, or when it changed so lately that the clock could not tell; a file that is damaged in place
-goes unnoticed until then.
+Rows are kept in `cache/`, which may be deleted at any time:
+
+- `rows.parquet`: all rows, with floors, verdicts and drift as they follow from all trials.
+- `rows/<trial>.json`: what a trial wrote when it ended, until the next reader merges it.
+- `aa.json`: how far apart A/A pairs are, for the floor at the end of a trial.
+
+A trial is read again when its folder changed. A file that is damaged in place, with its folder's
+time as it was, goes unnoticed until then.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-import multiprocessing
-import os
+import fcntl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from xla_sweeps.analysis import noise, summary
-from xla_sweeps.analysis.speedup import with_floor
+from xla_sweeps.analysis import noise
+from xla_sweeps.analysis.noise import Span
+from xla_sweeps.analysis.summary import MIN_FLOOR, summarize
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results import derive
+from xla_sweeps.results.derive import AaDistances, Facts, Trials
 from xla_sweeps.results.store import RACY_NS, Store
-from xla_sweeps.results.table import joined, rows_of, schema, table_of
-from xla_sweeps.schema.row import STATISTICS_VERSION, ComparisonRow
+from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of_documents
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, TrialSummary, row_dict
 from xla_sweeps.schema.trial import is_aa_pair
 from xla_sweeps.system import files
 
 if TYPE_CHECKING:
     import pyarrow
 
-
-VERSION = 1
-
-PARALLEL_FROM = 1000
-"""Trials from which more processes are quicker than one."""
-
-CHUNK = 200
+VERSION = 2
 
 _META = b"xla_sweeps"
 
-Fact = tuple[int, int, str, tuple[str, ...]]
-
-Anchor = tuple[str, str, float]
-
-
-class _Beside(msgspec.Struct):
-    """What the file holds beside the rows."""
-
-    version: tuple[int, int]
-    facts: dict[str, Fact]
-    anchors: dict[str, list[Anchor]]
-
-
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """What was read of some trials.
-
-    Attributes:
-        table: their rows, judged against the smallest floor and without the flag `drift`.
-        facts: of each trial: `[folder's time, records, device, starts]`; a time of 0 is read again
-            next time.
-        anchors: device, start and latency of anchor records, by trial.
-        problems: files that could not be used.
-    """
-
-    table: pyarrow.Table
-    facts: Mapping[str, Fact]
-    anchors: Mapping[str, list[Anchor]]
-    problems: tuple[str, ...] = ()
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,201 +50,312 @@ class Rows:
     """The rows of a results folder.
 
     Attributes:
-        table: columns of `ComparisonRow`.
-        trials, records: how many there are.
-        problems: files that could not be used.
+        table: the columns of `schema.row.COLUMNS`, sorted by `table.ORDER`.
+        trials: how many were measured.
+        records: how many there are.
+        problems: a line for each file that cannot be used.
+        spans: when each device drifted.
     """
 
     table: pyarrow.Table
     trials: int
     records: int
     problems: tuple[str, ...]
+    spans: Mapping[str, list[Span]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedTrial:
+    """A trial at its end: None where it has no readable record."""
+
+    summary: TrialSummary | None
+    problems: tuple[str, ...]
+
+
+class _Beside(msgspec.Struct):
+    """What `rows.parquet` holds beside the rows."""
+
+    version: tuple[int, int]
+    modified_ns: dict[str, int]
+    trials: int
+    records: int
+    spans: dict[str, list[Span]]
+    facts: msgspec.Raw
+
+
+class _KeptTrial(msgspec.Struct):
+    """What `rows/<trial>.json` holds."""
+
+    version: tuple[int, int]
+    facts: Facts
+    rows: list[dict[str, str | bool | int | float | None]]
+
+
+class _KeptAa(msgspec.Struct):
+    """What `aa.json` holds."""
+
+    version: tuple[int, int]
+    devices: AaDistances
 
 
 def load(
     results_dir: Path, *, advance: Callable[[int, int], None] = lambda done, total: None
 ) -> Rows:
-    """All rows, from what is kept where that is up to date; what is kept is brought up to date.
+    """All rows of a results folder, measured and imported; what changed is read and kept.
 
     Args:
-        results_dir: the results folder; one without records has no rows.
-        advance: told (trials read, trials to read) now and then.
+        results_dir: the results folder; one that does not exist has no rows.
+        advance: called with (trials read, trials to read) now and then.
     """
-    path = results_dir / "cache" / "rows.parquet"
-    folders = dict(Store(results_dir).folders())
-    kept = _load(path)
-    stale = [
-        name
-        for name, modified_ns in folders.items()
-        if kept.facts.get(name, (0,))[0] != modified_ns
-    ]
-    gone = [name for name in kept.facts if name not in folders]
-    if stale or gone:
-        read = list(_read(results_dir, stale, folders, advance))
-        kept = _merged(kept, {*stale, *gone}, read)
-    judged, changed = _judged(kept.table)
-    if stale or gone or changed:
-        _save(path, replace(kept, table=judged))
-    return Rows(
-        table=_with_drift(judged, kept),
-        trials=sum(fact[1] > 0 for fact in kept.facts.values()),
-        records=sum(fact[1] for fact in kept.facts.values()),
-        problems=kept.problems,
-    )
+    rows = _measured(results_dir, advance)
+    if not (results_dir / "imported").is_dir():
+        return rows
+    from xla_sweeps.results import imported
+
+    published, problems = imported.load(results_dir)
+    table = ordered(joined([rows.table, table_of(published)])) if published else rows.table
+    return replace(rows, table=table, problems=(*rows.problems, *problems))
 
 
-def read_trials(results_dir: Path, names: Sequence[str], modified_ns: Mapping[str, int]) -> Trials:
-    """Read and summarize these trials."""
-    store, now_ns = Store(results_dir), time.time_ns()
-    rows: list[ComparisonRow] = []
-    facts: dict[str, Fact] = {}
-    anchors: dict[str, list[Anchor]] = {}
-    problems: list[str] = []
-    for name in names:
-        loaded = store.load(name)
-        problems += loaded.problems
-        settled = (
-            modified_ns[name] if now_ns - modified_ns[name] > RACY_NS and not loaded.problems else 0
+def require(results_dir: Path, rows: Rows) -> None:
+    """Require something to show.
+
+    Raises:
+        StoreError: there is no such folder, or neither a record nor an import in it.
+    """
+    if rows.records or rows.table.num_rows:
+        return
+    if not (results_dir / "records").is_dir():
+        raise StoreError(
+            f"{results_dir} holds no records; measure first: python -m xla_sweeps model=NAME"
         )
-        facts[name] = (settled, 0, "", ())
-        for records in loaded.records.values():
-            rows += summary.summarize(records).comparisons
-            starts = tuple(record.started_at for record in records)
-            facts[name] = (settled, len(records), noise.device_of(records[0]), starts)
-            found = [
-                (noise.device_of(record), record.started_at, seconds)
-                for record in records
-                if noise.is_anchor(record) and (seconds := noise.call_s(record)) is not None
-            ]
-            if found:
-                anchors[name] = found
-    return Trials(table_of(rows), facts, anchors, tuple(problems))
+    raise StoreError(f"{results_dir} holds no readable record")
 
 
-def _read(
-    results_dir: Path,
-    names: Sequence[str],
-    folders: Mapping[str, int],
-    advance: Callable[[int, int], None],
-) -> Iterator[Trials]:
-    """Trials in chunks, by several processes where there are many."""
-    chunks = [names[first : first + CHUNK] for first in range(0, len(names), CHUNK)]
-    times = [{name: folders[name] for name in chunk} for chunk in chunks]
-    done = 0
-    with contextlib.ExitStack() as stack:
-        run: Callable[..., Iterable[Trials]] = map
-        if len(names) >= PARALLEL_FROM:
-            workers = min(len(chunks), len(os.sched_getaffinity(0)))
-            spawn = multiprocessing.get_context("spawn")
-            run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=spawn)).map
-        for chunk, found in zip(
-            chunks, run(read_trials, [results_dir] * len(chunks), chunks, times), strict=True
-        ):
-            done += len(chunk)
-            advance(done, len(names))
-            yield found
+def summaries(
+    results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
+) -> tuple[dict[str, list[Record]], dict[str, TrialSummary]]:
+    """Records and summaries by trial, for what needs more than rows.
 
+    Args:
+        results_dir: the results folder.
+        rows: of the folder; floors and drift are taken from them.
+        only: these trials (default: all).
 
-def _merged(kept: Trials, dropped: set[str], read: Sequence[Trials]) -> Trials:
-    """What is kept without the dropped trials, and what was read."""
-    import pyarrow.compute
-
-    dropped_ids = pyarrow.array(sorted(dropped), pyarrow.string())
-    stays = pyarrow.compute.invert(
-        pyarrow.compute.is_in(kept.table["trial_id"], value_set=dropped_ids)
-    )
-    rest = Trials(
-        table=kept.table.filter(stays),
-        facts={name: fact for name, fact in kept.facts.items() if name not in dropped},
-        anchors={name: found for name, found in kept.anchors.items() if name not in dropped},
-    )
-    parts = [rest, *read]
-    return Trials(
-        table=joined(part.table for part in parts),
-        facts={name: fact for part in parts for name, fact in part.facts.items()},
-        anchors={name: found for part in parts for name, found in part.anchors.items()},
-        problems=tuple(problem for part in read for problem in part.problems),
-    )
-
-
-def _judged(table: pyarrow.Table) -> tuple[pyarrow.Table, bool]:
-    """The rows judged against the floor of their device, and whether that changed any."""
-    import pyarrow.compute
-
-    by_device: dict[str, list[float]] = {}
-    columns = [
-        table[name].to_pylist() for name in ("device", "baseline", "candidate", "speedup", "floor")
-    ]
-    for device, baseline, candidate, speedup, _ in zip(*columns, strict=True):
-        apart = by_device.setdefault(device, [])
-        if (
-            speedup
-            and baseline != candidate
-            and baseline.split("_")[0] == candidate.split("_")[0]
-            and is_aa_pair(baseline, candidate)
-        ):
-            apart.append(abs(math.log(speedup)))
-    floors = {
-        name: max(summary.MIN_FLOOR, noise.floor_of(apart) or 0.0)
-        for name, apart in by_device.items()
+    Raises:
+        StoreError: there is no readable record.
+    """
+    require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
+    store = Store(results_dir)
+    loaded = [store.load()] if only is None else [store.load(trial) for trial in sorted(only)]
+    columns = (rows.table[name].to_pylist() for name in ("trial_id", "floor"))
+    floors = dict(zip(*columns, strict=True))
+    records = {
+        trial: noise.flagged(group, rows.spans)
+        for part in loaded
+        for trial, group in part.records.items()
     }
-    wrong = [floors[device] != floor for device, floor in zip(columns[0], columns[4], strict=True)]
-    if not any(wrong):
-        return table, False
-    mask = pyarrow.array(wrong)
-    rows = [with_floor(row, floors[row.device]) for row in rows_of(table.filter(mask))]
-    # A row without a speedup has no verdict to change, but says the floor all the same.
-    rows = [
-        row if row.floor == floors[row.device] else replace(row, floor=floors[row.device])
+    return records, {
+        trial: summarize(group, floor=floors.get(trial, MIN_FLOOR))
+        for trial, group in records.items()
+    }
+
+
+def end_trial(store: Store, trial_id: str) -> EndedTrial:
+    """Summarize a trial that ended, and keep its rows for the next reader.
+
+    Reads the records of this trial alone. The floor comes from the A/A pairs that other trials
+    kept; pairs that were copied into the folder count from the next `load` on.
+    """
+    listing = store.listing(trial_id)
+    loaded = store.load(trial_id)
+    records = loaded.records.get(trial_id, [])
+    if not records:
+        return EndedTrial(None, loaded.problems)
+    found = summarize(records)
+    rows = found.comparisons
+    if not loaded.problems:
+        kept = _KeptTrial(_versions(), derive.facts_of(records, listing), list(map(row_dict, rows)))
+        _write(store.results_dir / "cache" / "rows" / f"{trial_id}.json", msgspec.json.encode(kept))
+    own = [
+        noise.aa_distance(row.speedup)
         for row in rows
+        if row.speedup and is_aa_pair(row.baseline, row.candidate)
     ]
-    return joined([table.filter(pyarrow.compute.invert(mask)), table_of(rows)]), True
-
-
-def _with_drift(table: pyarrow.Table, kept: Trials) -> pyarrow.Table:
-    """The rows, with the flag `drift` where any record was measured while the machine changed its speed."""
-    import pyarrow
-
-    spans = noise.spans_of(anchor for found in kept.anchors.values() for anchor in found)
-    if not spans:
-        return table
-    drifted = {
-        name
-        for name, (_, _, device, starts) in kept.facts.items()
-        if name not in kept.anchors
-        and any(noise.is_within(start, spans.get(device, ())) for start in starts)
-    }
-    flags = [
-        " ".join(sorted({*text.split(), "drift"})) if trial in drifted else text
-        for trial, text in zip(
-            table["trial_id"].to_pylist(), table["flags"].to_pylist(), strict=True
-        )
-    ]
-    return table.set_column(
-        table.schema.get_field_index("flags"), "flags", pyarrow.array(flags, pyarrow.string())
+    floor = derive.floor_of(_with_own_aa(store.results_dir, trial_id, found.device, own))
+    return EndedTrial(
+        found if floor == MIN_FLOOR else summarize(records, floor=floor), loaded.problems
     )
 
 
-def _load(path: Path) -> Trials:
+def _measured(results_dir: Path, advance: Callable[[int, int], None]) -> Rows:
+    store, path = Store(results_dir), results_dir / "cache" / "rows.parquet"
+    folders = dict(store.folders())
+    table, beside = _read_parquet(path)
+    problems: tuple[str, ...] = ()
+    if beside.modified_ns != folders:
+        pending = _pending(results_dir)
+        table, changed, problems = _updated(store, table, beside, folders, pending, advance)
+        if (changed.modified_ns, changed.facts) != (beside.modified_ns, beside.facts):
+            _save(results_dir, table, changed, pending)
+        beside = changed
+    return Rows(table, beside.trials, beside.records, problems, beside.spans)
+
+
+def _updated(
+    store: Store,
+    table: pyarrow.Table,
+    beside: _Beside,
+    folders: Mapping[str, int],
+    pending: Collection[str],
+    advance: Callable[[int, int], None],
+) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
+    """The kept rows brought up to date with the records."""
+    now_ns = time.time_ns()
+    facts = msgspec.json.decode(beside.facts, type=dict[str, Facts])
+    stale = [name for name, found in folders.items() if beside.modified_ns.get(name) != found]
+    listings = {name: store.listing(name) for name in stale}
+    changed = [name for name in stale if name not in facts or facts[name].listing != listings[name]]
+    read = [_ended_trials(store.results_dir, changed, listings, pending)]
+    unread = [name for name in changed if name not in read[0].facts]
+    read += derive.read_many(store.results_dir, unread, advance)
+    dropped = {*changed, *(name for name in facts if name not in folders)}
+    facts = {name: fact for name, fact in facts.items() if name not in dropped}
+    for part in read:
+        facts.update(part.facts)
+    spans = beside.spans
+    if dropped:
+        table, spans = derive.settled(derive.merged(table, dropped, read), facts)
+        table = ordered(table)
+    after = _Beside(
+        version=_versions(),
+        modified_ns={
+            name: found if facts[name].listing and now_ns - found > RACY_NS else 0
+            for name, found in folders.items()
+        },
+        trials=sum(bool(fact.runs) for fact in facts.values()),
+        records=sum(len(fact.runs) for fact in facts.values()),
+        spans=spans,
+        facts=msgspec.Raw(msgspec.json.encode(facts)),
+    )
+    return table, after, tuple(problem for part in read for problem in part.problems)
+
+
+def _pending(results_dir: Path) -> list[str]:
+    """The trials that ended since the rows were last merged."""
+    with contextlib.suppress(OSError):
+        return [path.stem for path in (results_dir / "cache" / "rows").glob("*.json")]
+    return []
+
+
+def _ended_trials(
+    results_dir: Path,
+    names: Collection[str],
+    listings: Mapping[str, str],
+    pending: Collection[str],
+) -> Trials:
+    """What these trials kept at their end, as far as their folders are as they were then."""
+    documents: list[Mapping[str, Any]] = []
+    facts: dict[str, Facts] = {}
+    for name in sorted({*names} & {*pending}):
+        kept = _decoded(results_dir / "cache" / "rows" / f"{name}.json", _KeptTrial)
+        if (
+            kept is not None
+            and kept.facts.listing == listings[name]
+            and all(row.keys() == COLUMNS.keys() for row in kept.rows)
+        ):
+            documents += kept.rows
+            facts[name] = kept.facts
+    return Trials(table_of_documents(documents), facts)
+
+
+def _with_own_aa(
+    results_dir: Path, trial_id: str, device: str, own: list[float]
+) -> dict[str, list[float]]:
+    """The A/A distances of a device by trial, with a trial's own, which are kept."""
+    path, first = results_dir / "cache" / "aa.json", AaDistances()
+    if _decoded(path, _KeptAa) is None:
+        first = derive.aa_distances(_measured(results_dir, lambda done, total: None).table)
+    with _locked(results_dir):
+        kept = _decoded(path, _KeptAa)
+        known = _KeptAa(_versions(), first) if kept is None else kept
+        trials = known.devices.setdefault(device, {})
+        if kept is None or trials.get(trial_id, []) != own:
+            trials[trial_id] = own
+            _write(path, msgspec.json.encode(known))
+    return trials
+
+
+def _save(results_dir: Path, table: pyarrow.Table, beside: _Beside, merged: list[str]) -> None:
+    """Replace what is kept, and delete what trials kept at their end; a failure costs time only."""
+    import pyarrow
+    import pyarrow.parquet
+
+    cache = results_dir / "cache"
+    buffer = pyarrow.BufferOutputStream()
+    with pyarrow.parquet.ParquetWriter(
+        buffer, table.schema, compression="zstd", store_schema=False
+    ) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({_META: msgspec.json.encode(beside)})
+    if not _write(cache / "rows.parquet", buffer.getvalue().to_pybytes()):
+        return
+    for name in merged:
+        with contextlib.suppress(OSError):
+            (cache / "rows" / f"{name}.json").unlink()
+    with _locked(results_dir):
+        devices = derive.aa_distances(table)
+        before = _decoded(cache / "aa.json", _KeptAa) or _KeptAa(_versions(), {})
+        for device, trials in before.devices.items():
+            for trial, found in trials.items():  # of a trial that ended meanwhile
+                if trial not in beside.modified_ns and (results_dir / "records" / trial).is_dir():
+                    devices.setdefault(device, {})[trial] = found
+        _write(cache / "aa.json", msgspec.json.encode(_KeptAa(_versions(), devices)))
+
+
+def _read_parquet(path: Path) -> tuple[pyarrow.Table, _Beside]:
     """What is kept; nothing where there is none, or where another version wrote it."""
     import pyarrow
     import pyarrow.parquet
 
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException):
-        table = pyarrow.parquet.read_table(path)
-        beside = msgspec.json.decode(table.schema.metadata[_META], type=_Beside)
-        if beside.version == (VERSION, STATISTICS_VERSION) and table.schema.names == schema().names:
-            return Trials(table.replace_schema_metadata(None), beside.facts, beside.anchors)
-    return Trials(joined([]), {}, {})
+    with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
+        with pyarrow.parquet.ParquetFile(path, memory_map=True) as kept:
+            beside = msgspec.json.decode(kept.metadata.metadata[_META], type=_Beside)
+            table = kept.read()
+        if beside.version == _versions() and table.schema == schema():
+            return table, beside
+    return joined([]), _Beside(_versions(), {}, 0, 0, {}, msgspec.Raw(b"{}"))
 
 
-def _save(path: Path, kept: Trials) -> None:
-    """Replace what is kept; where that cannot be done, it is read anew next time."""
-    import pyarrow.parquet
+def _decoded(path: Path, kind: type[Any]) -> Any:
+    """A kept JSON document; None where it cannot be read or another version wrote it."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError):
+        kept = msgspec.json.decode(path.read_bytes(), type=kind)
+        if kept.version == _versions():
+            return kept
+    return None
 
-    beside = _Beside((VERSION, STATISTICS_VERSION), dict(kept.facts), dict(kept.anchors))
-    table = kept.table.replace_schema_metadata({_META: msgspec.json.encode(beside)})
-    buffer = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(table, buffer, compression="zstd")
-    with contextlib.suppress(OSError):
-        files.replace_whole(path, buffer.getvalue().to_pybytes())
+
+def _write(path: Path, content: bytes) -> bool:
+    """Replace a kept file whole; False where that fails."""
+    try:
+        files.replace_whole(path, content)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _locked(results_dir: Path) -> Iterator[None]:
+    """One process at a time, where the file system has locks and can be written."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            path = results_dir / "cache" / "aa.lock"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = stack.enter_context(path.open("a", encoding="utf-8"))
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _versions() -> tuple[int, int]:
+    return VERSION, STATISTICS_VERSION

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import uuid
@@ -141,18 +142,15 @@ class Store:
                 found.append(Record.from_json(Path(path).read_bytes()))
         return found
 
-    def is_claimed(self, trial_id: str) -> bool:
-        """Whether a process is measuring the trial into this folder right now."""
-        try:
-            with (self.results_dir / "claims" / f"{trial_id}.lock").open(
-                "r", encoding="utf-8"
-            ) as handle:
-                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+    def listing(self, trial_id: str) -> str:
+        """A fingerprint of a trial's files: their names, sizes and times."""
+        lines = []
+        with contextlib.suppress(OSError), os.scandir(self.records_dir / trial_id) as found:
+            for entry in found:
+                if entry.name.endswith(".json"):
+                    stat = entry.stat()
+                    lines.append(f"{entry.name} {stat.st_size} {stat.st_mtime_ns}")
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
     def folders(self) -> Iterator[tuple[str, int]]:
         """Name and time of change (ns) of each trial's folder.

@@ -1,23 +1,24 @@
-"""Comparison rows as a column table, with stable types: for Parquet, the page, and the rows kept beside the records.
-
-The only place that knows how a row's fields are typed outside Python.
-"""
+"""Comparison rows as a column table: the only place that knows their types outside Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, Verdict, row_dict
 
-if TYPE_CHECKING:  # takes longer to import than many a command to run
+if TYPE_CHECKING:  # slow to import
     import pyarrow
+
+ORDER = ("family", "model", "resolution_px", "batch_size", "candidate", "baseline", "trial_id")
+"""The columns by which rows are shown and kept."""
 
 
 @cache
 def schema() -> pyarrow.Schema:
-    """The columns of a row in their order, with types that do not depend on what the rows hold."""
+    """The columns of a row in their order; the types do not depend on what the rows hold."""
     import pyarrow
 
     kinds = {
@@ -26,35 +27,36 @@ def schema() -> pyarrow.Schema:
         int: pyarrow.int64(),
         float: pyarrow.float64(),
     }
-    return pyarrow.schema([(name, kinds[kind]) for name, kind in ComparisonRow.columns().items()])
+    return pyarrow.schema([(column.name, kinds[column.kind]) for column in COLUMNS.values()])
 
 
 def table_of(rows: Sequence[ComparisonRow]) -> pyarrow.Table:
-    """Rows as a table; flags are one text, joined by spaces."""
+    """Rows as a table."""
+    return table_of_documents([row_dict(row) for row in rows])
+
+
+def table_of_documents(documents: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
+    """Rows that `row_dict` made, as a table."""
     import pyarrow
 
-    wanted = schema()
-    columns = {name: [getattr(row, name) for row in rows] for name in wanted.names}
-    columns["flags"] = [" ".join(flags) for flags in columns["flags"]]
-    for name in ("verdict", "status"):
-        columns[name] = [str(word) for word in columns[name]]
-    return pyarrow.table(columns, schema=wanted)
+    columns = {name: [document[name] for document in documents] for name in COLUMNS}
+    return pyarrow.table(columns, schema=schema())
 
 
 def rows_of(table: pyarrow.Table) -> list[ComparisonRow]:
     """The rows of a table that `table_of` made."""
-    from xla_sweeps.schema.measurement import Status
-    from xla_sweeps.schema.row import Verdict
-
     rows = []
-    for document in table.select(schema().names).to_pylist():
+    for document in table.select(list(COLUMNS)).to_pylist():
         document["flags"] = tuple(document["flags"].split())
-        document["verdict"], document["status"] = (
-            Verdict(document["verdict"]),
-            Status(document["status"]),
-        )
+        document["verdict"] = Verdict(document["verdict"])
+        document["status"] = Status(document["status"])
         rows.append(ComparisonRow(**document))
     return rows
+
+
+def ordered(table: pyarrow.Table) -> pyarrow.Table:
+    """The table sorted by `ORDER`."""
+    return table.sort_by([(name, "ascending") for name in ORDER])
 
 
 def joined(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:

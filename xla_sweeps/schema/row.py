@@ -1,13 +1,11 @@
-"""The words of a comparison: what one mode came to, one candidate against one baseline, a whole trial.
-
-The row is what `results`, W&B and the dashboards share; its field names are its column names.
-"""
+"""Results of a trial: one mode, one candidate against one baseline (a row), the whole trial."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
@@ -20,7 +18,7 @@ MEASURED, IMPORTED = "measured", "imported"
 
 
 class Verdict(StrEnum):
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -32,10 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A positive figure with its 95 % confidence interval.
-
-    Low and high are None where none can be given.
-    """
+    """A positive figure with its 95 % confidence interval; low and high may be None."""
 
     value: float
     low: float | None
@@ -56,7 +51,8 @@ class ModeSummary:
         host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls
             do not queue.
         rmse_rel, top1_match: the worst over replicates.
-        cv_percent: coefficient of variation of the undisturbed blocks, percent, the worst process.
+        cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
+            replicate's.
     """
 
     label: str
@@ -80,144 +76,288 @@ class ModeSummary:
     cv_percent: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRow:
-    """One candidate against one baseline within a trial: the row that `results`, W&B and the page share.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of comparison rows: declared once, by a field of `ComparisonRow`.
 
     Attributes:
-        speedup: baseline latency / candidate latency; above 1 the candidate is faster.
-        preliminary: fewer than three replicates.
-        floor: the smallest relative difference that is called one (0.01: 1 %).
-        within_percent: standard error of one process's estimate from its own rounds, percent of the
-            speedup.
-        between_percent: standard deviation of the estimates of different processes, percent; None
-            for one process.
-        compile_s_extra: what preparing the candidate (trace and first call) costs more than the
-            baseline, seconds.
-        break_even_calls: calls after which that is paid back; None where it never is.
-        peak_memory_ratio: candidate / baseline.
-        eager_is_graph: whether eager calls run a restored graph, so that they compare with no Keras
-            model's eager.
-        replica_of: the published model's handle, where this is a copy of its architecture with
-            random weights.
-        speedup_raw: the estimate with disturbed rounds left in, where the trial is contaminated.
-        status: of the candidate, or of the baseline where that is what failed.
-        failed_mode: label of the mode that failed, or "".
-        failure_hint: what to do about it, or "".
-        p_value: how likely an estimate so far past the floor is where the true difference lies
-            within it; below 0.05 exactly where the verdict is faster or slower. None where there is
-            no interval.
-        speedup_low_90, speedup_high_90: the speedup's interval at 90 %, which decides equivalence.
-        cv_percent: coefficient of variation of the candidate's undisturbed blocks, percent, the
-            worst process. sm_clock_mhz_low, sm_clock_mhz_high, temperature_high: the GPU while
-            measured (MHz, MHz, °C); None on a CPU.
-        foreign_cores: cores that other processes used meanwhile, the most of any process.
-        origin: `measured`, or `imported` for published figures: single measurements without an
-            interval.
-        statistics_version: of the estimates and verdicts, which are derived anew on each reading.
-        note: what to know about an imported figure, or "".
-        request_id: of what was asked for, whatever device and versions measured it.
-        measured_at: when its last process started, ISO 8601.
-        software, driver, environment_flags, host: what measured it.
-        log: the last process's log, relative to the results folder.
-        command: what a person would type to measure it again (overridden keys of `effort.` and
-            `timeouts.` left out).
+        kind: str, bool, int or float. Words of a closed set and flags are str; texts are never
+            missing, and of the numbers only those that identify a trial never are.
+        unit: "" for none.
+        meaning: for docs/results.md.
+        page: whether the local page gets it.
+        wandb: whether the table of the W&B report has it.
     """
 
-    trial_id: str
-    family: str
-    variant: str
-    model: str
-    source: str
-    task: str
-    resolution_px: int
-    batch_size: int
-    precision: str
-    scenario: str
-    effort: str
-    device: str
-    candidate: str
-    baseline: str
-    headline: bool
-    throughput_samples_per_s: float | None
-    throughput_low: float | None
-    throughput_high: float | None
-    baseline_throughput_samples_per_s: float | None
-    baseline_throughput_low: float | None
-    baseline_throughput_high: float | None
-    latency_ms: float | None
-    latency_low_ms: float | None
-    latency_high_ms: float | None
-    baseline_latency_ms: float | None
-    baseline_latency_low_ms: float | None
-    baseline_latency_high_ms: float | None
-    speedup: float | None
-    speedup_low: float | None
-    speedup_high: float | None
-    speedup_percent: float | None
-    absolute_speedup_samples_per_s: float | None
-    verdict: Verdict
-    preliminary: bool
-    floor: float
-    replicates: int
-    rounds: int
-    within_percent: float | None
-    between_percent: float | None
-    compile_s_extra: float | None
-    break_even_calls: float | None
-    peak_memory_ratio: float | None
-    host_bound: bool
-    status: Status
-    flags: tuple[str, ...]
-    params: int | None
-    macs: int | None
-    speedup_raw: float | None
-    failure_message: str
-    failed_mode: str = ""
-    eager_is_graph: bool = False
-    replica_of: str = ""
-    failure_hint: str = ""
-    p_value: float | None = None
-    speedup_low_90: float | None = None
-    speedup_high_90: float | None = None
-    cv_percent: float | None = None
-    sm_clock_mhz_low: float | None = None
-    sm_clock_mhz_high: float | None = None
-    temperature_high: float | None = None
-    foreign_cores: float | None = None
-    origin: str = MEASURED
-    note: str = ""
-    request_id: str = ""
-    measured_at: str = ""
-    software: str = ""
-    driver: str = ""
-    environment_flags: str = ""
-    host: str = ""
-    log: str = ""
-    command: str = ""
-    statistics_version: int = STATISTICS_VERSION
+    name: str
+    kind: type
+    unit: str
+    meaning: str
+    page: bool
+    wandb: bool
 
-    @classmethod
-    def columns(cls) -> dict[str, type]:
-        """The plain type of each column, in order: str, bool, int or float.
 
-        Texts of a closed set and flags are str.
+def _column(
+    meaning: str,
+    *,
+    unit: str = "",
+    page: bool = False,
+    wandb: bool = False,
+    default: Any = MISSING,
+) -> Any:
+    facts = {"meaning": meaning, "unit": unit, "page": page, "wandb": wandb}
+    return field(default=default, metadata=facts)
 
-        Every column but the identifying ones may also hold None.
-        """
-        hints = get_type_hints(cls)
-        types = {
-            field.name: get_args(hints[field.name]) or (hints[field.name],) for field in fields(cls)
-        }
-        return {
-            name: next((kind for kind in (bool, int, float) if kind in found), str)
-            for name, found in types.items()
-        }
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One candidate against one baseline of a trial: what `results`, W&B and the page share.
+
+    Each field is a column, and its only declaration: the Parquet schema, the filter, the page, the
+    W&B table and docs/results.md are made from `COLUMNS`.
+    """
+
+    trial_id: str = _column(
+        "sixteen hex digits, shared by the rows of one trial; replicates with the same one "
+        "are pooled",
+        page=True,
+        wandb=True,
+    )
+    family: str = _column("the model's family", page=True, wandb=True)
+    variant: str = _column("the model's variant", page=True, wandb=True)
+    model: str = _column("the model's name in the catalog", page=True, wandb=True)
+    source: str = _column("applications, keras_cv, keras_hub, hub, local", page=True, wandb=True)
+    task: str = _column("classification, detection, segmentation, …", page=True)
+    resolution_px: int = _column(
+        "side of the square input; 0 where the model takes something else",
+        unit="px",
+        page=True,
+        wandb=True,
+    )
+    batch_size: int = _column("samples of one call", unit="samples", page=True, wandb=True)
+    precision: str = _column("float32, mixed_float16, mixed_bfloat16", page=True, wandb=True)
+    scenario: str = _column("call, detect", page=True, wandb=True)
+    effort: str = _column("quick, standard, publish", page=True)
+    device: str = _column("the device's name, as its driver reports it", page=True, wandb=True)
+    candidate: str = _column(
+        "the mode compared: eager, default, graph, xla, autocluster; a second copy ends in `_2`",
+        page=True,
+        wandb=True,
+    )
+    baseline: str = _column("the mode it is compared with", page=True, wandb=True)
+    headline: bool = _column("whether this is the trial's main comparison", page=True)
+    throughput_samples_per_s: float | None = _column(
+        "throughput of the candidate, from blocks of back-to-back calls",
+        unit="samples/s",
+        page=True,
+        wandb=True,
+    )
+    throughput_low: float | None = _column(
+        "lower bound of its 95 % interval", unit="samples/s", page=True, wandb=True
+    )
+    throughput_high: float | None = _column(
+        "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
+    )
+    baseline_throughput_samples_per_s: float | None = _column(
+        "throughput of the baseline, from blocks of back-to-back calls",
+        unit="samples/s",
+        page=True,
+        wandb=True,
+    )
+    baseline_throughput_low: float | None = _column(
+        "lower bound of its 95 % interval", unit="samples/s", page=True
+    )
+    baseline_throughput_high: float | None = _column(
+        "upper bound of its 95 % interval", unit="samples/s", page=True
+    )
+    latency_ms: float | None = _column(
+        "one call of the candidate, from the same blocks (batch_size / throughput)", unit="ms"
+    )
+    latency_low_ms: float | None = _column("lower bound of its 95 % interval", unit="ms")
+    latency_high_ms: float | None = _column("upper bound of its 95 % interval", unit="ms")
+    baseline_latency_ms: float | None = _column(
+        "one call of the baseline, from the same blocks (batch_size / throughput)", unit="ms"
+    )
+    baseline_latency_low_ms: float | None = _column("lower bound of its 95 % interval", unit="ms")
+    baseline_latency_high_ms: float | None = _column("upper bound of its 95 % interval", unit="ms")
+    speedup: float | None = _column(
+        "baseline latency / candidate latency, paired; above 1 the candidate is faster",
+        unit="ratio",
+        page=True,
+        wandb=True,
+    )
+    speedup_low: float | None = _column(
+        "lower bound of its 95 % interval", unit="ratio", page=True, wandb=True
+    )
+    speedup_high: float | None = _column(
+        "upper bound of its 95 % interval", unit="ratio", page=True, wandb=True
+    )
+    speedup_percent: float | None = _column("100 × (speedup - 1)", unit="%", wandb=True)
+    absolute_speedup_samples_per_s: float | None = _column(
+        "the candidate's throughput less the baseline's", unit="samples/s", wandb=True
+    )
+    verdict: Verdict = _column(
+        "faster, slower, equivalent, ambiguous, failed", page=True, wandb=True
+    )
+    preliminary: bool = _column("fewer than three replicates", page=True, wandb=True)
+    floor: float = _column(
+        "the smallest relative difference that counts: 0.01 is 1 %",
+        unit="relative",
+        page=True,
+        wandb=True,
+    )
+    replicates: int = _column(
+        "processes that measured it", unit="replicates", page=True, wandb=True
+    )
+    rounds: int = _column("rounds behind the speedup", unit="rounds", page=True)
+    within_percent: float | None = _column(
+        "standard error of one replicate's estimate, from its own rounds", unit="%", page=True
+    )
+    between_percent: float | None = _column(
+        "standard deviation of the replicates' estimates; missing for one", unit="%", page=True
+    )
+    compile_s_extra: float | None = _column(
+        "extra time to prepare the candidate (trace and first call) over the baseline",
+        unit="s",
+        page=True,
+        wandb=True,
+    )
+    break_even_calls: float | None = _column(
+        "calls after which that time is paid back; missing where it never is",
+        unit="calls",
+        page=True,
+        wandb=True,
+    )
+    peak_memory_ratio: float | None = _column(
+        "candidate / baseline", unit="ratio", page=True, wandb=True
+    )
+    host_bound: bool = _column("the device waits for the host", page=True)
+    status: Status = _column("ok, contaminated, or why there is no number", page=True, wandb=True)
+    flags: tuple[str, ...] = _column("caveats, separated by blanks", page=True, wandb=True)
+    params: int | None = _column(
+        "parameters, moving statistics included", unit="1", page=True, wandb=True
+    )
+    macs: int | None = _column(
+        "multiply-accumulates of one sample", unit="1", page=True, wandb=True
+    )
+    speedup_raw: float | None = _column(
+        "the speedup with contaminated rounds included, where the trial is contaminated",
+        unit="ratio",
+    )
+    failure_message: str = _column("why the failed mode failed", page=True, wandb=True)
+    failed_mode: str = _column("the mode that failed", page=True, default="")
+    eager_is_graph: bool = _column(
+        "eager calls run a saved graph, so they do not compare with a Keras model's eager",
+        page=True,
+        default=False,
+    )
+    replica_of: str = _column(
+        "the published model whose architecture this is, with random weights", default=""
+    )
+    failure_hint: str = _column("what to do about the failure", page=True, default="")
+    p_value: float | None = _column(
+        "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
+        "or slower",
+        unit="1",
+        page=True,
+        default=None,
+    )
+    speedup_low_90: float | None = _column(
+        "lower bound of the 90 % interval, which decides equivalence", unit="ratio", default=None
+    )
+    speedup_high_90: float | None = _column(
+        "upper bound of the 90 % interval", unit="ratio", default=None
+    )
+    cv_percent: float | None = _column(
+        "coefficient of variation of the candidate's uncontaminated blocks, the worst replicate's",
+        unit="%",
+        page=True,
+        default=None,
+    )
+    sm_clock_mhz_low: float | None = _column(
+        "lowest clock of the GPU while measured; missing on a CPU",
+        unit="MHz",
+        page=True,
+        default=None,
+    )
+    sm_clock_mhz_high: float | None = _column(
+        "highest clock of the GPU while measured; missing on a CPU",
+        unit="MHz",
+        page=True,
+        default=None,
+    )
+    temperature_high: float | None = _column(
+        "highest temperature of the GPU while measured; missing on a CPU",
+        unit="°C",
+        page=True,
+        default=None,
+    )
+    foreign_cores: float | None = _column(
+        "cores that other processes used meanwhile, the most of any replicate",
+        unit="cores",
+        page=True,
+        default=None,
+    )
+    origin: str = _column(
+        "measured, or imported: published figures without an interval", page=True, default=MEASURED
+    )
+    note: str = _column("caveats of an imported figure", page=True, default="")
+    request_id: str = _column(
+        "sixteen hex digits of the request, whatever device and versions measured it", default=""
+    )
+    measured_at: str = _column(
+        "start of the last replicate, ISO 8601", unit="ISO 8601", page=True, default=""
+    )
+    software: str = _column(
+        "versions of TensorFlow and Keras, and of CUDA on a GPU", page=True, default=""
+    )
+    driver: str = _column("version of the accelerator's driver", page=True, default="")
+    environment_flags: str = _column(
+        "environment variables that change XLA or TensorFlow", page=True, default=""
+    )
+    host: str = _column("the machine, as a hash", page=True, default="")
+    log: str = _column(
+        "log of the last replicate, relative to the results folder", page=True, default=""
+    )
+    command: str = _column(
+        "command that measures it again (without keys of `effort.` and `timeouts.`)",
+        page=True,
+        default="",
+    )
+    statistics_version: int = _column(
+        "version of the estimates and verdicts, which are derived again on each reading",
+        default=STATISTICS_VERSION,
+    )
+
+
+def _columns() -> dict[str, Column]:
+    hints = get_type_hints(ComparisonRow)
+    columns = {}
+    for item in fields(ComparisonRow):
+        types = get_args(hints[item.name]) or (hints[item.name],)
+        kind = next((kind for kind in (bool, int, float) if kind in types), str)
+        columns[item.name] = Column(name=item.name, kind=kind, **item.metadata)
+    return columns
+
+
+COLUMNS: Mapping[str, Column] = _columns()
+"""All columns, in order."""
+
+
+def row_dict(row: ComparisonRow) -> dict[str, Any]:
+    """A row as plain data, by column; flags joined by blanks."""
+    document = {name: getattr(row, name) for name in COLUMNS}
+    return {
+        **document,
+        "verdict": str(row.verdict),
+        "status": str(row.status),
+        "flags": " ".join(row.flags),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
-    """All that is known of one trial: its modes and their comparisons, headline first."""
+    """One trial over all its replicates: its modes and their comparisons, headline first."""
 
     trial_id: str
     model: ModelFacts

@@ -8,12 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xla_sweeps.analysis.summary import COLUMNS
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.results import load
+from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import Entry, Index
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow
 from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Sweep
 from xla_sweeps.system import devices
@@ -87,16 +86,15 @@ def headline_rows(
     """The headline rows of the sweep's trials, as far as there are records."""
     ids = {identifier for task in tasks for identifier in task.trial_ids}
     requests = {task.request_id for task in tasks if not task.trial_ids}
-    if not (results_dir / "records").is_dir():
-        return []
-    records, summaries = load.load(results_dir, warn=warn, only=ids or None, missing_ok=True)
-    return [
-        row
-        for trial, summary in summaries.items()
-        if trial in ids or records[trial][0].request_id in requests
-        for row in summary.comparisons
-        if row.headline
+    found = rows.load(results_dir)
+    for problem in found.problems:
+        warn(problem)
+    columns = (found.table[name].to_pylist() for name in ("headline", "trial_id", "request_id"))
+    chosen = [
+        headline and (trial in ids or request in requests)
+        for headline, trial, request in zip(*columns, strict=True)
     ]
+    return table.rows_of(found.table.filter(chosen)) if any(chosen) else []
 
 
 def _want_again(

@@ -19,8 +19,10 @@ from paths import DATA
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.pack import unpack
-from xla_sweeps.results import index, load
+from xla_sweeps.results import index
+from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
+from xla_sweeps.results.table import rows_of
 from xla_sweeps.schema.measurement import Status
 
 NASTY = '</script><script>alert(1)</script> in File "<module>" & \u202e'
@@ -67,11 +69,9 @@ def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "XLA is faster than graph in 1 of 2 pairs" in done.stdout
     columns, meta = unpacked(tmp_path / "results" / "dashboard.html")
-    _, summaries = load.load(tmp_path / "results", warn=pytest.fail)
     rows = {
         (row.trial_id, row.baseline, row.candidate): row
-        for found in summaries.values()
-        for row in found.comparisons
+        for row in rows_of(load(tmp_path / "results").table)
     }
     keys = list(zip(columns["trial_id"], columns["baseline"], columns["candidate"], strict=True))
     assert sorted(keys) == sorted(rows)
@@ -207,7 +207,10 @@ def test_a_filter_keeps_the_rows_it_means(tmp_path: Path) -> None:
     assert (columns["family"], columns["baseline"]) == (["ResNetV1"], ["graph"])
     assert meta["overview"]["graph"]["pairs"] == 1
     nothing = command("dashboard", "--where", "family=Nobody", cwd=tmp_path)
-    assert (nothing.returncode, "no row of results fits --where" in nothing.stderr) == (2, True)
+    assert (nothing.returncode, "no row matches --where 'family=Nobody'" in nothing.stderr) == (
+        2,
+        True,
+    )
     wrong = command("dashboard", "--where", "famly=x", cwd=tmp_path)
     assert (wrong.returncode, "family" in wrong.stderr) == (2, True)
 

@@ -22,8 +22,9 @@ from xla_sweeps.cli import main, results
 from xla_sweeps.cli.dashboard import report as report_results
 from xla_sweeps.report.wandb.push import alone_in
 from xla_sweeps.report.wandb_report import build, publish
-from xla_sweeps.results import load
+from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
+from xla_sweeps.results.table import rows_of
 
 NO_NETWORK = """
 import os, socket
@@ -110,8 +111,7 @@ def test_report_workspace_and_summary_run_arrive_whole(
     assert [
         section["name"] for section in saved.spec["section"]["panelBankConfig"]["sections"]
     ] == [question for question in questions if question != "What broke?"]
-    _, summaries = load.load(results_dir, warn=pytest.fail)
-    found = overview([row for summary in summaries.values() for row in summary.comparisons])
+    found = overview(rows_of(load(results_dir).table))
     assert answer(found) in texts(view)
     assert "This project has 0 runs of trials." in texts(view)
 
@@ -133,7 +133,8 @@ def test_report_workspace_and_summary_run_arrive_whole(
         files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
     )
     table = json.loads(files["comparison.table.json"])
-    assert [row[0] for row in table["data"]] == ["a", "b", "c"]
+    model = table["columns"].index("model")
+    assert [row[model] for row in table["data"]] == ["a", "b", "c"]
     assert tuple(table["columns"]) == build.TABLE_COLUMNS
 
 

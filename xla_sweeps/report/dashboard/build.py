@@ -17,10 +17,12 @@ from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import advice
 from xla_sweeps.report.dashboard.pack import Coded, Column, pack
 from xla_sweeps.report.dashboard.page import render
-from xla_sweeps.results import imported, index
+from xla_sweeps.results import index
+from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
-from xla_sweeps.results.table import joined, table_of
+from xla_sweeps.results.table import joined
 from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair
 from xla_sweeps.system import files
 
@@ -33,70 +35,12 @@ MAX_ROWS = 200_000
 DEFAULT_NAME = "dashboard.html"
 
 CATEGORIES = (
-    "trial_id",
-    "family",
-    "variant",
-    "model",
-    "source",
-    "task",
-    "precision",
-    "scenario",
-    "effort",
-    "device",
-    "candidate",
-    "baseline",
-    "verdict",
-    "status",
-    "origin",
+    *(name for name, column in COLUMNS.items() if column.page and column.kind is str),
     "results",
-    "flags",
-    "failure_message",
-    "failure_hint",
-    "failed_mode",
-    "note",
-    "software",
-    "driver",
-    "environment_flags",
-    "host",
-    "log",
-    "measured_at",
-    "command",
 )
 
-NUMBERS = (
-    "headline",
-    "preliminary",
-    "host_bound",
-    "eager_is_graph",
-    "resolution_px",
-    "batch_size",
-    "throughput_samples_per_s",
-    "throughput_low",
-    "throughput_high",
-    "baseline_throughput_samples_per_s",
-    "baseline_throughput_low",
-    "baseline_throughput_high",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "p_value",
-    "floor",
-    "replicates",
-    "rounds",
-    "compile_s_extra",
-    "break_even_calls",
-    "peak_memory_ratio",
-    "params",
-    "macs",
-    "cv_percent",
-    "within_percent",
-    "between_percent",
-    "foreign_cores",
-    "sm_clock_mhz_low",
-    "sm_clock_mhz_high",
-    "temperature_high",
-)
-"""What the page is given of each row; the rest follows from it by arithmetic."""
+NUMBERS = tuple(name for name, column in COLUMNS.items() if column.page and column.kind is not str)
+"""The page's columns; it computes the rest from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +64,7 @@ def write_page(
     results_dirs: Sequence[Path],
     output: Path,
     *,
-    where: Callable[[Mapping[str, Any]], bool] | None = None,
+    where: str | None = None,
     comparison: Mapping[str, Any] | None = None,
     title: str | None = None,
     advance: Callable[[int, int], None] = lambda done, total: None,
@@ -130,26 +74,22 @@ def write_page(
     Args:
         results_dirs: at least one.
         output: the file, replaced whole.
-        where: which rows to keep, given each as plain data.
-        comparison: `difference`'s section for the page.
+        where: a filter (`parse_filter`) of the rows to keep.
+        comparison: section of `changes.as_section` for the page.
         title: default: the folders' names.
-        advance: told (trials read, trials to read) now and then.
+        advance: called with (trials read, trials to read) now and then.
 
     Raises:
         StoreError: nothing to show, or the file cannot be written.
         ConfigError: more rows than a page can hold.
     """
+    chosen = parse_filter(where) if where is not None else None
     found = [
         (_label(folder, results_dirs), load(folder, advance=advance)) for folder in results_dirs
     ]
-    published = [imported.load(folder) for folder in results_dirs]
-    table = joined(
-        _labelled(joined([rows.table, table_of(figures)]), label)
-        for (label, rows), (figures, _) in zip(found, published, strict=True)
-    )
+    table = joined(_labelled(rows.table, label) for label, rows in found)
     table, unfinished = _finished(table)
-    if where is not None:
-        table = table.filter([where(document) for document in table.to_pylist()])
+    table = matching(table, chosen)
     if not table.num_rows:
         raise StoreError(_nothing(results_dirs, where))
     if table.num_rows > MAX_ROWS:
@@ -158,7 +98,6 @@ def write_page(
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
     problems = tuple(problem for _, rows in found for problem in rows.problems)
-    problems += tuple(problem for _, unread in published for problem in unread)
     if unfinished:
         problems += (
             f"comparisons left out because they were not measured to their end: {unfinished}",
@@ -282,10 +221,10 @@ def _label(folder: Path, folders: Sequence[Path]) -> str:
     return str(folder) if [item.resolve().name for item in folders].count(name) > 1 else name
 
 
-def _nothing(folders: Sequence[Path], where: object) -> str:
+def _nothing(folders: Sequence[Path], where: str | None) -> str:
     names = ", ".join(str(folder) for folder in folders)
     if where is not None:
-        return f"dashboard: no row of {names} fits --where; `xla-sweeps results {folders[0]}` shows what there is"
+        return f"dashboard: {no_match(where)}; `xla-sweeps results {folders[0]}` shows all rows"
     return f"{names} holds no comparison to show; measure first: python -m xla_sweeps model=NAME"
 
 

@@ -13,54 +13,19 @@ from typing import Any
 
 from xla_sweeps import __version__
 from xla_sweeps.analysis.overview import overview
-from xla_sweeps.analysis.summary import row_dict
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
-from xla_sweeps.results import imported
+from xla_sweeps.results.rows import Rows
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict
 
 TABLE_ROWS = 10_000
 
-TABLE_COLUMNS = (
-    "model",
-    "family",
-    "variant",
-    "source",
-    "resolution_px",
-    "batch_size",
-    "precision",
-    "scenario",
-    "device",
-    "candidate",
-    "baseline",
-    "verdict",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "throughput_samples_per_s",
-    "throughput_low",
-    "throughput_high",
-    "baseline_throughput_samples_per_s",
-    "speedup_percent",
-    "absolute_speedup_samples_per_s",
-    "compile_s_extra",
-    "break_even_calls",
-    "peak_memory_ratio",
-    "params",
-    "macs",
-    "replicates",
-    "preliminary",
-    "floor",
-    "status",
-    "flags",
-    "failure_message",
-    "trial_id",
-)
+TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if column.wandb)
 
 PROJECT = "xla-sweeps"
 
@@ -174,7 +139,7 @@ def unsent_trials(
 
 def attachments(
     results_dir: Path,
-    summaries: Mapping[str, TrialSummary],
+    rows: Rows,
     folder: Path,
     *,
     warn: Callable[[str], None],
@@ -187,8 +152,7 @@ def attachments(
         folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
     )
     folder.mkdir(parents=True, exist_ok=True)
-    published, _ = imported.load(results_dir)
-    export.write_parquet([*_sorted_rows(summaries), *published], parquet)
+    export.write_parquet(rows.table, parquet)
     key = f"{__version__} {hashlib.sha256(parquet.read_bytes()).hexdigest()}"
     if page.is_file() and made_from.is_file() and made_from.read_text(encoding="utf-8") == key:
         return [parquet, page]
@@ -218,11 +182,5 @@ def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
 def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:
     """The headline rows as a table; the first of them where there are too many."""
     documents = [row_dict(row) for row in _sorted_rows(summaries) if row.headline][:TABLE_ROWS]
-    data = [
-        [
-            " ".join(value) if isinstance(value := document[name], list | tuple) else value
-            for name in TABLE_COLUMNS
-        ]
-        for document in documents
-    ]
+    data = [[document[name] for name in TABLE_COLUMNS] for document in documents]
     return {"columns": list(TABLE_COLUMNS), "data": data}
