@@ -214,16 +214,16 @@ def test_weights_must_be_there() -> None:
         ),
         (
             {"sources": {"applications": {"library": "keras", "constructor": "os.system"}}},
-            "constructor=os.system: the name",
+            "constructor=os.system: expected the name",
         ),
         (
             {"sources": {"applications": {"library": "keras", "constructor": "_x"}}},
-            "constructor=_x: the name",
+            "constructor=_x: expected the name",
         ),
-        ({"resolution": "big"}, "model.resolution=big: a whole number is needed"),
-        ({"resolution": True}, "model.resolution=True: a whole number is needed"),
-        ({"resolution": -1}, "model.resolution=-1: it must be at least 1"),
-        ({"family": None}, "model.family=None: a text is needed"),
+        ({"resolution": "big"}, "model.resolution=big: expected an integer"),
+        ({"resolution": True}, "model.resolution=True: expected an integer"),
+        ({"resolution": -1}, "model.resolution=-1: must be at least 1"),
+        ({"family": None}, "model.family=None: expected a string"),
     ],
 )
 def test_a_malformed_entry_is_told_where_and_why(changes: dict[str, Any], reason: str) -> None:

@@ -83,10 +83,10 @@ def test_code_that_is_not_trusted_is_not_run(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        (None, "model=local: say which, as in path=my_model.keras"),
+        (None, "model=local: name it, as in path=my_model.keras"),
         ("gone.keras", "path=gone.keras: no such file, folder or module:function"),
-        ("pkg", "path=pkg: no SavedModel, there is no saved_model.pb in it"),
-        ("mine.py", "path=mine.py: a model's file ends in .keras, .h5, .hdf5"),
+        ("pkg", "path=pkg: not a SavedModel, it has no saved_model.pb"),
+        ("mine.py", "path=mine.py: a model file ends in .keras, .h5, .hdf5"),
         ("gone:build", "path=gone:build: no module 'gone' in the current folder"),
         ("gone.py:build", "path=gone.py:build: no such file: gone.py"),
     ],
@@ -148,10 +148,10 @@ def test_inputs_are_what_the_user_says() -> None:
             [{"shape": [4], "dtype": "float31"}],
             "unknown dtype in input_spec[0] 'float31'. Did you mean 'float32'?",
         ),
-        ([{"shape": [None, 4]}], "input_spec[0].shape=[None, 4]: whole numbers of at least 1"),
-        ([{"shape": [0]}], "input_spec[0].shape=[0]: whole numbers of at least 1"),
+        ([{"shape": [None, 4]}], "input_spec[0].shape=[None, 4]: expected integers of at least 1"),
+        ([{"shape": [0]}], "input_spec[0].shape=[0]: expected integers of at least 1"),
         ([{"shape": [4], "low": 3, "high": 3}], "input_spec[0]: low=3 must be below high=3"),
-        ([{"shape": [4], "high": "many"}], "input_spec[0].high=many: a number is needed"),
+        ([{"shape": [4], "high": "many"}], "input_spec[0].high=many: expected a number"),
         (
             [{"shape": [4], "name": "a"}, {"shape": [4]}],
             "input_spec: name every input, each differently, or none",

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.compose import compose_config, group_choices
+from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, candidate_mode, to_settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure.tracking import run_header
+from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.trial import Scenario
 
 
@@ -38,10 +39,10 @@ def test_every_model_composes_into_a_trial_from_every_source(name: str) -> None:
         assert model.resolution_px == entry.resolution
 
 
-@pytest.mark.parametrize("group", ["effort", "tracker"])
-def test_every_choice_of_every_group_composes(group: str) -> None:
-    for choice in group_choices(group):
-        assert settings(f"{group}={choice}")
+@pytest.mark.parametrize("name", ["effort", "tracker"])
+def test_every_choice_composes(name: str) -> None:
+    for choice in BY_NAME[name].choices:
+        assert settings(f"{name}={choice}")
 
 
 def test_a_model_of_ones_own_is_known_by_its_name_everywhere(tmp_path: Path) -> None:
@@ -63,30 +64,33 @@ def test_a_model_of_ones_own_is_known_by_its_name_everywhere(tmp_path: Path) -> 
 
 def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path: Path) -> None:
     asked = ["model=mixer_b16", f"weights={tmp_path}"]
-    assert "runs code that it brings; add trust_code=true" in complaint(*asked)
+    assert "can run any code; add trust_code=true" in complaint(*asked)
     assert settings(*asked, "trust_code=true").trial.model.weights == str(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (["path=net.keras"], "path=net.keras: only a model of your own takes it; add model=local"),
+        (
+            ["path=net.keras"],
+            "path=net.keras: applies only to a model of your own; add model=local",
+        ),
         (
             ["model=local", "source=keras_cv", "path=x"],
             "source=keras_cv: model=local is your own model; leave source out",
         ),
         (
             ["model=local", "path=x", "weights=imagenet"],
-            "weights=imagenet: your own model keeps the weights that it has",
+            "weights=imagenet: your own model keeps its weights",
         ),
-        (["model=local"], "model=local: say which, as in path=my_model.keras"),
+        (["model=local"], "model=local: name it, as in path=my_model.keras"),
         (
             ["model=resnet50", "scenario=detect"],
-            "scenario=detect: resnet50 is no detector; detectors: dfine_large",
+            "scenario=detect: resnet50 is not a detector; detectors: dfine_large",
         ),
         (
             ["model=mixer_b16", "precision=mixed_bfloat16"],
-            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model, whose dtypes are built in",
+            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model with fixed dtypes",
         ),
     ],
 )
@@ -109,9 +113,7 @@ def test_a_source_that_is_not_installed_is_told_how_to_install_it(
     assert settings("model=resnet50").trial.model.source == "applications"
 
 
-def test_every_source_and_scenario_is_a_choice() -> None:
-    assert group_choices("source") == sorted(["auto", *catalog.SOURCES])
-    assert group_choices("scenario") == sorted(Scenario)
+def test_every_scenario_composes() -> None:
     for scenario in Scenario:
         assert settings("model=yolo_v8_xs", f"scenario={scenario}").trial.scenario is scenario
 
@@ -172,10 +174,10 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             ["source=keras_cv"],
             "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: applications.",
         ),
-        (["resolution=0"], "resolution=0: it must be at least 1"),
-        (["resolution=-5"], "resolution=-5: it must be at least 1"),
-        (["resolution=big"], "resolution=big: a whole number is needed"),
-        (["resolution=224.5"], "resolution=224.5: a whole number is needed"),
+        (["resolution=0"], "resolution=0: must be at least 1"),
+        (["resolution=-5"], "resolution=-5: must be at least 1"),
+        (["resolution=big"], "resolution=big: expected an integer"),
+        (["resolution=224.5"], "resolution=224.5: expected an integer"),
         (
             ["resolution=16"],
             "resolution=16: too small for mobilenet_v2, which needs at least 32 px (native: 224)",
@@ -184,8 +186,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             ["model=inception_v3", "resolution=64"],
             "resolution=64: too small for inception_v3, which needs at least 75",
         ),
-        (["batch_size=0"], "batch_size=0: it must be at least 1 and at most 65536"),
-        (["batch_size=many"], "batch_size=many: a whole number is needed"),
+        (["batch_size=0"], "batch_size=0: must be at least 1 and at most 65536"),
+        (["batch_size=many"], "batch_size=many: expected an integer"),
         (["jit=maybe"], "jit=maybe: allowed are true (xla)"),
         (
             ["modes=[grph]"],
@@ -199,16 +201,16 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             ["effort=quik"],
             "unknown effort 'quik'. Did you mean 'quick'? Allowed: publish, quick, standard.",
         ),
-        (["effort.rounds_min=2"], "effort.rounds_min=2: it must be at least 6"),
+        (["effort.rounds_min=2"], "effort.rounds_min=2: must be at least 6"),
         (["effort.rounds_max=7"], "effort.rounds_max=7 is below effort.rounds_min=10"),
-        (["effort.block_s=0"], "effort.block_s=0: a number above 0 is needed"),
+        (["effort.block_s=0"], "effort.block_s=0: expected a number above 0"),
         (["+effort.blok_s=1"], "unknown option of effort 'blok_s'. Did you mean 'block_s'?"),
-        (["timeouts.compile=-1"], "timeouts.compile=-1: a number above 0 is needed"),
+        (["timeouts.compile=-1"], "timeouts.compile=-1: expected a number above 0"),
         (["device=tpu"], "device=tpu: allowed are auto, cpu, gpu and gpu:N; this machine has "),
         (["device=gpu:99"], "device=gpu:99: this machine has "),
         (["ui=fancy"], "unknown ui 'fancy'. Allowed: auto, live, plain, quiet."),
-        (["seed=-1"], "seed=-1: it must be at least 0"),
-        (["memory_limit_gib=0"], "memory_limit_gib=0: a number above 0 is needed"),
+        (["seed=-1"], "seed=-1: must be at least 0"),
+        (["memory_limit_gib=0"], "memory_limit_gib=0: expected a number above 0"),
         (["bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
         (["effort.blok_s=1"], "unknown option 'effort.blok_s'. Did you mean 'effort.block_s'?"),
         (["+bach_size=4"], "unknown option 'bach_size'. Did you mean 'batch_size'?"),
@@ -223,7 +225,7 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         ),
         (
             ["jit=true", "modes=[eager,graph]"],
-            "conflicting overrides: jit=true asks for the mode xla, which modes=[eager,graph]",
+            "conflicting overrides: jit=true asks for the mode xla, which is not in modes=[eager,graph]",
         ),
         (
             ["model=resnet50,vgg16"],
@@ -238,6 +240,25 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             "tracker.project=sweeps: W&B's client cannot read a project of that name",
         ),
         (["scenario=fit"], "unknown scenario 'fit'. Allowed: call, detect."),
+        (
+            ["source=keras_cb"],
+            "unknown source 'keras_cb'. Did you mean 'keras_cv'? Allowed: auto, applications,",
+        ),
+        (["source="], "source: name one, as in source=auto"),
+        (
+            ["source=applications,keras_cv"],
+            "'source=applications,keras_cv' gives several values: add -m to run each of them",
+        ),
+        (["tracker=wand"], "unknown tracker 'wand'. Did you mean 'wandb'? Allowed: wandb_offline,"),
+        (
+            ["tracker=none", "tracker=wandb"],
+            "conflicting overrides: 'tracker=none' and 'tracker=wandb'; give tracker once",
+        ),
+        (["tracker.projct=x"], "unknown option 'tracker.projct'. Did you mean 'tracker.project'?"),
+        (
+            ["timeouts.compil=1"],
+            "unknown option 'timeouts.compil'. Did you mean 'timeouts.compile'?",
+        ),
     ],
 )
 def test_a_wrong_request_is_one_clear_line(overrides: list[str], line: str) -> None:
@@ -279,6 +300,35 @@ def test_wandbs_own_variables_name_project_entity_and_group() -> None:
     tracker = settings(environ=environ).tracker
     assert (tracker.project, tracker.entity, tracker.group) == ("p", "e", "g")
     assert settings("tracker.project=mine", environ=environ).tracker.project == "mine"
+
+
+@pytest.mark.parametrize("word", ["tracker=none", "tracker.name=none", "++tracker=none"])
+def test_a_tracker_and_its_project_go_together_in_any_order(word: str) -> None:
+    for words in ([word, "tracker.project=mine"], ["tracker.project=mine", word]):
+        tracker = settings(*words, "tracker.tags=[a,b]").tracker
+        assert (tracker.name, tracker.project, tracker.tags) == ("none", "mine", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "word", ["source=keras_hub", "source.name=keras_hub", "source={name:keras_hub}"]
+)
+def test_a_source_may_be_written_as_early_versions_wrote_it(word: str) -> None:
+    asked = settings("model=resnet50", word, "scenario.name=call")
+    assert (asked.trial.model.source, asked.document["source"]) == ("keras_hub", "keras_hub")
+    assert asked.document["scenario"] == "call"
+
+
+def test_a_file_of_a_users_folder_sets_source_and_tracker(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\nsource: keras_hub\ntracker: {name: none, project: p}\n"
+    )
+    composed = compose_config(
+        ["+experiment=mine", "model=resnet50", "device=cpu"], config_dir=tmp_path
+    )
+    asked = to_settings(composed, explicit={"tracker"}, environ={})
+    assert asked.trial.model.source == "keras_hub"
+    assert (asked.tracker.name, asked.tracker.project) == ("none", "p")
 
 
 def write(folder: Path, text: str) -> Path:

@@ -268,7 +268,7 @@ def test_a_stop_from_outside_saves_what_is_there_and_says_how_to_go_on(
     assert gone(pids)
     (record,) = records(tmp_path)
     assert record.status is Status.INTERRUPTED
-    assert "stopped; what was measured is saved. To go on: python -m xla_sweeps" in err
+    assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps" in err
     assert "Traceback" not in err
 
 

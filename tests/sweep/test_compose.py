@@ -59,7 +59,7 @@ def test_every_definition_that_is_shipped_composes_into_trials(path: Path) -> No
 def test_composing_fast_gives_what_hydra_composes(model: str, values: dict[str, Any]) -> None:
     chosen = {"model": model, **values}
     task = Composer(["weights=random"], places=[PLACE], environ={}).task(chosen)
-    words = [*overrides(flattened(chosen, ("effort",))), "weights=random"]
+    words = [*overrides(flattened(chosen)), "weights=random"]
     assert list(task.words) == words
     composed = to_settings(
         compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}

@@ -8,31 +8,17 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xla_sweeps.analysis import speedup
+from xla_sweeps.schema import options
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
-_CONFIG_KEYS = (
-    "model",
-    "source",
-    "batch_size",
-    "precision",
-    "tf32",
-    "weights",
-    "seed",
-    "modes",
-    "scenario",
-    "effort",
-    "input_spec",
-)
-"""What of a configuration affects the numbers.
+_NAMED = ("precision", "scenario")
+"""Options that a trial's name contains where they are not the default."""
 
-The resolution is taken from the model as it was built.
-"""
-
-_PLAIN = {"precision": "float32", "scenario": "call"}
+_TOLD = ("model", "batch_size", "source", "effort", "modes", *_NAMED)
+"""Options that tell trials apart without their key."""
 
 _VALUES_SHOWN = 4
 
@@ -165,33 +151,29 @@ def _latest(trials: Sequence[Trial]) -> dict[str, dict[str, Trial]]:
 
 
 def _config_key(record: Record) -> str:
-    document = {key: _named(record.config.get(key)) for key in _CONFIG_KEYS}
+    """Equal for records of the same configuration; the model counts as it was built."""
+    document = {key: record.config.get(key) for key in options.IDENTIFYING}
     document |= {
         "resolution_px": record.model.resolution_px,
         "source": record.model.source,
         "model": record.model.name,
+        "scenario": options.name_of(record.config.get("scenario")),
     }
-    effort = record.config.get("effort")
-    document["effort"] = dict(effort) if isinstance(effort, Mapping) else effort
     return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[
         :16
     ]
-
-
-def _named(value: Any) -> Any:
-    return value.get("name", "") if isinstance(value, Mapping) else value
 
 
 def _facts(record: Record, summary: TrialSummary) -> dict[str, str]:
     config = record.config
     return {
         "source": summary.model.source,
-        "effort": str(_named(config.get("effort")) or ""),
+        "effort": options.name_of(config.get("effort")),
         "modes": "+".join(mode.label for mode in summary.modes),
         **{
             name: f"{name} {config[name]}"
-            for name in ("weights", "seed", "tf32")
-            if config.get(name) not in (None, "")
+            for name in options.IDENTIFYING
+            if name not in _TOLD and config.get(name) not in (None, "")
         },
     }
 
@@ -203,8 +185,12 @@ def _names(trials: Sequence[Trial]) -> dict[int, str]:
         model, config = trial.summary.model, trial.records[-1].config
         words = [f"{model.name} {model.resolution_px} px" if model.resolution_px else model.name]
         words.append(f"batch {trial.summary.batch_size}")
-        values = {key: str(_named(config.get(key)) or "") for key in _PLAIN}
-        words += [value for key, value in values.items() if value not in ("", _PLAIN[key])]
+        values = {key: options.name_of(config.get(key)) for key in _NAMED}
+        words += [
+            value
+            for key, value in values.items()
+            if value not in ("", options.BY_NAME[key].default)
+        ]
         groups[", ".join(words)].append(trial)
     names = {}
     for name, group in groups.items():

@@ -20,6 +20,7 @@ from xla_sweeps.analysis.estimates import (
     within_replicates,
 )
 from xla_sweeps.analysis.stats import MIN_PAIRS, Interval
+from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import override_value
 from xla_sweeps.schema.record import ModelFacts, Record
@@ -53,8 +54,8 @@ def shared_columns(records: Sequence[Record], model: ModelFacts) -> dict[str, An
         "resolution_px": model.resolution_px,
         "batch_size": batch_size_of(first),
         "precision": str(first.config.get("precision", "")),
-        "scenario": _name_in(first.config.get("scenario")),
-        "effort": _name_in(first.config.get("effort")),
+        "scenario": options.name_of(first.config.get("scenario")),
+        "effort": options.name_of(first.config.get("effort")),
         "device": str(first.device.get("name", "")),
         "flags": _flags(records),
         "params": model.params,
@@ -278,26 +279,7 @@ def _flags(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(sorted(flags))
 
 
-def _name_in(value: Any) -> str:
-    return str(value.get("name", "")) if isinstance(value, Mapping) else str(value or "")
-
-
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
-
-_DEFAULTS: Mapping[str, Any] = {
-    "resolution": None,
-    "batch_size": 4,
-    "precision": "float32",
-    "scenario": "call",
-    "effort": "quick",
-    "weights": "random",
-    "seed": 0,
-    "tf32": False,
-    "path": None,
-    "trust_code": False,
-    "input_spec": None,
-}
-"""What `conf/config.yaml` gives where a command says nothing."""
 
 
 def software_of(record: Record) -> str:
@@ -328,17 +310,13 @@ def flags_of(record: Record) -> str:
 def command_of(record: Record) -> str:
     """The command that a person would type to measure the trial again."""
     config = record.config
-    words: dict[str, Any] = {
-        "model": _name_in(config.get("model")),
-        "source": _name_in(config.get("source")),
-    }
-    values = {key: config.get(key) for key in _DEFAULTS}
-    values |= {"scenario": _name_in(values["scenario"]), "effort": _name_in(values["effort"])}
-    words |= {
-        key: value
-        for key, value in values.items()
-        if value != _DEFAULTS[key] and value not in (None, "")
-    }
+    words: dict[str, Any] = {}
+    for option in options.OPTIONS:
+        value = config.get(option.name)
+        value = options.name_of(value) if option.in_files or option.choices else value
+        is_shown = option.name in ("model", "source") or value not in (option.default, None, "")
+        if is_shown and option.defines_trial and option.name not in ("jit", "modes"):
+            words[option.name] = value
     modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
     implied = {
         jit: list(dict.fromkeys(["eager", "graph", str(mode)]))

@@ -1,4 +1,4 @@
-"""Without a command: run a trial, or several with `-m`; the arguments are Hydra overrides."""
+"""Runs a trial, or several with `-m`; the arguments are Hydra overrides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.overrides import GROUPS, flattened, overrides
+from xla_sweeps.schema.options import NAMES
+from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.system.process import RECORDED_VARIABLE
 
 if TYPE_CHECKING:  # the runner loads much that most commands do not need
@@ -38,12 +39,9 @@ _HYDRA_VALUE_FLAGS = {
 def expand_json(arguments: Sequence[str]) -> list[str]:
     """Replace an argument that is a JSON object (W&B's `${args_json}`) by the overrides it holds.
 
-    None becomes `null`, texts are quoted, nested keys become flat, and what is no option (the
-    agent's own `_wandb`, and on a resumed run all that was ever logged as config) is left out with
-    a word.
+    None becomes `null`, strings are quoted and nested keys become flat. Unknown options (on a
+    resumed run W&B passes all that was ever logged as config) are ignored with a warning.
     """
-    from xla_sweeps.config.compose import OPTIONS
-
     expanded: list[str] = []
     for argument in arguments:
         if not argument.startswith("{"):
@@ -53,24 +51,20 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
             document = json.loads(argument)
         except ValueError as error:
             raise ConfigError(
-                f"the argument {argument[:60]!r} begins like a JSON object but is none: {error}"
+                f"the argument {argument[:60]!r} is not valid JSON: {error}"
             ) from error
         known = {
-            key: value
-            for key, value in document.items()
-            if key.lstrip("+~").split(".")[0] in OPTIONS
+            key: value for key, value in document.items() if key.lstrip("+~").split(".")[0] in NAMES
         }
         dropped = [key for key in document if key not in known and key != "_wandb"]
         if dropped:
-            print(
-                f"warning: not options of a trial, left out: {', '.join(dropped)}", file=sys.stderr
-            )
-        expanded += overrides(flattened(known, GROUPS))
+            print(f"warning: ignored unknown options: {', '.join(dropped)}", file=sys.stderr)
+        expanded += overrides(flattened(known))
     return expanded
 
 
 def trial_command(arguments: list[str]) -> int:
-    """Check the whole request first, so that a mistake writes nothing; then hand it to Hydra."""
+    """Validate the whole request, so that a mistake writes nothing; then let Hydra run it."""
     arguments = expand_json(arguments)
     options, chosen, config_dir = _split(arguments)
     flags = set(options)
@@ -93,7 +87,9 @@ def trial_command(arguments: list[str]) -> int:
         from xla_sweeps.config import compose
 
         compose.compose_config(chosen, config_dir=config_dir)
-    return _run_hydra([*options, *chosen], multirun=multirun)
+    from xla_sweeps.config.compose import full_key
+
+    return _run_hydra([*options, *map(full_key, chosen)], multirun=multirun)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]:
@@ -120,7 +116,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]
 
 
 def _check(requested: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
-    """Compose and check every trial of the request before any of them runs."""
+    """Compose and validate every trial of the request before any runs."""
     from xla_sweeps.config import compose
     from xla_sweeps.config import settings as config
     from xla_sweeps.measure import runner
@@ -188,7 +184,7 @@ def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
 
 
 def _measure(config: Any) -> int:
-    """Run one trial and show how it ended."""
+    """Run one trial and show its result."""
     from hydra.core.hydra_config import HydraConfig
 
     from xla_sweeps.config.settings import to_settings
@@ -207,7 +203,7 @@ def _measure(config: Any) -> int:
             screen.warn(warning)
         if result.exit_code >= 128:
             again = shlex.join(["python", "-m", "xla_sweeps", *HydraConfig.get().overrides.task])
-            screen.warn(f"stopped; what was measured is saved. To go on: {again}")
+            screen.warn(f"stopped; what was measured is saved. Resume with: {again}")
     if recorded:
         with Path(recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
@@ -217,7 +213,7 @@ def _measure(config: Any) -> int:
 
 
 def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
-    """Where what was written is, and the commands that show it again."""
+    """Where the files of the trial are, and the command that shows it again."""
     places = {}
     if result.paths:
         more = f" and {len(result.paths) - 1} more" if len(result.paths) > 1 else ""

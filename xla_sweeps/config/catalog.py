@@ -1,4 +1,4 @@
-"""The model catalog: what the files of `conf/model/` say, checked, without Hydra and without TensorFlow."""
+"""The model catalog: the files of `conf/model/`, validated, without Hydra or TensorFlow."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ SOURCES: Mapping[str, Source] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What others published of a model, at its native resolution.
+    """Published figures of a model, at its native resolution.
 
     Attributes:
         params_million: parameters, 1e6, as printed.
         params_of: which are counted: `all`, or `trainable` (without moving statistics).
         gmacs: multiply-accumulates of one image, 1e9, or None.
-        params_note: why what is built has other parameters, where it does.
-        gmacs_note: why it has other multiply-accumulates, where it does.
+        params_note: why the built model has other parameters, if it does.
+        gmacs_note: why it has other multiply-accumulates, if it does.
     """
 
     params_million: float
@@ -122,7 +122,7 @@ class CatalogEntry:
     """One model variant.
 
     Attributes:
-        aliases: other names that people know it by; suggested, never accepted.
+        aliases: other names of the model; suggested, never accepted.
         resolution: native side of the square input, px.
         min_resolution: the smallest that its constructor takes, px.
         divisor: the resolution must be a multiple of it, px.
@@ -142,7 +142,7 @@ class CatalogEntry:
     aliases: tuple[str, ...] = ()
 
     def published_in(self, source: str) -> Published | None:
-        """What was published of this source's model."""
+        """Published figures of this source's model."""
         return self.sources[source].published or self.published
 
 
@@ -159,7 +159,7 @@ def load_catalog() -> dict[str, CatalogEntry]:
     """Every model of `conf/model/`, by name, in alphabetical order.
 
     Raises:
-        ConfigError: a file is no catalog entry; with file and reason.
+        ConfigError: a file is not a catalog entry; with file and reason.
     """
     entries = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -226,7 +226,8 @@ def model_spec(
     entry = _entry(document, where="model")
     if source is not None and source not in entry.sources:
         raise ConfigError(
-            f"source={source}: {entry.name} is not available from it. Sources that have it: {', '.join(entry.sources)}."
+            f"source={source}: {entry.name} is not available from it. Sources that have it: "
+            f"{', '.join(entry.sources)}."
         )
     name = source or next(iter(entry.sources))
     chosen = entry.sources[name]
@@ -257,16 +258,17 @@ def _resolution(
     size = entry.resolution if resolution is None else resolution
     if chosen.fixed_resolution and size != entry.resolution:
         others = [name for name, other in entry.sources.items() if not other.fixed_resolution]
-        mend = f"; source={others[0]} takes others" if others else ""
+        other = f"; source={others[0]} takes others" if others else ""
         raise ConfigError(
-            f"resolution={size}: {entry.name} from source={source} runs at {entry.resolution} px only{mend}"
+            f"resolution={size}: {entry.name} from source={source} runs at {entry.resolution} px "
+            f"only{other}"
         )
     least = max(entry.min_resolution, chosen.min_resolution)
     if size < least:
         where = f" from source={source}" if least > entry.min_resolution else ""
         raise ConfigError(
-            f"resolution={size}: too small for {entry.name}{where}, which needs at least {least} px "
-            f"(native: {entry.resolution})"
+            f"resolution={size}: too small for {entry.name}{where}, which needs at least {least} "
+            f"px (native: {entry.resolution})"
         )
     if size % entry.divisor:
         below = size - size % entry.divisor
@@ -283,7 +285,8 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
     if weights == "imagenet" and presets and not chosen.recipe.get("preset"):
         raise ConfigError(
             f"weights=imagenet: no pretrained preset of {entry.name} is known for source={source}; "
-            "name one, as in weights=PRESET, or use weights=random (speed does not depend on the values)"
+            "name one, as in weights=PRESET, or use weights=random (speed does not depend on the "
+            "values)"
         )
     is_preset_name = presets and bool(_PRESET_NAME.fullmatch(weights))
     is_handle = source == "hub" and (weights.startswith("https://") or Path(weights).is_dir())
@@ -298,7 +301,7 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
 
 
 def _entry(document: Any, *, where: str) -> CatalogEntry:
-    """Check one entry; every reason is one line with its place."""
+    """Validate one entry; an error is one line with its place."""
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: not a model entry; name a model, as in model=resnet50")
     sources = _field(document, "sources", Mapping, where)
@@ -358,11 +361,11 @@ def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     constructor = _field(document, "constructor", str, where)
     if not constructor.isidentifier() or constructor.startswith("_"):
         raise ConfigError(
-            f"{where}.constructor={constructor}: the name of a public constructor is needed"
+            f"{where}.constructor={constructor}: expected the name of a public constructor"
         )
     arguments = document.get("arguments") or {}
     if not isinstance(arguments, Mapping):
-        raise ConfigError(f"{where}.arguments={arguments}: keyword arguments are needed")
+        raise ConfigError(f"{where}.arguments={arguments}: expected keyword arguments")
     for name, value in arguments.items():
         if isinstance(value, Mapping) and "constructor" in value:
             _check_recipe(value, where=f"{where}.arguments.{name}")
@@ -386,8 +389,8 @@ def _published(document: Any, *, where: str) -> Published:
 def _field(document: Mapping[str, Any], key: str, kind: Any, where: str) -> Any:
     value = document.get(key)
     if isinstance(value, bool) or not isinstance(value, kind):
-        name = {str: "text", int: "whole number", Mapping: "mapping"}.get(kind, "number")
-        raise ConfigError(f"{where}.{key}={value}: a {name} is needed")
+        name = {str: "a string", int: "an integer", Mapping: "a mapping"}.get(kind, "a number")
+        raise ConfigError(f"{where}.{key}={value}: expected {name}")
     if isinstance(value, int) and value < 1:
-        raise ConfigError(f"{where}.{key}={value}: it must be at least 1")
+        raise ConfigError(f"{where}.{key}={value}: must be at least 1")
     return value

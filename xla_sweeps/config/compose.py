@@ -1,14 +1,13 @@
-"""Composes `conf/` and overrides with Hydra, and says what was wrong with them in one line.
+"""Composes `conf/` and overrides with Hydra; an error is one line.
 
-What is unsafe is refused before anything is composed: `_target_`, resolvers that read the
-    environment, YAML bombs.
+Unsafe input is refused before anything is composed: `_target_`, resolvers that read the
+environment, YAML bombs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.schema.trial import Effort, Timeouts
+from xla_sweeps.schema.options import BY_NAME, NAMES
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
 
@@ -30,32 +29,8 @@ MAX_YAML_BYTES = 2**20
 
 MAX_YAML_DEPTH = 32
 
-OPTIONS = (
-    "model",
-    "source",
-    "scenario",
-    "effort",
-    "tracker",
-    "resolution",
-    "batch_size",
-    "precision",
-    "weights",
-    "seed",
-    "jit",
-    "modes",
-    "tf32",
-    "device",
-    "results_dir",
-    "memory_limit_gib",
-    "ui",
-    "timeouts",
-    "path",
-    "trust_code",
-    "input_spec",
-    "accelerator",
-    "known_records",
-)
-"""The top-level keys of the configuration."""
+_SHORT = {"tracker": "tracker.name", "source.name": "source", "scenario.name": "scenario"}
+"""What an override may be written as, and the key that it sets."""
 
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
@@ -69,7 +44,7 @@ def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) 
             does.
 
     Raises:
-        ConfigError: one line for whatever Hydra, OmegaConf or YAML had to say.
+        ConfigError: what Hydra, OmegaConf or YAML reports, as one line.
     """
     check_overrides(overrides)
     if config_dir is not None:
@@ -80,13 +55,20 @@ def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) 
         with initialize_config_dir(
             str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"
         ):
-            config = compose("config", overrides=list(overrides))
+            config = compose("config", overrides=[full_key(word) for word in overrides])
         check_document(OmegaConf.to_container(config, resolve=False))
         return config
     except yaml.YAMLError as error:
         raise ConfigError(_yaml_message(error, catalog.conf_dir())) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise _translated(error) from error
+
+
+def full_key(override: str) -> str:
+    """The override as Hydra composes it: `tracker=wandb` sets `tracker.name`."""
+    key, equals, value = override.partition("=")
+    full = _SHORT.get(key.lstrip("+"))
+    return override if full is None else f"{full}{equals}{value}"
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
@@ -115,7 +97,7 @@ def override_values(overrides: Sequence[str]) -> dict[str, Any]:
     """The value of each plain `key=value` override, as Hydra reads it.
 
     Raises:
-        ConfigError: one is unsafe, contradictory, or no plain assignment.
+        ConfigError: one is unsafe, contradictory, or not a plain assignment.
     """
     check_overrides(overrides)
     values = {}
@@ -158,14 +140,13 @@ def check_file(path: Path) -> None:
     """Bound one YAML file before it is parsed.
 
     Raises:
-        ConfigError: it is absent, too large, too deep, has aliases, or is no YAML; with its line.
+        ConfigError: with its line: it is absent, too large, nested too deep, has aliases, or is not
+            YAML.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
     if path.stat().st_size > MAX_YAML_BYTES:
-        raise ConfigError(
-            f"{path}: larger than {MAX_YAML_BYTES // 2**20} MiB, the most that is read"
-        )
+        raise ConfigError(f"{path}: larger than {MAX_YAML_BYTES // 2**20} MiB")
     depth = 0
     try:
         for event in yaml.parse(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
@@ -182,7 +163,7 @@ def check_file(path: Path) -> None:
 
 
 def group_choices(group: str) -> list[str]:
-    """The names that a group of `conf/` offers."""
+    """The names of the files of a folder of `conf/`."""
     return sorted(path.stem for path in (catalog.conf_dir() / group).glob("*.yaml"))
 
 
@@ -198,9 +179,7 @@ def plain(config: DictConfig) -> dict[str, Any]:
 
 def _check_text(text: str, *, where: str) -> None:
     if "_target_" in text:
-        raise ConfigError(
-            f"_target_ in {where}: configuration names things, it never runs code; remove it"
-        )
+        raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
     for resolver in _RESOLVER.findall(text):
         if resolver not in ALLOWED_RESOLVERS:
             raise ConfigError(
@@ -232,18 +211,11 @@ def _translated(error: Exception) -> XlaSweepsError:
 
 
 def _unknown_option(path: str) -> ConfigError:
-    """Error for an override of something that is not there, with the nearest option of its group."""
-    group, _, _ = path.partition(".")
-    inner: dict[str, list[str]] = {
-        "effort": [item.name for item in fields(Effort)],
-        "timeouts": [item.name.removesuffix("_s") for item in fields(Timeouts)],
-        "tracker": ["project", "entity", "group", "tags"],
-    }
-    if "." in path and group in inner:
-        return unknown_name(
-            "option", path, [f"{group}.{name}" for name in inner[group]], listed=len(OPTIONS)
-        )
-    return unknown_name("option", path, OPTIONS, listed=len(OPTIONS))
+    """Error for an override of an unknown option, with the nearest one of its group."""
+    group, _, inner = path.partition(".")
+    keys = BY_NAME[group].keys if group in BY_NAME else {}
+    known = [f"{group}.{key}" for key in keys] if inner and keys else NAMES
+    return unknown_name("option", path, known, listed=len(known))
 
 
 def _line(event: yaml.Event) -> int:
@@ -251,7 +223,7 @@ def _line(event: yaml.Event) -> int:
 
 
 def unknown_choice(group: str, choice: str) -> ConfigError:
-    """Error for a name that a group of `conf/` does not offer."""
+    """Error for a name that is not a file of a folder of `conf/`."""
     if not choice:
         return ConfigError(f"{group}: name one, as in {group}={group_choices(group)[0]}")
     if group == "model":

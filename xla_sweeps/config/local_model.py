@@ -1,6 +1,6 @@
 """The user's own model: a Keras file, a SavedModel, or a function that builds one.
 
-What it is, without running it.
+Describes it without running it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 NAME = "local"
-"""Of the model group's entry and of the source."""
+"""Name of the model and of its source."""
 
 DTYPES = (
     "float32",
@@ -55,21 +55,21 @@ def user_model_spec(
         document: the composed `model` group; `variant`, `family` and `task` may be set by the user.
         path: a `.keras` or `.h5` file, a SavedModel's folder, or `module:function`
             (`file.py:function`).
-        trust_code: whether the user said that its code may run.
-        resolution: px, for inputs whose height and width are free; None where the model says them.
+        trust_code: whether the user allows its code to run.
+        resolution: px, for inputs whose height and width are free; None if the model fixes them.
         input_spec: `[{shape: [224, 224, 3], dtype: float32, low: 0, high: 255, name: image}, …]`
-            without the batch, or None where the model says it.
+            without the batch, or None if the model describes its inputs.
 
     Raises:
-        ConfigError: there is no such model, its code is not trusted, or the inputs are malformed.
+        ConfigError: no such model, its code is not trusted, or the inputs are malformed.
     """
     if not path:
-        raise ConfigError(f"model=local: say which, as in path=my_model.keras; allowed: {_FORMS}")
+        raise ConfigError(f"model=local: name it, as in path=my_model.keras; allowed: {_FORMS}")
     recipe = _recipe(path)
     if not trust_code:
         raise ConfigError(
-            f"path={path}: loading it runs code that it brings (a .keras file, a SavedModel and a function can all do "
-            "anything); add trust_code=true if you trust it"
+            f"path={path}: loading it can run any code (a .keras file and a SavedModel too); add "
+            "trust_code=true if you trust it"
         )
     inputs = _inputs(input_spec)
     variant = document.get("variant") or _variant(path)
@@ -89,12 +89,12 @@ def user_model_spec(
 
 
 def _recipe(path: str) -> dict[str, Any]:
-    """Kind, place and fingerprint of what lies at the path."""
+    """Kind, path and fingerprint of the model."""
     place = Path(path).expanduser()
     if place.is_dir():
         if not (place / "saved_model.pb").is_file():
             raise ConfigError(
-                f"path={path}: no SavedModel, there is no saved_model.pb in it; allowed: {_FORMS}"
+                f"path={path}: not a SavedModel, it has no saved_model.pb; allowed: {_FORMS}"
             )
         files = sorted(item for item in place.rglob("*") if item.is_file())
         return {
@@ -114,7 +114,7 @@ def _recipe(path: str) -> dict[str, Any]:
         }
     if place.is_file():
         raise ConfigError(
-            f"path={path}: a model's file ends in {', '.join(_KERAS_SUFFIXES)}; allowed: {_FORMS}"
+            f"path={path}: a model file ends in {', '.join(_KERAS_SUFFIXES)}; allowed: {_FORMS}"
         )
     raise ConfigError(f"path={path}: no such file, folder or module:function; allowed: {_FORMS}")
 
@@ -150,7 +150,7 @@ def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:
 
 
 def _variant(path: str) -> str:
-    """What to call it: the file's or folder's name, or the function's."""
+    """Its name: the file's, the folder's or the function's."""
     function = _FUNCTION.fullmatch(path)
     if function and not Path(path).exists():
         module = function["module"]
@@ -164,7 +164,8 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
     entries = [given] if isinstance(given, Mapping) else given
     if not isinstance(entries, list) or not entries:
         raise ConfigError(
-            f"input_spec={given}: give one mapping for each input, as in input_spec=[{{shape:[224,224,3]}}]"
+            f"input_spec={given}: give one mapping for each input, as in "
+            "input_spec=[{shape:[224,224,3]}]"
         )
     inputs = tuple(
         _input(entry, where=f"input_spec[{index}]") for index, entry in enumerate(entries)
@@ -193,7 +194,7 @@ def _input(entry: Any, *, where: str) -> InputSpec:
     low, high = entry.get("low", 0), entry.get("high", 2 if dtype == "bool" else 255)
     for key, value in (("low", low), ("high", high)):
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(f"{where}.{key}={value}: a number is needed")
+            raise ConfigError(f"{where}.{key}={value}: expected a number")
     if not low < high:
         raise ConfigError(f"{where}: low={low} must be below high={high}")
     return InputSpec(
@@ -209,6 +210,6 @@ def _shape(given: Any, *, where: str) -> tuple[int, ...]:
     sizes: Sequence[Any] = given if isinstance(given, list) else [given]
     if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
         raise ConfigError(
-            f"{where}.shape={given}: whole numbers of at least 1 are needed, without the batch"
+            f"{where}.shape={given}: expected integers of at least 1, without the batch"
         )
     return tuple(sizes)

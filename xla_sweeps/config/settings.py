@@ -1,23 +1,22 @@
-"""From `conf/` and the command line to a checked `Settings`: the only door, past which nothing is checked again.
+"""Validates the composed configuration once and gives it as a `Settings`.
 
 Hydra composes; names go through our own catalog and registries, never through `instantiate`.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from xla_sweeps.config import catalog, compose, local_model
-from xla_sweeps.config.compose import OPTIONS, group_choices
+from xla_sweeps.config import catalog, compose, local_model, values
 from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema import options
 from xla_sweeps.schema.trial import (
     JIT_CANDIDATES,
     Effort,
@@ -30,8 +29,6 @@ from xla_sweeps.schema.trial import (
     label_modes,
 )
 from xla_sweeps.system import devices, environment
-
-UI_MODES = ("auto", "live", "plain", "quiet")
 
 MAX_BATCH = 65_536
 
@@ -49,7 +46,7 @@ class TrackerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that one command asks for, checked.
+    """Everything that one command asks for, validated.
 
     Attributes:
         known_records: where a sweep runs the trial: how many records of it there were; one
@@ -69,15 +66,15 @@ class Settings:
 def to_settings(
     config: DictConfig, *, explicit: Collection[str] = (), environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Check a composed configuration, once, and give it as values.
+    """Validate a composed configuration.
 
     Args:
         config: what Hydra composed.
-        explicit: keys that the user gave, so that contradictions can be told from defaults.
+        explicit: keys that the user gave, to tell contradictions from defaults.
         environ: for W&B's own variables; default: this process's.
 
     Raises:
-        XlaSweepsError: one line: what, where, what is allowed, the nearest match.
+        XlaSweepsError: one line: what is wrong, where, what is allowed, the nearest match.
     """
     return settings_of(compose.plain(config), explicit=explicit, environ=environ)
 
@@ -89,20 +86,20 @@ def settings_of(
     environ: Mapping[str, str] | None = None,
     device: devices.Device | None = None,
 ) -> Settings:
-    """The same from plain data, which is filled in.
+    """The same from plain data, which is completed in place.
 
     Args:
-        document: as `composition.plain` gives it.
+        document: as `compose.plain` gives it.
         explicit: keys that the user gave.
         environ: for W&B's own variables; default: this process's.
-        device: what the trial will run on; default: the device that the document names here.
+        device: what the trial will run on; default: this machine's device that the document names.
     """
     environ = os.environ if environ is None else environ
     for key in document:
-        if key not in OPTIONS:
-            raise unknown_name("option", key, OPTIONS, listed=len(OPTIONS))
+        if key not in options.NAMES and key != "known_records":
+            raise unknown_name("option", key, options.NAMES, listed=len(options.NAMES))
     elsewhere = device is not None
-    device = device or devices.resolve_device(_text(document, "device"))
+    device = device or devices.resolve_device(values.text(document, "device"))
     trial = _to_trial(document, explicit, device)
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
@@ -110,14 +107,13 @@ def settings_of(
     known = (
         None
         if document["known_records"] is None
-        else _integer(document, "known_records", at_least=0)
+        else values.integer(document, "known_records", at_least=0)
     )
     document.pop("known_records")
     tracker = _tracker(document, explicit, environ)
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
-    document["model"].update(
-        name=trial.model.name, variant=trial.model.variant
-    )  # the user's own gets its name here
+    # A model of the user's own gets its name here.
+    document["model"].update(name=trial.model.name, variant=trial.model.variant)
     document.update(
         source=trial.model.source,
         resolution=trial.model.resolution_px,
@@ -130,8 +126,8 @@ def settings_of(
         device=device,
         tracker=tracker,
         document=document,
-        ui=_choice(document, "ui", UI_MODES),
-        results_dir=Path(_text(document, "results_dir")).expanduser(),
+        ui=values.choice(document, "ui"),
+        results_dir=Path(values.text(document, "results_dir")).expanduser(),
         known_records=known,
     )
 
@@ -145,7 +141,8 @@ def candidate_mode(jit: Any) -> ExecutionMode:
     word = "null" if jit is None else str(jit).lower()
     if (isinstance(jit, int | float) and not isinstance(jit, bool)) or word not in JIT_CANDIDATES:
         raise ConfigError(
-            f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto (autocluster)"
+            f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto "
+            "(autocluster)"
         )
     return JIT_CANDIDATES[word]
 
@@ -155,72 +152,75 @@ def _to_trial(
 ) -> Trial:
     spec = _model(document, explicit)
     _require_source(spec)
-    precision = Precision(_choice(document, "precision", [str(item) for item in Precision]))
+    precision = Precision(values.choice(document, "precision"))
     if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
         raise ConfigError(
-            f"precision={precision}: {spec.name} from source={spec.source} is a saved model, whose dtypes are built "
-            "in; use precision=float32, or a source that builds the model"
+            f"precision={precision}: {spec.name} from source={spec.source} is a saved model with "
+            "fixed dtypes; use precision=float32, or a source that builds the model"
         )
     limit_gib = document["memory_limit_gib"]
     return Trial(
         model=spec,
         modes=_modes(document, explicit),
-        batch_size=_integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
+        batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
         precision=precision,
-        tf32=_boolean(document, "tf32"),
-        seed=_integer(document, "seed", at_least=0, at_most=2**31 - 1),
+        tf32=values.boolean(document, "tf32"),
+        seed=values.integer(document, "seed", at_least=0, at_most=2**31 - 1),
         device=device.label,
         scenario=_scenario(document, spec),
-        effort=_numbers(document, "effort", Effort),
+        effort=_effort(document),
         timeouts=_timeouts(document),
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
-        else round(_number(document, "memory_limit_gib") * 2**30),
+        else round(values.number(document, "memory_limit_gib") * 2**30),
     )
 
 
 def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
-    """The catalog's model, or the user's own."""
+    """A model of the catalog, or the user's own."""
     entry = document["model"]
     if not isinstance(entry, Mapping):
         raise ConfigError(
             "model: name a model, as in model=resnet50; `xla-sweeps models` lists them"
         )
-    source = _name_of(document["source"])
+    source = values.choice(document, "source")
     resolution = (
-        None if document["resolution"] is None else _integer(document, "resolution", at_least=1)
+        None
+        if document["resolution"] is None
+        else values.integer(document, "resolution", at_least=1)
     )
     if entry.get("name") == local_model.NAME:
-        if source not in (None, "auto", local_model.NAME):
+        if source not in ("auto", local_model.NAME):
             raise ConfigError(f"source={source}: model=local is your own model; leave source out")
         if "weights" in explicit:
             raise ConfigError(
-                f"weights={document['weights']}: your own model keeps the weights that it has; leave it out"
+                f"weights={document['weights']}: your own model keeps its weights; "
+                "leave weights out"
             )
-        path = None if document["path"] is None else _text(document, "path")
+        path = None if document["path"] is None else values.text(document, "path")
         return local_model.user_model_spec(
             entry,
             path=path,
-            trust_code=_boolean(document, "trust_code"),
+            trust_code=values.boolean(document, "trust_code"),
             resolution=resolution,
             input_spec=document["input_spec"],
         )
     for key in ("path", "input_spec"):
         if document[key] is not None:
             raise ConfigError(
-                f"{key}={document[key]}: only a model of your own takes it; add model=local"
+                f"{key}={document[key]}: applies only to a model of your own; add model=local"
             )
     spec = catalog.model_spec(
         entry,
-        source=None if source in (None, "auto") else source,
+        source=None if source == "auto" else source,
         resolution=resolution,
-        weights=_text(document, "weights"),
+        weights=values.text(document, "weights"),
     )
     brings_code = spec.source == "hub" and spec.weights not in ("random", "imagenet")
-    if brings_code and not _boolean(document, "trust_code"):
+    if brings_code and not values.boolean(document, "trust_code"):
         raise ConfigError(
-            f"weights={spec.weights}: a SavedModel of your own runs code that it brings; add trust_code=true if you "
-            "trust it"
+            f"weights={spec.weights}: a SavedModel of your own can run any code; add "
+            "trust_code=true if you trust it"
         )
     return spec
 
@@ -231,8 +231,9 @@ def _require_source(spec: ModelSpec) -> None:
     for module in source.modules:
         if not environment.is_installed(module):
             raise ConfigError(
-                f"source={spec.source}: {module} is not installed; install it: pip install 'xla-sweeps[{source.extra}]'"
-                f", or scripts/setup {source.extra} in a checkout"
+                f"source={spec.source}: {module} is not installed; install it: "
+                f"pip install 'xla-sweeps[{source.extra}]', or scripts/setup {source.extra} in a "
+                "checkout"
             )
 
 
@@ -244,24 +245,15 @@ def _dtype_fixed(spec: ModelSpec) -> bool:
 
 
 def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
-    scenario = _name_of(document["scenario"])
-    names = [str(item) for item in Scenario]
-    if scenario not in names:
-        raise unknown_name("scenario", str(scenario), names)
-    if scenario == Scenario.DETECT and spec.task != "detection":
+    scenario = Scenario(values.choice(document, "scenario"))
+    if scenario is Scenario.DETECT and spec.task != "detection":
         detectors = [
             entry.name for entry in catalog.load_catalog().values() if entry.task == "detection"
         ]
         raise ConfigError(
-            f"scenario=detect: {spec.name} is no detector; detectors: {', '.join(detectors)}"
+            f"scenario=detect: {spec.name} is not a detector; detectors: {', '.join(detectors)}"
         )
-    return Scenario(scenario)
-
-
-def _name_of(group: Any) -> str | None:
-    """The name of a group's choice, given as the composed group or as the name alone."""
-    name = group.get("name") if isinstance(group, Mapping) else group
-    return None if name is None else str(name)
+    return scenario
 
 
 def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str, ...]:
@@ -282,8 +274,8 @@ def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str,
         modes.append(ExecutionMode(name))
     if "jit" in explicit and "modes" in explicit and candidate not in modes:
         raise ConfigError(
-            f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode {candidate}, which "
-            f"modes=[{','.join(modes)}] leaves out; give one of the two"
+            f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode "
+            f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
         )
     return label_modes(modes)
 
@@ -295,16 +287,13 @@ def _jit_word(jit: Any) -> str:
 def _tracker(
     document: Mapping[str, Any], explicit: Collection[str], environ: Mapping[str, str]
 ) -> TrackerSettings:
-    """The tracker that was named.
-
-    By default offline, online where W&B's own variables ask for it.
-    """
+    """The tracker that was named; by default offline, or what W&B's own variables ask for."""
     given = document["tracker"]
     if not isinstance(given, Mapping):
-        raise unknown_name("tracker", str(given), group_choices("tracker"))
-    name = str(given.get("name"))
+        given = {"name": given}
+    name = values.choice(document, "tracker")
     wandb_mode = environ.get("WANDB_MODE", "").lower()
-    if "tracker" not in explicit:
+    if not {"tracker", "tracker.name"} & set(explicit):
         if wandb_mode in ("disabled", "dryrun", "offline"):
             name = "none" if wandb_mode == "disabled" else "wandb_offline"
         elif wandb_mode == "online" or environ.get("WANDB_SWEEP_ID"):
@@ -317,7 +306,8 @@ def _tracker(
         project = environ["WANDB_PROJECT"]
     if project == "sweeps":
         raise ConfigError(
-            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose another"
+            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
+            "another"
         )
     entity, group = (
         given.get(key) or environ.get(f"WANDB_{variable}")
@@ -328,95 +318,42 @@ def _tracker(
     )
 
 
-def _numbers(document: Mapping[str, Any], key: str, kind: type[Effort]) -> Effort:
-    """A group of numbers as its dataclass: every field there, of its type, and positive."""
-    given = document[key]
+def _effort(document: Mapping[str, Any]) -> Effort:
+    given = document["effort"]
     if not isinstance(given, Mapping):
-        raise unknown_name(key, str(given), group_choices(key))
-    names = [item.name for item in fields(kind)]
+        raise unknown_name("effort", str(given), compose.group_choices("effort"))
+    names = [item.name for item in fields(Effort)]
     for name in given:
         if name not in names:
-            raise unknown_name(f"option of {key}", str(name), names, listed=len(names))
-    values: dict[str, Any] = {"name": str(given.get("name", key))}
-    for item in fields(kind):
-        if item.name == "name":
-            continue
+            raise unknown_name("option of effort", str(name), names, listed=len(names))
+    found: dict[str, Any] = {"name": str(given.get("name", "effort"))}
+    for item in fields(Effort):
         if item.type == "bool":
-            values[item.name] = _boolean(given, item.name, prefix=f"{key}.")
+            found[item.name] = values.boolean(given, item.name, prefix="effort.")
         elif item.type == "int":
             least = {"rounds_min": 6, "rounds_max": 6}.get(item.name, 1)
-            values[item.name] = _integer(given, item.name, at_least=least, prefix=f"{key}.")
-        else:
-            values[item.name] = _number(given, item.name, prefix=f"{key}.")
-    if values["rounds_max"] < values["rounds_min"]:
+            found[item.name] = values.integer(given, item.name, at_least=least, prefix="effort.")
+        elif item.type == "float":
+            found[item.name] = values.number(given, item.name, prefix="effort.")
+    if found["rounds_max"] < found["rounds_min"]:
         raise ConfigError(
-            f"{key}.rounds_max={values['rounds_max']} is below {key}.rounds_min={values['rounds_min']}"
+            f"effort.rounds_max={found['rounds_max']} is below "
+            f"effort.rounds_min={found['rounds_min']}"
         )
-    return kind(**values)
+    return Effort(**found)
 
 
 def _timeouts(document: Mapping[str, Any]) -> Timeouts:
     given = document["timeouts"]
-    names = [item.name.removesuffix("_s") for item in fields(Timeouts)]
+    names = list(options.BY_NAME["timeouts"].keys)
     if not isinstance(given, Mapping):
         raise ConfigError(
-            f"timeouts={given}: set one stage, as in timeouts.compile=600; stages: {', '.join(names)}"
+            f"timeouts={given}: set one stage, as in timeouts.compile=600; stages: "
+            f"{', '.join(names)}"
         )
     for name in given:
         if name not in names:
             raise unknown_name("stage in timeouts", str(name), names)
-    return Timeouts(**{f"{name}_s": _number(given, name, prefix="timeouts.") for name in names})
-
-
-def _integer(
-    document: Mapping[str, Any],
-    key: str,
-    *,
-    at_least: int,
-    at_most: int | None = None,
-    prefix: str = "",
-) -> int:
-    value = document.get(key)
-    if isinstance(value, float) and value.is_integer() and math.isfinite(value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{prefix}{key}={value}: a whole number is needed")
-    if value < at_least or (at_most is not None and value > at_most):
-        upper = f" and at most {at_most}" if at_most is not None else ""
-        raise ConfigError(f"{prefix}{key}={value}: it must be at least {at_least}{upper}")
-    return value
-
-
-def _number(document: Mapping[str, Any], key: str, *, prefix: str = "") -> float:
-    value = document.get(key)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value <= 0
-    ):
-        raise ConfigError(f"{prefix}{key}={value}: a number above 0 is needed")
-    return float(value)
-
-
-def _boolean(document: Mapping[str, Any], key: str, *, prefix: str = "") -> bool:
-    value = document.get(key)
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if not isinstance(value, bool):
-        raise ConfigError(f"{prefix}{key}={value}: allowed are true and false")
-    return value
-
-
-def _text(document: Mapping[str, Any], key: str) -> str:
-    value = document.get(key)
-    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
-        raise ConfigError(f"{key}={value}: a text is needed")
-    return str(value)
-
-
-def _choice(document: Mapping[str, Any], key: str, allowed: Sequence[str]) -> str:
-    value = str(document.get(key))
-    if value not in allowed:
-        raise unknown_name(key, value, allowed)
-    return value
+    return Timeouts(
+        **{f"{name}_s": values.number(given, name, prefix="timeouts.") for name in names}
+    )

@@ -1,7 +1,6 @@
-"""The words of what was measured: statuses, blocks, rounds and the outcome of one execution mode.
+"""What a measurement yields: statuses, blocks, rounds and the outcome of one execution mode.
 
-Raw numbers with units in their names; statistics are derived from them in `analysis`, never stored
-here.
+Raw numbers with units in their names; `analysis` derives statistics from them.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ class Status(StrEnum):
 
 
 UNFINISHED = (Status.INTERRUPTED, Status.INFRA)
-"""Statuses that say nothing of a mode: it was not measured to its end, and will be again."""
+"""Statuses of a mode whose measurement was not completed; it is measured again."""
 
 
 class Phase(StrEnum):
-    """Where in a replicate something happened."""
+    """Stage of a replicate."""
 
     IMPORT = "import"
     BUILD = "build"
@@ -54,36 +53,36 @@ class Phase(StrEnum):
 
 
 class Flag(StrEnum):
-    """What a reader of a replicate's numbers should know, short of a failure."""
+    """A caveat about a replicate's numbers that is not a failure."""
 
     NOT_CONVERGED = "not_converged"
     WARMUP_NOT_STATIONARY = "warmup_not_stationary"
     HOST_BOUND = "host_bound"
     CONTAINS_XLA = "contains_xla"
-    """The model itself brings XLA into modes that are not XLA."""
+    """The model itself uses XLA in modes other than XLA."""
     NO_REFERENCE = "no_float64_reference"
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
     EAGER_IS_GRAPH = "eager_is_graph"
     """The model is a restored graph: calling it eagerly runs that graph."""
     DRIFT = "drift"
-    """The anchor trials before and after differ by more than 2 %: the machine changed its speed meanwhile."""
+    """Anchor trials before and after differ by more than 2 %: the machine's speed changed."""
     TOOK_TURNS = "took_turns"
-    """Devices side by side disturbed each other, so that only one measured at a time."""
+    """Devices of one machine slowed each other down, so only one measured at a time."""
     CUT_SHORT = "cut_short"
-    """The measuring process ended early; the rounds it had finished are kept."""
+    """The measuring process ended early; its completed rounds are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a mode, or a whole replicate, gave no number.
+    """Why a mode, or a whole replicate, has no result.
 
     Attributes:
-        phase: where it arose.
-        kind: the exception's type, the signal's name, or a word of ours.
+        phase: the stage that failed.
+        kind: the exception's type, the signal's name, or our own name for the failure.
         message: one line for a person; the whole text is in the log.
         hint: what to do about it, or "".
-        op: the TensorFlow operation at fault, or "".
+        op: the TensorFlow operation that failed, or "".
     """
 
     phase: Phase
@@ -95,10 +94,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Back-to-back calls of one mode, timed as one.
+    """Back-to-back calls of one mode, timed together.
 
     Attributes:
-        calls: how many calls were enqueued before the one synchronization.
+        calls: enqueued before the one synchronization.
         elapsed_ns: from the first enqueue to the end of the synchronization.
         enqueue_ns: from the first enqueue to the return of the last.
     """
@@ -111,7 +110,7 @@ class Block:
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
             raise ValueError(
-                f"a block needs calls >= 1 and 0 <= enqueue_ns <= elapsed_ns, elapsed_ns > 0: {self}"
+                f"a block needs calls >= 1, elapsed_ns > 0, 0 <= enqueue_ns <= elapsed_ns: {self}"
             )
 
     @property
@@ -122,11 +121,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One block of every mode that still takes part, in balanced order.
+    """One block of every mode that is still measured, in balanced order.
 
     Attributes:
         started_ns: CLOCK_MONOTONIC at the first block; comparable between processes of one machine.
-        dirty: why the machine was not quiet meanwhile ("" where it was); such a round was repeated.
+        dirty: why the round is contaminated ("" if it is not); such a round was repeated.
     """
 
     round: int
@@ -161,17 +160,17 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeOutcome:
-    """All that one execution mode yielded in one replicate, except the blocks of the rounds.
+    """The result of one execution mode in one replicate, except the blocks of the rounds.
 
     Attributes:
-        effective: the proof that the mode was in force, as read back (`jit_compile`,
+        effective: the proof that the mode was in effect, as read back (`jit_compile`,
             `xla_clusters`, ...).
         trace_s: tracing Python to a graph, seconds.
-        first_call_s: the first synced call after tracing, seconds; XLA compiles in it.
+        first_call_s: the first synchronized call after tracing, seconds; XLA compiles in it.
         compile_s: first_call_s less the steady median, seconds.
         peak_memory_bytes: on the device; on a CPU the process's peak resident memory after the mode
             was prepared.
-        latencies_s: one synced call each, seconds.
+        latencies_s: of synchronized calls, seconds.
         warmup_calls: calls before the mode counted as warm.
     """
 

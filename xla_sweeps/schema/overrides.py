@@ -1,13 +1,12 @@
-"""Values as Hydra overrides: `key=value` words that read back as exactly these values."""
+"""Writes values as Hydra overrides: `key=value` words that read back as exactly these values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-GROUPS = ("model", "source", "scenario", "effort", "tracker", "timeouts")
-"""Keys whose values may be nested."""
+from xla_sweeps.schema.options import NESTED
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -24,7 +23,7 @@ def overrides(values: Mapping[str, Any]) -> list[str]:
 
 
 def override_value(value: Any) -> str:
-    """One value as Hydra's override grammar writes it: None is `null`, texts are quoted where they need it."""
+    """One value in Hydra's override grammar: None is `null`, strings are quoted if necessary."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -39,11 +38,11 @@ def override_value(value: Any) -> str:
     return str(value)
 
 
-def flattened(values: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any]:
-    """Nested values of these keys as flat ones: `effort: {block_s: 1}` is `effort.block_s: 1`."""
+def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values of options as flat ones: `effort: {block_s: 1}` is `effort.block_s: 1`."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        if key in groups and isinstance(value, Mapping):
+        if key in NESTED and isinstance(value, Mapping):
             flat.update({f"{key}.{inner}": item for inner, item in value.items()})
         else:
             flat[key] = value
@@ -51,13 +50,13 @@ def flattened(values: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any
 
 
 def tidy(number: float) -> int | float:
-    """A number without the noise of its last binary digits; whole ones as int."""
+    """A number without the noise of its last binary digits; an int where it is an integer."""
     rounded = float(f"{number:.12g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 
 
 def _reads_as_other(text: str) -> bool:
-    """Whether Hydra would read a bare word as a number, a truth value or nothing."""
+    """Whether Hydra would read a bare word as a number, a boolean or null."""
     if text.lower() in ("true", "false", "null", "inf", "-inf", "nan"):
         return True
     try:

@@ -1,7 +1,6 @@
-"""The words of a trial: a model, the execution modes it is measured in, and how much effort is spent.
+"""A trial: a model, the execution modes that it is measured in, and the effort spent on it.
 
-Frozen values, checked once at the door (`config.to_trial`). No I/O, nothing but the standard
-library.
+Frozen values without I/O; `config.settings` validates them once.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -22,7 +21,7 @@ class ExecutionMode(StrEnum):
 
     EAGER = "eager"
     DEFAULT = "default"
-    """`tf.function(jit_compile=None)`: what a user gets who says nothing."""
+    """`tf.function(jit_compile=None)`: TensorFlow's default."""
     GRAPH = "graph"
     """`tf.function(jit_compile=False)`: the baseline of the headline speedup."""
     XLA = "xla"
@@ -38,7 +37,7 @@ JIT_CANDIDATES = {
     "none": ExecutionMode.DEFAULT,
     "auto": ExecutionMode.AUTOCLUSTER,
 }
-"""The candidate mode of each value of `jit`, as Hydra, W&B and people write them, in lower case."""
+"""The candidate mode of each value of `jit` in lower case, as Hydra, W&B and people write it."""
 
 
 class Precision(StrEnum):
@@ -66,8 +65,8 @@ class InputSpec:
         shape: of one sample, without the batch.
         dtype: as TensorFlow writes it.
         low: smallest value drawn.
-        high: values are drawn uniformly from [low, high); whole numbers for whole-number dtypes.
-        name: of the input, where a model takes several by name; else "".
+        high: values are drawn uniformly from [low, high); integers for integer dtypes.
+        name: of the input, if the model takes several by name; else "".
     """
 
     shape: tuple[int, ...]
@@ -79,14 +78,14 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Which model is built, from which source, on which inputs.
+    """Which model is built, from which source, with which inputs.
 
     Attributes:
         library: what builds it: `keras`, `tf_keras`, `keras_cv`, `keras_hub`, `tensorflow_hub` or
             `local`.
         recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
-        resolution_px: side of the square input, pixels; None where the model itself says it.
-        inputs: of the model; empty where the model itself says them.
+        resolution_px: side of the square input, pixels; None if the model fixes it.
+        inputs: of the model; empty if the model describes them.
         weights: `random`, `imagenet`, the name of a preset, or a path.
         published_params: parameters as published, or None.
         published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
@@ -107,56 +106,48 @@ class ModelSpec:
     published_gmacs: float | None = None
 
 
+def _described(text: str) -> Any:
+    """A field that says what it holds, for the help text and docs/options.md."""
+    return field(metadata={"help": text})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long and how precisely is measured; the levels are the files of `conf/effort/`.
-
-    Attributes:
-        replicates: fresh processes that each measure every mode.
-        rounds_min: rounds before the first look at the interval.
-        rounds_look: rounds between looks.
-        rounds_max: rounds after which measuring ends, converged or not.
-        target_half_width: half-width of the 95 % interval of the headline log-ratio that ends
-            measuring.
-        block_s: length of one timed block, seconds.
-        mode_cap_s: the most time that one mode may be timed in one replicate, seconds.
-        warmup_calls: synced calls before a mode can count as warm.
-        warmup_s: seconds before a mode can count as warm.
-        warmup_cap_s: seconds after which warm-up ends, stationary or not.
-        latency_calls: synced calls of the latency pass.
-        latency_cap_s: the most time of one mode's latency pass, seconds.
-        settle_s: a mode gets an untimed call after each switch to it, unless one call takes longer
-            than this.
-        hopeless_ends: whether measuring ends at a look from which even the last round would not
-            reach the target.
-    """
+    """How long and how precisely a trial is measured; the levels are the files of `conf/effort/`."""
 
     name: str
-    replicates: int
-    rounds_min: int
-    rounds_look: int
-    rounds_max: int
-    target_half_width: float
-    block_s: float
-    mode_cap_s: float
-    warmup_calls: int
-    warmup_s: float
-    warmup_cap_s: float
-    latency_calls: int
-    latency_cap_s: float
-    settle_s: float
-    hopeless_ends: bool
+    replicates: int = _described("replicates: fresh processes that each measure every mode")
+    rounds_min: int = _described("rounds before the interval is first checked")
+    rounds_look: int = _described("rounds between checks")
+    rounds_max: int = _described("rounds after which measuring ends, converged or not")
+    target_half_width: float = _described(
+        "half-width of the 95 % interval of the headline log-ratio at which measuring ends"
+    )
+    block_s: float = _described("length of one timed block, seconds")
+    mode_cap_s: float = _described("the most time that one mode is timed in one replicate, seconds")
+    warmup_calls: int = _described("synchronized calls before a mode can count as warm")
+    warmup_s: float = _described("seconds before a mode can count as warm")
+    warmup_cap_s: float = _described("seconds after which warm-up ends, stationary or not")
+    latency_calls: int = _described("synchronized calls of the latency pass")
+    latency_cap_s: float = _described("the most time of one mode's latency pass, seconds")
+    settle_s: float = _described(
+        "a mode gets an untimed call after each switch to it, unless one call takes longer, seconds"
+    )
+    hopeless_ends: bool = _described(
+        "whether measuring ends as futile: at a check from which even the last round would not "
+        "reach the target"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """Deadline of each stage of a replicate, seconds; past it the child process is killed."""
 
-    build_s: float
-    trace_s: float
-    compile_s: float
-    warmup_s: float
-    measure_s: float
+    build_s: float = 900
+    trace_s: float = 600
+    compile_s: float = 1800
+    warmup_s: float = 300
+    measure_s: float = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,18 +176,18 @@ class Trial:
 
     @property
     def baseline(self) -> str:
-        """The mode that headline candidates are compared with: `graph` where it is measured, else the first."""
+        """The mode that headline candidates are compared with: `baseline_of` the modes."""
         return baseline_of(self.modes)
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The modes whose comparison with the baseline decides when measuring may stop."""
+        """The modes whose comparison with the baseline decides when measuring stops."""
         return headline_candidates(self.modes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicateJob:
-    """What one measuring process is asked to do.
+    """The task of one measuring process.
 
     Attributes:
         modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
@@ -213,11 +204,9 @@ class ReplicateJob:
 
 
 def baseline_of(modes: Sequence[str]) -> str:
-    """The headline baseline among the labels: the first there is of graph, default, eager.
+    """The headline baseline among the labels: the first of graph, default and eager.
 
-    Else the first label.
-
-    Where only eager stands beside graph, graph is what is asked about, and eager the baseline.
+    Else the first label. With eager and graph alone, graph is the candidate and eager the baseline.
     """
     if set(modes) == {ExecutionMode.EAGER, ExecutionMode.GRAPH}:
         return str(ExecutionMode.EAGER)
@@ -228,10 +217,7 @@ def baseline_of(modes: Sequence[str]) -> str:
 
 
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
-    """The labels that the headline baseline is compared with.
-
-    `eager` only where nothing else is left.
-    """
+    """The labels that are compared with the headline baseline; `eager` only if there is no other."""
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)
     return tuple(mode for mode in others if mode_of(mode) != ExecutionMode.EAGER) or others
@@ -253,17 +239,17 @@ def mode_of(label: str) -> ExecutionMode:
 
 @cache
 def is_aa_pair(first: str, second: str) -> bool:
-    """Whether two labels are copies of the same mode, so that their true speedup is exactly 1."""
+    """Whether two labels are copies of one mode, so that their true speedup is exactly 1."""
     return first != second and mode_of(first) == mode_of(second)
 
 
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
-    """Sixteen hex digits that are equal for exactly those trials whose replicates may be pooled.
+    """Sixteen hex digits, equal for exactly those trials whose replicates may be pooled.
 
     Args:
-        trial: what is measured; deadlines and the memory limit do not affect the numbers and are
-            left out. Of the device, its kind counts here and its model in the identity: two GPUs of
-            a kind are one.
+        trial: what is measured, without deadlines and memory limit, which do not affect the
+            numbers. Of the device only the kind counts; its model is in the identity, so that two
+            equal GPUs are one.
         identity: device model and software versions (`environment.identity`).
     """
     document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
@@ -271,7 +257,7 @@ def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
 
 
 def request_id(trial: Trial) -> str:
-    """Sixteen hex digits of what is asked for, wherever it is measured: `trial_id` without device and versions."""
+    """Sixteen hex digits of what is measured, on any device: no device and versions count."""
     document = _affecting(trial)
     document.pop("device")
     return _digest(document)
@@ -283,12 +269,12 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _affecting(trial: Trial) -> dict[str, Any]:
-    """What of a trial affects its numbers, as plain data."""
+    """The parts of a trial that affect its numbers, as plain data."""
     document: dict[str, Any] = msgspec.to_builtins(trial)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
-    if "fingerprint" in document["model"]["recipe"]:  # the content counts, wherever it lies
+    if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path
         document["model"]["recipe"] = {**document["model"]["recipe"], "path": ""}
     return document

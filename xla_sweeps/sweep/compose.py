@@ -1,6 +1,6 @@
 """From a sweep's values to what is left to measure: composed fast, matched with the records, counted.
 
-Hydra composes once for each choice of what only it can; models, sources and plain values are then
+Hydra composes once for each choice of what only it can; models and plain values are then
 put in place, with the same result (a test holds that).
 """
 
@@ -25,15 +25,14 @@ from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
+from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.overrides import GROUPS, flattened, override_value, overrides
+from xla_sweeps.schema.overrides import flattened, override_value, overrides
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.files import replace_whole
 
-_FILES = ("model", "source")
-
-_PLAIN = frozenset(composition.OPTIONS) - set(GROUPS)
+_PLAIN = frozenset(options.NAMES) - set(options.NESTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +139,7 @@ class Composer:
         return (*filter(None, words), *self._given)
 
     def _kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            key: value for key, value in flattened(values, GROUPS).items() if key not in self._keys
-        }
+        return {key: value for key, value in flattened(values).items() if key not in self._keys}
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """One trial, checked.
@@ -224,11 +221,10 @@ class Composer:
 
     def _document(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of these values as plain data, a copy of its own."""
-        files = {key: values[key] for key in _FILES if isinstance(values.get(key), str)}
+        model = values.get("model")
         plain = {key: value for key, value in values.items() if key in _PLAIN}
-        rest = tuple(
-            overrides({key: value for key, value in values.items() if key not in {*files, *plain}})
-        )
+        put = {*plain, "model"} if isinstance(model, str) else set(plain)
+        rest = tuple(overrides({key: value for key, value in values.items() if key not in put}))
         base = self._bases.get(rest)
         if base is None:
             base = self._bases[rest] = composition.plain(
@@ -238,16 +234,16 @@ class Composer:
         document = {
             key: dict(value) if isinstance(value, dict) else value for key, value in base.items()
         }
-        return document | plain | {key: dict(_choice(key, name)) for key, name in files.items()}
+        return document | plain | ({"model": dict(_model(model))} if isinstance(model, str) else {})
 
 
 @cache
-def _choice(group: str, name: str) -> Mapping[str, Any]:
-    """What a group's file holds."""
-    if name not in composition.group_choices(group):
-        raise composition.unknown_choice(group, name)
+def _model(name: str) -> Mapping[str, Any]:
+    """What a model's file holds."""
+    if name not in composition.group_choices("model"):
+        raise composition.unknown_choice("model", name)
     content: Mapping[str, Any] = yaml.safe_load(
-        (catalog.conf_dir() / group / f"{name}.yaml").read_text("utf-8")
+        (catalog.conf_dir() / "model" / f"{name}.yaml").read_text("utf-8")
     )
     return content
 

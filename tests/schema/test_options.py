@@ -1,0 +1,69 @@
+"""The one declaration of the options: whatever else names them agrees with it."""
+
+from __future__ import annotations
+
+import yaml
+from paths import ROOT
+
+from xla_sweeps.config import catalog
+from xla_sweeps.config.compose import group_choices
+from xla_sweeps.measure.tracking import TRACKERS
+from xla_sweeps.schema import options
+from xla_sweeps.schema.options import BY_NAME, OPTIONS
+from xla_sweeps.schema.trial import Scenario
+
+PRIVATE = {"known_records", "hydra", "defaults"}
+
+
+def test_the_configuration_has_the_declared_keys_and_defaults() -> None:
+    configured = yaml.safe_load((ROOT / "conf" / "config.yaml").read_text("utf-8"))
+    chosen = {
+        key: value
+        for item in configured["defaults"]
+        if item != "_self_"
+        for key, value in item.items()
+    }
+    files = {option.name: option.default for option in OPTIONS if option.in_files}
+    assert files == {key: value for key, value in chosen.items() if " " not in key}
+    plain = {option.name: option.configured for option in OPTIONS if not option.in_files}
+    assert plain == {key: value for key, value in configured.items() if key not in PRIVATE}
+
+
+def test_the_choices_are_those_that_exist() -> None:
+    assert list(BY_NAME["source"].choices) == ["auto", *catalog.SOURCES]
+    assert list(BY_NAME["scenario"].choices) == list(Scenario)
+    assert set(BY_NAME["tracker"].choices) == set(TRACKERS)
+    assert sorted(BY_NAME["effort"].choices) == group_choices("effort")
+    for level, meaning in BY_NAME["effort"].choices.items():
+        file = yaml.safe_load((ROOT / "conf" / "effort" / f"{level}.yaml").read_text("utf-8"))
+        assert set(file) == {"name", *BY_NAME["effort"].keys}
+        assert meaning.split()[0] == str(file["replicates"])
+
+
+def test_every_default_that_has_choices_is_one_of_them() -> None:
+    for option in OPTIONS:
+        if option.choices:
+            assert option.default_text in option.choices
+            assert f"{option.default_text} (default" in options.description(option)
+        else:
+            assert options.description(option).endswith(f"(default: {option.default_text})")
+        assert option.usage.startswith(option.name)
+        assert option.purpose in options.PURPOSES
+
+
+def test_the_document_of_the_options_is_up_to_date() -> None:
+    text = (ROOT / "docs" / "options.md").read_text("utf-8")
+    block = text.partition("<!-- options -->\n")[2].partition("<!-- end of options -->")[0]
+    assert block == options.markdown(), (
+        "put this between the markers of docs/options.md: "
+        'python -c "from xla_sweeps.schema import options; print(options.markdown(), end=str())"'
+    )
+
+
+def test_a_name_is_read_in_the_form_of_every_record() -> None:
+    assert [options.name_of(value) for value in ({"name": "call"}, "call", None, {})] == [
+        "call",
+        "call",
+        "",
+        "",
+    ]

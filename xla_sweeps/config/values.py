@@ -1,0 +1,67 @@
+"""Reads one value of the configuration as the type that it must have, or says what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.options import BY_NAME, name_of
+
+
+def integer(
+    document: Mapping[str, Any],
+    key: str,
+    *,
+    at_least: int,
+    at_most: int | None = None,
+    prefix: str = "",
+) -> int:
+    """An integer within bounds; a float that is whole counts as one."""
+    value = document.get(key)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{prefix}{key}={value}: expected an integer")
+    if value < at_least or (at_most is not None and value > at_most):
+        upper = f" and at most {at_most}" if at_most is not None else ""
+        raise ConfigError(f"{prefix}{key}={value}: must be at least {at_least}{upper}")
+    return value
+
+
+def number(document: Mapping[str, Any], key: str, *, prefix: str = "") -> float:
+    """A finite number above 0."""
+    value: Any = document.get(key)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"{prefix}{key}={value}: expected a number above 0")
+    return float(value)
+
+
+def boolean(document: Mapping[str, Any], key: str, *, prefix: str = "") -> bool:
+    """True or false, as a boolean or as its name."""
+    value = document.get(key)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise ConfigError(f"{prefix}{key}={value}: expected true or false")
+    return value
+
+
+def text(document: Mapping[str, Any], key: str) -> str:
+    """A string that is not blank; an integer counts as one."""
+    value = document.get(key)
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise ConfigError(f"{key}={value}: expected a string")
+    return str(value)
+
+
+def choice(document: Mapping[str, Any], key: str) -> str:
+    """One of the values that the option is declared with."""
+    value, allowed = name_of(document.get(key)), BY_NAME[key].choices
+    if not value:
+        raise ConfigError(f"{key}: name one, as in {key}={BY_NAME[key].default}")
+    if value not in allowed:
+        raise unknown_name(key, value, allowed)
+    return value

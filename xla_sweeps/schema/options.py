@@ -1,0 +1,341 @@
+"""Every option of a trial, declared once.
+
+`--help`, docs/options.md, the accepted keys, the defaults, the nearest matches, a row's command and
+the matching of two results folders are made from it. Hydra composes `conf/config.yaml`, which has
+the same keys and defaults; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from xla_sweeps.schema.trial import (
+    JIT_CANDIDATES,
+    Effort,
+    ExecutionMode,
+    Precision,
+    Scenario,
+    Timeouts,
+)
+
+MEASURED = "What is measured"
+OWN = "Your own model"
+EXECUTED = "How it is executed"
+PRECISION = "How precisely"
+ENVIRONMENT = "Where, and how it is shown"
+
+PURPOSES = (MEASURED, OWN, EXECUTED, PRECISION, ENVIRONMENT)
+"""The headings of the options, in the order of the help text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: `name=value` on the command line.
+
+    Attributes:
+        usage: how it is written, in the help text: `batch_size=N`.
+        purpose: one of `PURPOSES`; options of the last do not define the trial.
+        help: what it sets, with its unit.
+        unset: what the default means where it is None.
+        choices: the values, with what each means ("" where its name says it); empty where any
+            value of the right type goes.
+        keys: the keys below it, with their defaults: `timeouts.compile=600`.
+        in_files: whether its values are the files of a folder of `conf/`.
+        identifies: whether trials that differ in it are different trials, as long as their records
+            hold it; what is resolved into another key is not.
+    """
+
+    name: str
+    usage: str
+    purpose: str
+    help: str
+    default: Any = None
+    unset: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    in_files: bool = False
+    identifies: bool = False
+
+    @property
+    def defines_trial(self) -> bool:
+        """Whether it says what is measured, and not where or how that is shown."""
+        return self.purpose != ENVIRONMENT
+
+    @property
+    def default_text(self) -> str:
+        """The default, as one would type it, or what it means where it is null."""
+        return self.unset or _typed(self.default)
+
+    @property
+    def configured(self) -> Any:
+        """The default as `conf/config.yaml` holds it."""
+        if not self.keys:
+            return self.default
+        return {"name": self.default, **self.keys} if self.choices else dict(self.keys)
+
+
+OPTIONS = (
+    Option(
+        name="model",
+        usage="model=NAME",
+        purpose=MEASURED,
+        help="a model of the catalog below, or local: your own",
+        default="mobilenet_v2",
+        in_files=True,
+        identifies=True,
+    ),
+    Option(
+        name="source",
+        usage="source=NAME",
+        purpose=MEASURED,
+        help="library that the model comes from; `xla-sweeps models NAME` lists those that have it",
+        default="auto",
+        choices={
+            "auto": "the first of its entry",
+            "applications": "",
+            "keras_cv": "",
+            "keras_hub": "",
+            "hub": "",
+            "local": "comes with model=local",
+        },
+        identifies=True,
+    ),
+    Option(
+        name="resolution",
+        usage="resolution=PX",
+        purpose=MEASURED,
+        help="side of the square input, pixels",
+        unset="the model's native one",
+    ),
+    Option(
+        name="batch_size",
+        usage="batch_size=N",
+        purpose=MEASURED,
+        help="images per call; never changed, not even when memory runs out",
+        default=4,
+        identifies=True,
+    ),
+    Option(
+        name="scenario",
+        usage="scenario=NAME",
+        purpose=MEASURED,
+        help="what one call does",
+        default=str(Scenario.CALL),
+        choices={
+            str(Scenario.CALL): "the forward pass",
+            str(Scenario.DETECT): "a detector's forward pass, decoding and non-max suppression",
+        },
+        identifies=True,
+    ),
+    Option(
+        name="precision",
+        usage="precision=NAME",
+        purpose=MEASURED,
+        help="Keras dtype policy",
+        default=str(Precision.FLOAT32),
+        choices={str(policy): "" for policy in Precision},
+        identifies=True,
+    ),
+    Option(
+        name="weights",
+        usage="weights=NAME",
+        purpose=MEASURED,
+        help="random (speed does not depend on the values), imagenet, a preset, or a file's path",
+        default="random",
+        identifies=True,
+    ),
+    Option(
+        name="seed",
+        usage="seed=N",
+        purpose=MEASURED,
+        help="of weights, inputs and the order of modes",
+        default=0,
+        identifies=True,
+    ),
+    Option(
+        name="path",
+        usage="path=PATH",
+        purpose=OWN,
+        help="with model=local: a .keras file, a SavedModel folder, module:function or "
+        "file.py:function",
+        unset="none",
+    ),
+    Option(
+        name="trust_code",
+        usage="trust_code=BOOL",
+        purpose=OWN,
+        help="whether the code that the model brings may run",
+        default=False,
+    ),
+    Option(
+        name="input_spec",
+        usage="input_spec=[…]",
+        purpose=OWN,
+        help="inputs, if the model does not describe them: "
+        "[{shape:[224,224,3],dtype:float32,low:0,high:255}]",
+        unset="the model's",
+        identifies=True,
+    ),
+    Option(
+        name="jit",
+        usage="jit=VALUE",
+        purpose=EXECUTED,
+        help="the candidate",
+        default=True,
+        choices={word: f"mode {mode}" for word, mode in JIT_CANDIDATES.items() if word != "none"},
+    ),
+    Option(
+        name="modes",
+        usage="modes=[A,B]",
+        purpose=EXECUTED,
+        help=f"the modes themselves: {', '.join(ExecutionMode)}; one given twice is an A/A pair: "
+        "modes=[graph,graph]",
+        unset="eager, graph and the candidate",
+        identifies=True,
+    ),
+    Option(
+        name="tf32",
+        usage="tf32=BOOL",
+        purpose=EXECUTED,
+        help="TensorFloat-32 on GPUs that have it",
+        default=False,
+        identifies=True,
+    ),
+    Option(
+        name="effort",
+        usage="effort=LEVEL",
+        purpose=PRECISION,
+        help="how long and how precisely to measure; effort.KEY=VALUE sets one value of a level",
+        default="quick",
+        choices={"quick": "1 replicate", "standard": "3", "publish": "5"},
+        keys={item.name: None for item in fields(Effort) if item.name != "name"},
+        in_files=True,
+        identifies=True,
+    ),
+    Option(
+        name="device",
+        usage="device=NAME",
+        purpose=ENVIRONMENT,
+        help="what to measure on",
+        default="auto",
+        choices={"auto": "the first GPU, else the CPU", "cpu": "", "gpu": "", "gpu:N": ""},
+    ),
+    Option(
+        name="accelerator",
+        usage="accelerator=NAME",
+        purpose=ENVIRONMENT,
+        help="part of the device's name, such as A100: launchers send the trial to such a device, "
+        "and any other refuses it",
+        unset="any",
+    ),
+    Option(
+        name="results_dir",
+        usage="results_dir=DIR",
+        purpose=ENVIRONMENT,
+        help="folder for records, logs, W&B and Hydra files",
+        default="results",
+    ),
+    Option(
+        name="tracker",
+        usage="tracker=NAME",
+        purpose=ENVIRONMENT,
+        help="where runs are shown; tracker.KEY=VALUE sets project, entity, group or tags",
+        default="wandb_offline",
+        choices={"wandb_offline": "no account", "wandb": "online", "none": ""},
+        keys={"project": "xla-sweeps", "entity": None, "group": None, "tags": []},
+    ),
+    Option(
+        name="ui",
+        usage="ui=MODE",
+        purpose=ENVIRONMENT,
+        help="progress on the terminal",
+        default="auto",
+        choices={
+            "auto": "",
+            "live": "",
+            "plain": "a line per event",
+            "quiet": "results and warnings only",
+        },
+    ),
+    Option(
+        name="timeouts",
+        usage="timeouts.STAGE=S",
+        purpose=ENVIRONMENT,
+        help="deadline of a stage, seconds",
+        unset=", ".join(
+            f"{item.name.removesuffix('_s')} {item.default}" for item in fields(Timeouts)
+        ),
+        keys={item.name.removesuffix("_s"): item.default for item in fields(Timeouts)},
+    ),
+    Option(
+        name="memory_limit_gib",
+        usage="memory_limit_gib=X",
+        purpose=ENVIRONMENT,
+        help="stop the measuring process above it, GiB",
+        unset="90 % of the memory",
+    ),
+)
+
+BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
+
+NAMES = tuple(BY_NAME)
+"""The top-level keys of the configuration."""
+
+NESTED = tuple(option.name for option in OPTIONS if option.keys or option.in_files)
+"""Options whose values may be nested: `effort: {block_s: 1}` is `effort.block_s=1`."""
+
+IDENTIFYING = tuple(option.name for option in OPTIONS if option.identifies)
+"""Options that tell trials apart."""
+
+
+def name_of(value: Any) -> str:
+    """The name of a choice, given as the name or as the mapping that it stands for; "" for none.
+
+    `effort` and `model` are mappings in every record, `source` and `scenario` in early ones.
+    """
+    name = value.get("name") if isinstance(value, Mapping) else value
+    return "" if name is None else str(name)
+
+
+def description(option: Option) -> str:
+    """What it sets, its values and its default, on one line."""
+    if option.choices:
+        return f"{option.help}: {', '.join(_choices(option))}"
+    return f"{option.help} (default: {option.default_text})"
+
+
+def markdown() -> str:
+    """Every option in tables, for docs/options.md."""
+    lines = []
+    for purpose in PURPOSES:
+        lines += [f"### {purpose}", "", "| option | what it sets | default |", "|---|---|---|"]
+        for option in OPTIONS:
+            if option.purpose == purpose:
+                values = f": {', '.join(_choices(option, default=False))}" if option.choices else ""
+                cells = (f"`{option.usage}`", option.help + values, option.default_text)
+                lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        lines.append("")
+    lines += ["### The values of an effort level", "", "| key | what it sets |", "|---|---|"]
+    lines += [
+        f"| `effort.{item.name}` | {item.metadata['help']} |"
+        for item in fields(Effort)
+        if item.name != "name"
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _choices(option: Option, *, default: bool = True) -> list[str]:
+    listed = []
+    for choice, meaning in option.choices.items():
+        is_default = default and choice == _typed(option.default)
+        notes = "; ".join(filter(None, ("default" if is_default else "", meaning)))
+        listed.append(f"{choice} ({notes})" if notes else choice)
+    return listed
+
+
+def _typed(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
