@@ -76,12 +76,12 @@ def test_the_version_is_told(tmp_path: Path) -> None:
             ["jit=maybe"],
             "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and auto (autocluster)",
         ),
-        (["resolution=0"], "xla-sweeps: resolution=0: it must be at least 1"),
+        (["resolution=0"], "xla-sweeps: resolution=0: must be at least 1"),
         (["device=gpu:77"], "xla-sweeps: device=gpu:77: this machine has"),
         (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B online needs an API key"),
         (
             ["resuls"],
-            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: sweep, agents, results, dashboard, import, compare, models, hub-replicas, doctor, push, report, check.",
+            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, dashboard, import, compare, sweep, agents, models, hub-replicas, doctor, push, report, check.",
         ),
         (
             ["results", "--format", "xml"],
@@ -93,7 +93,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         ),
         (["models", "alexnet"], "xla-sweeps: unknown model 'alexnet'."),
         (["-m", "model=resnet50,vgg61"], "xla-sweeps: unknown model 'vgg61'. Did you mean 'vgg1"),
-        (["-m", "batch_size=1,0"], "xla-sweeps: batch_size=0: it must be at least 1"),
+        (["-m", "batch_size=1,0"], "xla-sweeps: batch_size=0: must be at least 1"),
         (["hydra.sweeper._target_=os.system"], "xla-sweeps: _target_ in override"),
         (
             ["results_dir=/proc/nope"],
@@ -101,7 +101,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         ),
         (
             ['{"model": '],
-            "xla-sweeps: the argument '{\"model\": ' begins like a JSON object but is none",
+            "xla-sweeps: the argument '{\"model\": ' is not valid JSON",
         ),
         (
             ["--config-dir", "nowhere", "model=x"],
@@ -131,5 +131,5 @@ def test_arguments_of_an_agent_in_json_become_overrides() -> None:
         "resolution=null",
         "weights='a b\\'c'",
     ]
-    with pytest.raises(ConfigError, match="begins like a JSON object"):
+    with pytest.raises(ConfigError, match="is not valid JSON"):
         expand_json(["{model"])

@@ -1,7 +1,7 @@
-"""The command `check`: an independent look at a results folder, which shares no code with what wrote it.
+"""The command `check`: validates a results folder independently of the code that wrote it.
 
-It reads the files as plain JSON and derives anew what must hold: names, numbers, times, samples,
-    and that no replicate was stored twice.
+It reads the files as plain JSON and checks what must hold: names, numbers, times, samples, and that
+no replicate was stored twice.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from xla_sweeps.errors import StoreError
 
 
 def check_command(arguments: Sequence[str]) -> int:
-    """An independent check of a results folder."""
+    """Validate a results folder."""
     parser = command_parser(
         "check",
-        "Look a results folder over, with code that shares nothing with what wrote it: names, numbers, times, samples, "
-        "and that nothing is there twice. Exit code 1 where something is wrong.",
+        "Independent of the code that wrote it. Exit code 1 if there is a problem.",
     )
     parser.add_argument(
         "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
@@ -34,9 +33,8 @@ def check_command(arguments: Sequence[str]) -> int:
     counts, problems = check(options.dir)
     for problem in problems:
         print(problem)
-    print(
-        f"{options.dir}: {', '.join(f'{count} {word}' for word, count in counts.items())}; {len(problems)} problems"
-    )
+    counted = ", ".join(f"{count} {word}" for word, count in counts.items())
+    print(f"{options.dir}: {counted}; {len(problems)} problems")
     return 1 if problems else 0
 
 
@@ -77,13 +75,13 @@ REQUIRED = (
 
 
 def check(results_dir: Path) -> tuple[dict[str, int], list[str]]:
-    """Counts of what the folder holds, and a line for each thing that is wrong."""
+    """Counts of what the folder holds, and a line for each problem."""
     problems: list[str] = []
     counts: collections.Counter[str] = collections.Counter()
     seen: dict[str, str] = {}
     for folder in sorted(path for path in (results_dir / "records").glob("*") if path.is_dir()):
         counts["trials"] += 1
-        problems += [f"{path}: a temporary file was left behind" for path in folder.glob(".*.tmp")]
+        problems += [f"{path}: left-over temporary file" for path in folder.glob(".*.tmp")]
         machines = set()
         for path in sorted(folder.glob("*.json")):
             counts["records"] += 1
@@ -111,7 +109,7 @@ def check(results_dir: Path) -> tuple[dict[str, int], list[str]]:
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any] | None, list[str]]:
-    """A record as plain data, and what is wrong with it."""
+    """A record as plain data, and its problems."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -128,9 +126,9 @@ def _read(path: Path) -> tuple[Mapping[str, Any] | None, list[str]]:
 
 def _wrong(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     if document["trial_id"] != path.parent.name:
-        yield f"trial_id {document['trial_id']} is not the folder's"
+        yield f"trial_id {document['trial_id']} differs from the folder's name"
     if str(document["replicate"]) != path.stem:
-        yield f"replicate {document['replicate']} is not the file's"
+        yield f"replicate {document['replicate']} differs from the file's name"
     if document["status"] not in STATUSES:
         yield f"unknown status {document['status']}"
     begun, ended = document.get("started_at") or "", document.get("finished_at") or ""
@@ -142,7 +140,7 @@ def _wrong(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
         yield "finished before it started"
     numbers = [item["round"] for item in document["rounds"]]
     if len(set(numbers)) != len(numbers):
-        yield "a round is there twice"
+        yield "duplicate round"
     for item in document["rounds"]:
         for block in item["blocks"]:
             if block["mode"] not in document["modes"]:
@@ -152,7 +150,7 @@ def _wrong(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
                 or block["elapsed_ns"] <= 0
                 or not 0 <= block["enqueue_ns"] <= block["elapsed_ns"]
             ):
-                yield f"round {item['round']}: a block that cannot be: {block}"
+                yield f"round {item['round']}: impossible block: {block}"
     unmeasured = (
         document["status"] == "ok" and not document["rounds"] and len(document["modes"]) > 1
     )

@@ -1,4 +1,4 @@
-"""The command `compare`: two results folders against each other."""
+"""The command `compare`: what changed between two results folders."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ from xla_sweeps.results.rows import load, summaries
 
 
 def compare_command(arguments: Sequence[str]) -> int:
-    """Two results folders against each other."""
-    from xla_sweeps.analysis.changes import FAIL_ON
-
+    """Compare two results folders."""
     parser = command_parser(
         "compare",
-        "What changed from results folder A to B: another TensorFlow, driver, machine or flags. A verdict for each "
-        "trial and quantity, with false discoveries held at 5 %; exit code 1 where a condition of --fail-on is met.",
+        "Gives a verdict for each trial and quantity, with a false discovery rate of 5 %. Exit "
+        "code 1 if a condition of --fail-on is met, for CI.",
     )
-    parser.add_argument("a", metavar="A", type=Path, help="what is compared with")
-    parser.add_argument("b", metavar="B", type=Path, help="what is in question")
+    parser.add_argument("a", metavar="A", type=Path, help="baseline results")
+    parser.add_argument("b", metavar="B", type=Path, help="candidate results")
     parser.add_argument(
         "--fail-on",
         action="append",
         default=[],
         metavar="WHAT",
-        help=f"{', '.join(FAIL_ON)}: exit with 1 where there is any (repeatable)",
+        help=f"{', '.join(changes.FAIL_ON)}: exit with 1 if there is any (repeatable)",
     )
     parser.add_argument(
         "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
@@ -65,9 +63,9 @@ def between(first: Path, second: Path, *, where: str | None = None) -> Differenc
     """What changed from one results folder to another.
 
     Args:
-        first: A, what is compared with.
-        second: B, what is in question.
-        where: a filter (`parse_filter`); a trial matches where any of its rows does.
+        first: A, the baseline results.
+        second: B, the candidate results.
+        where: a filter (`parse_filter`); a trial matches if any of its rows does.
 
     Raises:
         StoreError: a folder has no records, or no row of either matches.
@@ -99,7 +97,7 @@ def show(
     fail_on: Sequence[str],
     where: str | None = None,
 ) -> int:
-    """Compare and show; exit code 1 where one of the conditions is met (`difference.FAIL_ON`)."""
+    """Compare and show; exit code 1 if one of the conditions is met (`changes.FAIL_ON`)."""
     for condition in fail_on:
         if condition not in changes.FAIL_ON:
             raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)

@@ -24,11 +24,8 @@ from xla_sweeps.results.rows import load, summaries
 
 
 def dashboard_command(arguments: Sequence[str]) -> int:
-    """The local page."""
-    parser = command_parser(
-        "dashboard",
-        "One HTML file with everything that was measured: opens offline, in any browser.",
-    )
+    """Write the local page."""
+    parser = command_parser("dashboard")
     parser.add_argument(
         "dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)"
     )
@@ -44,16 +41,14 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="of two folders: a section on what changed from the first to the second",
+        help="add a section on what changed from the first folder to the second",
     )
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
-    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
     options = parser.parse_args(arguments)
     dirs = options.dirs or [Path("results")]
     if options.compare and len(dirs) != 2:
-        raise ConfigError(
-            f"dashboard: --compare wants exactly two results folders, A and B; there are {len(dirs)}"
-        )
+        raise ConfigError(f"dashboard: --compare needs two results folders, got {len(dirs)}")
     comparison = None
     if options.compare:
         comparison = changes.as_section(compare.between(*dirs, where=options.where))
@@ -71,10 +66,10 @@ def report_command(arguments: Sequence[str]) -> int:
     """A W&B report, workspace and summary run."""
     parser = command_parser(
         "report",
-        "Write a report of the results to Weights & Biases: the page's questions with computed tables and live panels, "
-        "a saved workspace, and a summary run with the comparison table and its Parquet file. The same command again "
-        "updates them. Needs pip install 'xla-sweeps[report]' and, but for --dry-run, `wandb login` or WANDB_API_KEY; "
-        "`xla-sweeps push` sends the runs that the panels show.",
+        "The report answers the page's questions with tables and live panels; the summary run "
+        "holds the comparison table and its Parquet file. Run it again to update all three. Needs "
+        "pip install 'xla-sweeps[report]' and, except with --dry-run, `wandb login` or "
+        "WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
     parser.add_argument(
         "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
@@ -86,7 +81,7 @@ def report_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="write the report's and the workspace's JSON instead; no account, no network",
+        help="print the report's and the workspace's JSON; needs no account and no network",
     )
     parser.add_argument(
         "-o",
@@ -108,7 +103,7 @@ def report_command(arguments: Sequence[str]) -> int:
 def show(
     results_dirs: Sequence[Path], output: Path | None, *, open_it: bool = False, **wanted: Any
 ) -> int:
-    """Write the page and say where it is; the other arguments are `write_page`'s."""
+    """Write the page and print where it is; `wanted` goes to `write_page`."""
     target = output or results_dirs[0] / build.DEFAULT_NAME
     with Steps("reading records", None, quiet=True) as steps:
         written = build.write_page(results_dirs, target, advance=steps.follow, **wanted)
@@ -116,10 +111,11 @@ def show(
             steps.warn(problem)
     print(overview.answer(written.overview))
     print(
-        f"{target}: {written.rows:,} rows of {written.trials:,} trials, {written.size / 1e6:.2f} MB, opens offline"
+        f"{target}: {written.rows:,} rows of {written.trials:,} trials, "
+        f"{written.size / 1e6:.2f} MB, opens offline"
     )
     if open_it and not webbrowser.open(target.resolve().as_uri()):
-        print("no browser could be started; open the file by hand", file=sys.stderr)
+        print("cannot start a browser; open the file yourself", file=sys.stderr)
     return 0
 
 
@@ -137,16 +133,16 @@ def report(
         results_dir: the results folder.
         entity: owner of the project (default: as recorded, else W&B's default).
         project: name of the project (default: as recorded).
-        dry_run: ask nobody, need no account.
+        dry_run: use no network and no account.
         output: file for the JSON of a dry run.
 
     Raises:
-        XlaSweepsError: something is missing, or W&B did not take it.
+        XlaSweepsError: something is missing, or W&B rejected it.
     """
     publish.require_extra()
     if output is not None and not dry_run:
         raise ConfigError(
-            "report: -o takes the JSON of --dry-run; without --dry-run the report goes to W&B"
+            "report: -o is for the JSON of --dry-run; without it the report goes to W&B"
         )
     if not dry_run:
         credentials.require_api_key(os.environ)
@@ -180,12 +176,10 @@ def report(
     print(f"workspace  {published.workspace}")
     print(f"summary    {published.run}")
     if not published.run_confirmed:
-        warn(
-            "W&B does not show the summary run's table; the same command sends it again if it has to"
-        )
+        warn("W&B does not show the summary run's table; run the same command again to send it")
     if unsent:
         warn(
-            f"{unsent:,} of {len(records):,} trials are not known to be on W&B: the panels lack them until "
-            "`xla-sweeps push`"
+            f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "
+            "run `xla-sweeps push`"
         )
     return 0 if published.run_confirmed else 1

@@ -11,23 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from xla_sweeps import __version__
+from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import XlaSweepsError, unknown_name
-
-COMMANDS = {
-    "sweep": "xla_sweeps.cli.sweep:sweep_command",
-    "agents": "xla_sweeps.cli.sweep:agents_command",
-    "results": "xla_sweeps.cli.results:results_command",
-    "dashboard": "xla_sweeps.cli.dashboard:dashboard_command",
-    "import": "xla_sweeps.cli.results:import_command",
-    "compare": "xla_sweeps.cli.compare:compare_command",
-    "models": "xla_sweeps.cli.models:models_command",
-    "hub-replicas": "xla_sweeps.cli.models:hub_replicas_command",
-    "doctor": "xla_sweeps.cli.doctor:doctor_command",
-    "push": "xla_sweeps.cli.results:push_command",
-    "report": "xla_sweeps.cli.dashboard:report_command",
-    "check": "xla_sweeps.cli.check:check_command",
-}
-"""Where each command is; imported when it is run, so that none waits for the imports of another."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -47,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         if _is_command(first):
             if first not in COMMANDS:
                 raise unknown_name("command", first, COMMANDS)
-            return int(pkgutil.resolve_name(COMMANDS[first])(arguments[1:]))
+            return int(pkgutil.resolve_name(COMMANDS[first].function)(arguments[1:]))
         from xla_sweeps.cli.trial import trial_command
 
         return trial_command(list(arguments))
@@ -70,5 +55,6 @@ def _help() -> int:
     from xla_sweeps.config import catalog
     from xla_sweeps.report.terminal.help import help_text
 
-    print(help_text(catalog.load_catalog()))
+    commands = [(command.usage, command.help) for command in COMMANDS.values()]
+    print(help_text(catalog.load_catalog(), commands))
     return 0

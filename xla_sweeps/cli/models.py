@@ -18,8 +18,8 @@ from xla_sweeps.system import devices, environment
 
 
 def models_command(arguments: Sequence[str]) -> int:
-    """The catalog."""
-    parser = command_parser("models", "The model catalog.")
+    """List the catalog, or show one model."""
+    parser = command_parser("models")
     parser.add_argument(
         "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
     )
@@ -39,17 +39,17 @@ def models_command(arguments: Sequence[str]) -> int:
 
 
 def hub_replicas_command(arguments: Sequence[str]) -> int:
-    """Replicas of TensorFlow Hub's models, made ahead of the trials that need them."""
+    """Build replicas of TensorFlow Hub's models before the trials that need them."""
     parser = command_parser(
         "hub-replicas",
-        "Make the SavedModels that source=hub runs with weights=random: the published architectures with random "
-        "weights, once, into a cache ($XLA_SWEEPS_CACHE, else ~/.cache/xla-sweeps). A trial makes its own if need be.",
+        "They have the published architectures; the cache is $XLA_SWEEPS_CACHE, else "
+        "~/.cache/xla-sweeps. A trial builds the one that it needs if it is not there.",
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)"
     )
     parser.add_argument(
-        "--list", action="store_true", help="show which there are and where, make none"
+        "--list", action="store_true", help="list them and where they are, build none"
     )
     options = parser.parse_args(arguments)
     return show(options.names) if options.list else make(options.names)
@@ -63,25 +63,23 @@ _NEEDED = (*SOURCES[SOURCE].modules, "keras_hub", "keras_cv")
 
 
 def show(names: Sequence[str]) -> int:
-    """Show which replicas there are."""
+    """List the replicas."""
     show_replicas([(name, folder, _size(folder)) for name, folder in _chosen(names).items()])
     return 0
 
 
 def make(names: Sequence[str]) -> int:
-    """Make the replicas that are not there yet, each in a process of its own.
-
-    The others are still made if one fails.
+    """Build the missing replicas, each in a process of its own; one that fails stops no other.
 
     Raises:
-        ConfigError: no such model, or the libraries that build replicas are not installed.
+        ConfigError: no such model, or a library that builds replicas is not installed.
     """
     chosen = _chosen(names)
     missing = [module for module in _NEEDED if not environment.is_installed(module)]
     if missing:
         raise ConfigError(
-            f"hub-replicas: {', '.join(missing)} is not installed; install it: pip install 'xla-sweeps[hub]', or "
-            "scripts/setup hub in a checkout"
+            f"hub-replicas: {', '.join(missing)} is not installed; install it: "
+            "pip install 'xla-sweeps[hub]', or scripts/setup hub in a checkout"
         )
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
     device = next(item for item in devices.devices() if item.kind == "cpu")
@@ -89,7 +87,7 @@ def make(names: Sequence[str]) -> int:
         os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
     )
     failed = []
-    with Steps("making replicas", len(todo)) as steps:
+    with Steps("building replicas", len(todo)) as steps:
         for name in todo:
             steps.begin(name)
             done = subprocess.run(
@@ -102,16 +100,15 @@ def make(names: Sequence[str]) -> int:
             if done.returncode:
                 failed.append(name)
                 lines = done.stderr.strip().splitlines()
-                steps.warn(
-                    f"{name}: not made: {lines[-1] if lines else f'exit code {done.returncode}'}"
-                )
+                reason = lines[-1] if lines else f"exit code {done.returncode}"
+                steps.warn(f"{name}: cannot build: {reason}")
             steps.end(name)
     show(list(chosen))
     return 1 if failed else 0
 
 
 def _chosen(names: Sequence[str]) -> dict[str, Path]:
-    """Folders of the replicas that the names and globs mean; of all for none."""
+    """Folders of the replicas that match the names and globs; of all replicas without any."""
     known = [entry.name for entry in load_catalog().values() if SOURCE in entry.sources]
     chosen: list[str] = []
     for pattern in names or ["*"]:
@@ -123,7 +120,7 @@ def _chosen(names: Sequence[str]) -> dict[str, Path]:
 
 
 def _size(folder: Path) -> int | None:
-    """Bytes of a replica; None where there is none."""
+    """Bytes of a replica; None if it is not there."""
     if not (folder / "saved_model.pb").is_file():
         return None
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

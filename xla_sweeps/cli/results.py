@@ -19,8 +19,8 @@ from xla_sweeps.schema.row import ComparisonRow
 
 
 def results_command(arguments: Sequence[str]) -> int:
-    """Comparison rows of a results folder."""
-    parser = command_parser("results", "Comparison rows: one per trial, candidate and baseline.")
+    """Show the comparison rows of a results folder."""
+    parser = command_parser("results", "One row per trial, candidate and baseline.")
     parser.add_argument(
         "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
     )
@@ -28,13 +28,13 @@ def results_command(arguments: Sequence[str]) -> int:
         "--format",
         choices=("table", "csv", "json", "parquet"),
         default="table",
-        help="how to write them (default: table); parquet needs -o",
+        help="(default: table); parquet needs -o",
     )
     parser.add_argument(
         "-o", "--output", type=Path, help="file to write to (default: standard output)"
     )
     parser.add_argument(
-        "--all", action="store_true", help="every baseline, not the headline comparison alone"
+        "--all", action="store_true", help="every baseline, not only the headline comparison"
     )
     parser.add_argument(
         "--where",
@@ -53,11 +53,10 @@ def results_command(arguments: Sequence[str]) -> int:
 
 
 def import_command(arguments: Sequence[str]) -> int:
-    """Published figures beside measured ones."""
+    """Add published figures to a results folder."""
     parser = command_parser(
         "import",
-        "Put the published figures of the study keras-xla-benchmarks (its CSV) into a results folder, where `results` "
-        "and the dashboards show them beside measured rows, marked as imported.",
+        "`results` and the dashboards show them beside measured rows, marked as imported.",
     )
     parser.add_argument("file", type=Path, help="the CSV file")
     parser.add_argument(
@@ -70,31 +69,27 @@ def import_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--name",
         metavar="LABEL",
-        help="what to know the import by (default: the file's name); the same again replaces it",
+        help="name of the import (default: the file's name); the same name replaces it",
     )
     options = parser.parse_args(arguments)
     return add_published(options.file, options.into, label=options.name)
 
 
 def push_command(arguments: Sequence[str]) -> int:
-    """Send records to W&B that it does not have."""
-    parser = command_parser(
-        "push", "Send the records that Weights & Biases does not have; safe to repeat."
-    )
+    """Send W&B the records that it does not have."""
+    parser = command_parser("push", "Safe to repeat.")
     parser.add_argument(
         "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
     )
     parser.add_argument("--project", help="W&B project (default: as recorded)")
     parser.add_argument("--entity", help="W&B entity (default: as recorded)")
-    parser.add_argument(
-        "--force", action="store_true", help="send them again even where W&B has them"
-    )
+    parser.add_argument("--force", action="store_true", help="send them again even if W&B has them")
     options = parser.parse_args(arguments)
     return push(options.dir, project=options.project, entity=options.entity, force=options.force)
 
 
 def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
-    """Import published figures and say what came of it."""
+    """Import published figures and print what was added."""
     from xla_sweeps.results import imported
 
     done = imported.add(file, results_dir, label=label)
@@ -103,8 +98,8 @@ def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
     compared = sum(row.speedup is not None for row in done.rows)
     verb = "replaced" if done.replaced else "wrote"
     print(
-        f"{done.figures} figures of {len({row.model for row in done.rows})} models: {len(done.rows)} rows, {compared} "
-        f"of them with a speedup over eager; {verb} {done.path}"
+        f"{done.figures} figures of {len({row.model for row in done.rows})} models: "
+        f"{len(done.rows)} rows, {compared} of them with a speedup over eager; {verb} {done.path}"
     )
     return 0
 
@@ -117,7 +112,7 @@ def show(
     Args:
         results_dir: the folder.
         form: `table`, `csv`, `json` or `parquet`.
-        output: a file to write to, instead of standard output.
+        output: file to write to (default: standard output).
         every: whether to show every baseline.
         where: a filter (`parse_filter`).
     """
@@ -151,7 +146,7 @@ def _show_table(rows: Sequence[ComparisonRow]) -> None:
 
 
 def push(results_dir: Path, *, project: str | None, entity: str | None, force: bool) -> int:
-    """Send runs that W&B does not have; exit code 1 where one could not be sent."""
+    """Send the runs that W&B does not have; exit code 1 if one fails."""
     from xla_sweeps.report.wandb import credentials
     from xla_sweeps.report.wandb import push as wandb
 

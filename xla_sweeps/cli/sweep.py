@@ -97,7 +97,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
     parser = command_parser(
         "sweep",
-        "Run a sweep definition in W&B's format; the same command again measures exactly what is missing.",
+        "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
     parser.add_argument("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
     parser.add_argument(
@@ -186,9 +186,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 def agents_command(arguments: Sequence[str]) -> int:
     """One W&B agent per device."""
-    parser = command_parser(
-        "agents", "Join a W&B sweep: one real `wandb agent` on each device of this machine."
-    )
+    parser = command_parser("agents")
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
     parser.add_argument(
         "--devices",

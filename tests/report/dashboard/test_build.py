@@ -177,7 +177,7 @@ def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
     done = command("dashboard", "--open", cwd=tmp_path, **alone)
     assert (done.returncode, "opens offline" in done.stdout) == (0, True)
     assert shown.read_text().strip() == (tmp_path / "results" / "dashboard.html").as_uri()
-    assert ("open the file by hand" in done.stderr) == bool(exit_code)
+    assert ("open the file yourself" in done.stderr) == bool(exit_code)
 
 
 def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> None:

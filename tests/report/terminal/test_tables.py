@@ -120,7 +120,7 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
 
 
 def test_help_names_every_model_within_its_width() -> None:
-    text = help_text(catalog.load_catalog())
+    text = help_text(catalog.load_catalog(), [("results [DIR]", "rows")])
     words = set(text.split())
     assert {name for name in catalog.load_catalog() if not name.endswith("_backbone")} <= words
     assert "NAME_backbone" in words

@@ -104,7 +104,7 @@ def test_report_workspace_and_summary_run_arrive_whole(
         f"workspace  {server.url}/tester/xla-sweeps?nw=xlasweeps01",
         f"summary    {server.url}/tester/xla-sweeps/runs/{run.name}",
     ]
-    assert "3 of 3 trials are not known to be on W&B" in told.err
+    assert "3 of 3 trials may not be on W&B" in told.err
 
     questions = [block["children"][0]["text"] for block in blocks(view, "heading")]
     assert questions[0] == "Should I turn XLA on?"
