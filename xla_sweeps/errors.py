@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one line that says what, where, what is allowed and the nearest match."""
+"""Errors that the user can fix: one line with what is wrong, where, and what is allowed."""
 
 from __future__ import annotations
 
@@ -25,25 +25,13 @@ class StoreError(XlaSweepsError):
 
 
 class HeldError(StoreError):
-    """Another process is measuring the same trial, or has measured it meanwhile."""
+    """Another process is measuring the same trial, or has just measured it."""
 
     exit_code = 75  # sysexits' EX_TEMPFAIL: try again later
 
 
 class DeviceError(XlaSweepsError):
-    """The device that was asked for is absent or lacks what was asked of it."""
-
-
-class InterruptedRunError(XlaSweepsError):
-    """The run was stopped from outside; what was measured is saved.
-
-    Attributes:
-        exit_code: 130 after Ctrl-C, 143 after SIGTERM.
-    """
-
-    def __init__(self, message: str, *, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    """The requested device is absent or lacks a requested feature."""
 
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str], *, listed: int = 12) -> ConfigError:
@@ -51,9 +39,9 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], *, listed: int =
 
     Args:
         kind: what the name stands for, as the user would say it ("model", "execution mode").
-        given: what was given.
-        allowed: every name that would have done.
-        listed: the most names to list; past it only their number is said.
+        given: the unknown name.
+        allowed: every known name.
+        listed: the most names to list; above it the message holds only their number.
     """
     names = list(allowed)
     folded = {name.lower(): name for name in names}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from commands import command
+
+from xla_sweeps.cli.doctor import diagnose
+from xla_sweeps.system import environment
 
 
 def test_doctor_tells_devices_versions_and_quiet_without_writing(tmp_path: Path) -> None:
@@ -13,3 +17,23 @@ def test_doctor_tells_devices_versions_and_quiet_without_writing(tmp_path: Path)
     for part in ("cpu", "tensorflow", "quiet", "steal", "disk", "W&B"):
         assert part in done.stdout
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("absent", "level", "found"),
+    [
+        ("keras-cv", "ok", "not installed (optional: pip install 'xla-sweeps[keras_cv]')"),
+        ("keras-hub", "ok", "not installed (optional: pip install 'xla-sweeps[keras_hub]')"),
+        ("tensorflow-hub", "ok", "not installed (optional: pip install 'xla-sweeps[hub]')"),
+        ("tensorflow", "bad", "not installed"),
+    ],
+)
+def test_doctor_tells_an_optional_package_from_a_required_one(
+    absent: str, level: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = dict.fromkeys(environment.PACKAGES, "1.0")
+    del packages[absent]
+    monkeypatch.setattr(environment, "versions", lambda: packages)
+    findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
+    assert (findings[absent].level, findings[absent].found) == (level, found)
+    assert {finding.level for name, finding in findings.items() if name in packages} == {"ok"}

@@ -1,4 +1,7 @@
-"""Is this machine fit to measure on? Devices, versions, flags, quiet, disk, W&B: each a finding with its mend."""
+"""The command `doctor`: is this machine fit to measure on?
+
+Checks devices, versions, flags, load, disk and W&B.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.errors import StoreError
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.results.store import Store
@@ -18,11 +22,8 @@ from xla_sweeps.system import devices, environment
 
 
 def doctor_command(arguments: Sequence[str]) -> int:
-    """Devices, versions, flags, and whether the machine is quiet enough to measure on."""
-    parser = command_parser(
-        "doctor",
-        "Devices, versions, flags, and whether this machine is quiet enough to measure on.",
-    )
+    """Check the machine; exit code 1 if it cannot measure."""
+    parser = command_parser("doctor", "Exit code 1 if this machine cannot measure.")
     parser.add_argument(
         "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
     )
@@ -33,7 +34,7 @@ def doctor_command(arguments: Sequence[str]) -> int:
     from xla_sweeps.report.terminal.tables import show_findings
 
     findings = diagnose(options.dir, seconds=options.seconds)
-    show_findings([(item.level, item.subject, item.found, item.mend) for item in findings])
+    show_findings([(item.level, item.subject, item.found, item.fix) for item in findings])
     return 1 if any(item.level == "bad" for item in findings) else 0
 
 
@@ -42,24 +43,24 @@ LOW_DISK_BYTES = 2 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         level: `ok`, `warn` (figures may suffer) or `bad` (it will not work).
-        mend: what to do, or "".
+        fix: what to do, or "".
     """
 
     level: str
     subject: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def diagnose(results_dir: Path, *, seconds: float) -> list[Finding]:
-    """Look at everything; takes `seconds`, during which the machine is watched.
+    """Check everything; takes `seconds`, during which the machine is watched.
 
     Args:
-        results_dir: where results would go; probed only if it exists, never made.
+        results_dir: where results would go; probed only if it exists, never created.
         seconds: how long to watch.
     """
     facts = environment.environment()
@@ -83,22 +84,26 @@ def _devices() -> list[Finding]:
             Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}")
         )
     if len(findings) == 1:
-        found, mend = (
-            "no NVIDIA GPU: XLA on this CPU is what will be measured",
-            "see README, section GPU, if there is one",
+        found, fix = (
+            "no NVIDIA GPU: trials measure this CPU",
+            "if there is one, see README, section GPU",
         )
-        findings.append(Finding(level="warn", subject="gpu", found=found, mend=mend))
+        findings.append(Finding(level="warn", subject="gpu", found=found, fix=fix))
     return findings
 
 
 def _versions(packages: Mapping[str, str]) -> list[Finding]:
+    extras = {name: source.extra for source in SOURCES.values() for name in source.packages}
     findings = []
     for name in environment.PACKAGES:
         if name in packages:
             findings.append(Finding(level="ok", subject=name, found=packages[name]))
+        elif name in extras:
+            found = f"not installed (optional: pip install 'xla-sweeps[{extras[name]}]')"
+            findings.append(Finding(level="ok", subject=name, found=found))
         else:
-            mend = "pip install tensorflow" if name == "tensorflow" else f"pip install {name}"
-            findings.append(Finding(level="bad", subject=name, found="not installed", mend=mend))
+            fix = f"pip install {name}"
+            findings.append(Finding(level="bad", subject=name, found="not installed", fix=fix))
     return findings
 
 
@@ -108,13 +113,13 @@ def _flags(flags: Mapping[str, str]) -> list[Finding]:
             Finding(
                 level="ok",
                 subject="flags",
-                found="none of the variables that change TensorFlow is set",
+                found="no variable that changes TensorFlow is set",
             )
         ]
     findings = []
     for name, value in flags.items():
-        mend = "unset it, unless it is what you want to measure; it is part of the trial's identity"
-        findings.append(Finding(level="warn", subject="flags", found=f"{name}={value}", mend=mend))
+        fix = "unset it, unless it is what you want to measure; it is part of the trial's identity"
+        findings.append(Finding(level="warn", subject="flags", found=f"{name}={value}", fix=fix))
     return findings
 
 
@@ -135,13 +140,13 @@ def _governor(cpu: Mapping[str, Any]) -> list[Finding]:
             level="warn",
             subject="governor",
             found=governor,
-            mend="cpupower frequency-set -g performance",
+            fix="cpupower frequency-set -g performance",
         )
     ]
 
 
 def _quiet(seconds: float) -> list[Finding]:
-    """Watch the machine while this process sleeps: whatever runs is foreign."""
+    """Watch the machine while this process sleeps: any load is foreign."""
     device = devices.resolve_device("auto")
     with Sampler.watching(
         os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None
@@ -156,7 +161,8 @@ def _quiet(seconds: float) -> list[Finding]:
             level="warn" if busy else "ok",
             subject="quiet",
             found=f"other processes use {cores:.2f} cores",
-            mend="stop them, or measure later: disturbed rounds are repeated, and too many mark a trial contaminated"
+            fix="stop them, or measure later: contaminated rounds are repeated, and too many of "
+            "them mark the trial contaminated"
             if busy
             else "",
         )
@@ -166,17 +172,15 @@ def _quiet(seconds: float) -> list[Finding]:
             level="warn" if stolen else "ok",
             subject="steal",
             found=f"the hypervisor takes {steal:.1%} of the CPU",
-            mend="neighbours on the same host: measure at another time, or elsewhere"
+            fix="other virtual machines share the host: measure at another time, or elsewhere"
             if stolen
             else "",
         )
     )
     if seen["throttled_s"]:
-        mend = "raise the CPU quota of this container"
+        fix = "raise the CPU quota of this container"
         findings.append(
-            Finding(
-                level="warn", subject="quota", found="the control group is throttled", mend=mend
-            )
+            Finding(level="warn", subject="quota", found="the control group is throttled", fix=fix)
         )
     return findings
 
@@ -193,13 +197,16 @@ def _disk(results_dir: Path) -> list[Finding]:
         except StoreError as error:
             return [Finding(level="bad", subject="results_dir", found=str(error))]
         findings.append(
-            Finding(level="ok", subject="results_dir", found=f"{results_dir} can be written")
+            Finding(level="ok", subject="results_dir", found=f"{results_dir} is writable")
         )
     elif not os.access(existing, os.W_OK) or not existing.is_dir():
-        mend = "choose another: results_dir=PATH"
+        fix = "choose another: results_dir=PATH"
         findings.append(
             Finding(
-                level="bad", subject="results_dir", found=f"{results_dir} cannot be made", mend=mend
+                level="bad",
+                subject="results_dir",
+                found=f"{results_dir} cannot be created",
+                fix=fix,
             )
         )
     else:
@@ -207,7 +214,7 @@ def _disk(results_dir: Path) -> list[Finding]:
             Finding(
                 level="ok",
                 subject="results_dir",
-                found=f"{results_dir} does not exist yet; it can be made",
+                found=f"{results_dir} does not exist yet; it can be created",
             )
         )
     low = free < LOW_DISK_BYTES
@@ -216,7 +223,7 @@ def _disk(results_dir: Path) -> list[Finding]:
             level="warn" if low else "ok",
             subject="disk",
             found=f"{free / 2**30:.1f} GiB free",
-            mend="a long sweep may need more" if low else "",
+            fix="a long sweep may need more" if low else "",
         )
     )
     return findings
@@ -226,7 +233,10 @@ def _wandb(environ: Mapping[str, str]) -> list[Finding]:
     from xla_sweeps.report.wandb.credentials import api_key
 
     if api_key(environ):
-        found = "an API key is there: tracker=wandb works online"
+        found = "found an API key: tracker=wandb works online"
         return [Finding(level="ok", subject="W&B", found=found)]
-    found = "no API key: runs stay offline below results_dir (the default); `xla-sweeps push` sends them later"
+    found = (
+        "no API key: runs stay offline below results_dir (the default); "
+        "`xla-sweeps push` sends them later"
+    )
     return [Finding(level="ok", subject="W&B", found=found)]
