@@ -225,6 +225,11 @@ def test_older_records_are_matched_by_their_configuration() -> None:
     assert compare(old, trial({"graph": 0.2, "xla": 0.1}, asked="", seed=4)).matched == 1
     assert compare(other, new).matched == 0
     assert compare(new, trial({"graph": 0.2, "xla": 0.1}, asked="xyz", seed=5)).matched == 0
+    nested = {**CONFIG, "source": {"name": "applications"}, "scenario": {"name": "call"}}
+    assert compare(trial({"graph": 0.2, "xla": 0.1}, asked="", seed=7, config=nested), new).matched
+    assert not compare(
+        trial({"graph": 0.2, "xla": 0.1}, asked="", seed=7, config={**nested, "tf32": True}), new
+    ).matched
     bigger = replace(MODEL, resolution_px=320)
     assert (
         compare(old, trial({"graph": 0.2, "xla": 0.1}, asked="", seed=6, model=bigger)).matched == 0

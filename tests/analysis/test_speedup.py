@@ -10,6 +10,7 @@ from factories import make_record
 
 from xla_sweeps.analysis import speedup
 from xla_sweeps.config import compose, settings
+from xla_sweeps.schema.options import OPTIONS
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices
 
@@ -45,6 +46,37 @@ def test_the_command_asks_for_the_same_trial_again(words: list[str]) -> None:
     assert command.startswith("python -m xla_sweeps model=")
     again = settings_of(shlex.split(command)[3:])
     assert request_id(again.trial) == request_id(first.trial)
+
+
+def test_a_record_of_an_early_version_with_nested_names_gives_the_same_command() -> None:
+    plain = settings_of(["model=yolo_v8_m", "scenario=detect", "tracker=none"]).document
+    nested = {**plain, "scenario": {"name": "detect"}, "source": {"name": plain["source"]}}
+    first, second = (make_record(config=document) for document in (plain, nested))
+    assert speedup.command_of(first) == speedup.command_of(second)
+    assert "scenario=detect" in speedup.command_of(first)
+
+
+def test_a_command_holds_every_option_that_defines_the_trial() -> None:
+    others = {
+        "batch_size": 8,
+        "precision": "mixed_bfloat16",
+        "resolution": 160,
+        "weights": "imagenet",
+        "seed": 7,
+        "path": "net.keras",
+        "trust_code": True,
+        "input_spec": [{"shape": [4]}],
+        "tf32": True,
+        "effort": {"name": "publish"},
+        "scenario": "detect",
+        "source": "hub",
+        "model": {"name": "vgg16"},
+        "modes": ["graph", "xla"],
+    }
+    defining = {option.name for option in OPTIONS if option.defines_trial}
+    assert {*others, "jit"} == defining, "a new option: give it another value here"
+    words = shlex.split(speedup.command_of(make_record(config=others)))[3:]
+    assert {word.partition("=")[0] for word in words} == {*others}
 
 
 def test_what_a_command_names_is_quoted_for_the_shell() -> None:

@@ -17,6 +17,8 @@ from xla_sweeps.cli import command_parser
 from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.errors import StoreError
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
+from xla_sweeps.report.terminal.tables import show_findings
+from xla_sweeps.report.wandb.credentials import api_key
 from xla_sweeps.results.store import Store
 from xla_sweeps.system import devices, environment
 
@@ -31,8 +33,6 @@ def doctor_command(arguments: Sequence[str]) -> int:
         "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
     )
     options = parser.parse_args(arguments)
-    from xla_sweeps.report.terminal.tables import show_findings
-
     findings = diagnose(options.dir, seconds=options.seconds)
     show_findings([(item.level, item.subject, item.found, item.fix) for item in findings])
     return 1 if any(item.level == "bad" for item in findings) else 0
@@ -86,7 +86,7 @@ def _devices() -> list[Finding]:
     if len(findings) == 1:
         found, fix = (
             "no NVIDIA GPU: trials measure this CPU",
-            "if there is one, see README, section GPU",
+            "if there is one, install its driver and 'xla-sweeps[gpu]'",
         )
         findings.append(Finding(level="warn", subject="gpu", found=found, fix=fix))
     return findings
@@ -230,8 +230,6 @@ def _disk(results_dir: Path) -> list[Finding]:
 
 
 def _wandb(environ: Mapping[str, str]) -> list[Finding]:
-    from xla_sweeps.report.wandb.credentials import api_key
-
     if api_key(environ):
         found = "found an API key: tracker=wandb works online"
         return [Finding(level="ok", subject="W&B", found=found)]

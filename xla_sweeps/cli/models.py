@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report.terminal.progress_bar import Steps
-from xla_sweeps.report.terminal.tables import show_replicas
+from xla_sweeps.report.terminal.tables import show_model, show_models, show_replicas
 from xla_sweeps.system import devices, environment
 
 
@@ -24,9 +25,6 @@ def models_command(arguments: Sequence[str]) -> int:
         "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
     )
     options = parser.parse_args(arguments)
-    from xla_sweeps.config import catalog
-    from xla_sweeps.report.terminal.tables import show_model, show_models
-
     exact = catalog.load_catalog().get(options.pattern)
     entries = catalog.find(options.pattern)
     if not entries:

@@ -8,16 +8,33 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import hydra
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+
+from xla_sweeps.config import catalog
+from xla_sweeps.config.compose import compose_config, full_key
+from xla_sweeps.config.settings import to_settings
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.wandb.credentials import require_api_key
 from xla_sweeps.schema.options import NAMES
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.system.process import RECORDED_VARIABLE
 
-if TYPE_CHECKING:  # the runner loads much that most commands do not need
+if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.measure.runner import TrialResult
 
+
+_HYDRA_OWN = {"--hydra-help", "--shell-completion", "-sc"}
+"""Flags of Hydra that need no configuration of ours."""
+
+_HYDRA_SHOWS = {"--cfg", "-c", "--info", "-i", "--experimental-rerun"}
+"""Flags of Hydra that need the configuration but measure nothing new."""
 
 _HYDRA_VALUE_FLAGS = {
     "--config-dir",
@@ -69,26 +86,10 @@ def trial_command(arguments: list[str]) -> int:
     options, chosen, config_dir = _split(arguments)
     flags = set(options)
     multirun = bool({"-m", "--multirun"} & flags)
-    if (
-        not {
-            "--cfg",
-            "-c",
-            "--info",
-            "-i",
-            "--hydra-help",
-            "--experimental-rerun",
-            "--shell-completion",
-            "-sc",
-        }
-        & flags
-    ):
+    if _HYDRA_SHOWS & flags and not _HYDRA_OWN & flags:
+        compose_config(chosen, config_dir=config_dir)
+    elif not _HYDRA_OWN & flags:
         _check(chosen, config_dir, multirun=multirun)
-    elif not {"--hydra-help", "--shell-completion", "-sc"} & flags:
-        from xla_sweeps.config import compose
-
-        compose.compose_config(chosen, config_dir=config_dir)
-    from xla_sweeps.config.compose import full_key
-
     return _run_hydra([*options, *map(full_key, chosen)], multirun=multirun)
 
 
@@ -117,29 +118,21 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]
 
 def _check(requested: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
     """Compose and validate every trial of the request before any runs."""
-    from xla_sweeps.config import compose
-    from xla_sweeps.config import settings as config
-    from xla_sweeps.measure import runner
-
     checked = []
     for choice in _expanded(requested) if multirun else [list(requested)]:
-        composed = compose.compose_config(choice, config_dir=config_dir)
-        settings = config.to_settings(composed, explicit=_keys(choice))
+        composed = compose_config(choice, config_dir=config_dir)
+        settings = to_settings(composed, explicit=_keys(choice))
         if settings.tracker.name == "wandb":
-            from xla_sweeps.report.wandb.credentials import require_api_key
-
             require_api_key(os.environ)
         checked.append(settings)
+    from xla_sweeps.measure import runner
+
     for settings in checked:
         runner.check(settings)
 
 
 def _expanded(requested: Sequence[str]) -> list[list[str]]:
-    """Every combination that Hydra's `-m` will run."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
+    """Every combination that Hydra's `-m` will run (a private class; tried with Hydra 1.3.8)."""
     try:
         parsed = OverridesParser.create().parse_overrides(list(requested))
         batches = BasicSweeper.split_arguments(parsed, None)
@@ -157,11 +150,6 @@ def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
 
     The worst exit code wins.
     """
-    import hydra
-    from omegaconf import DictConfig
-
-    from xla_sweeps.config import catalog
-
     codes: list[int] = []
 
     def task(config: DictConfig) -> None:
@@ -183,11 +171,8 @@ def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
     return max(codes, default=0)
 
 
-def _measure(config: Any) -> int:
+def _measure(config: DictConfig) -> int:
     """Run one trial and show its result."""
-    from hydra.core.hydra_config import HydraConfig
-
-    from xla_sweeps.config.settings import to_settings
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.terminal.tables import show_trial
