@@ -326,7 +326,7 @@ def test_what_is_missing_is_one_line(
         return told.err
 
     assert "W&B online needs an API key: run `wandb login` or set WANDB_API_KEY" in complaint()
-    assert "-o takes the JSON of --dry-run" in complaint("-o", "x.json")
+    assert "-o is for the JSON of --dry-run" in complaint("-o", "x.json")
     assert "cannot read a project named sweeps; choose another with --project" in complaint(
         "--dry-run", "--project", "sweeps"
     )
