@@ -113,7 +113,7 @@ def _described(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long and how precisely a trial is measured; the levels are the files of `conf/effort/`."""
+    """How long and how precisely to measure; the levels are the files of `conf/effort/`."""
 
     name: str
     replicates: int = _described("replicates: fresh processes that each measure every mode")
@@ -217,7 +217,7 @@ def baseline_of(modes: Sequence[str]) -> str:
 
 
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
-    """The labels that are compared with the headline baseline; `eager` only if there is no other."""
+    """The labels that the headline baseline is compared with; `eager` only if alone."""
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)
     return tuple(mode for mode in others if mode_of(mode) != ExecutionMode.EAGER) or others
