@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from driving import Notes
-from quick_sweep import QUICK, lanes_of, task
+from quick_sweep import QUICK, slots_of, task
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.driver import Driver
@@ -37,7 +37,7 @@ REPETITIONS = 3
 def launcher_of(name: str, results: Path) -> Launcher:
     """The launcher, one trial at a time where it can be told."""
     if name == "local":
-        return LocalLauncher(lanes_of(1), command=QUICK)
+        return LocalLauncher(slots_of(1), command=QUICK)
     if name == "ray":
         from xla_sweeps.sweep.launchers.ray import RayLauncher
 

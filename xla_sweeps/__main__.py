@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 
-from xla_sweeps.system.process import PARENT_VARIABLE, die_with_parent
+from xla_sweeps.system.process import Assignment, die_with_parent
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    parent = os.environ.pop(PARENT_VARIABLE, "")
-    if parent.isdigit():  # a launcher's: a trial that it cannot see to is stopped, and saved
-        die_with_parent(int(parent), signal.SIGTERM)
+    parent = Assignment.of(os.environ).parent
+    if parent:  # the launcher's: a trial that it can no longer watch is stopped, and saved
+        die_with_parent(parent, signal.SIGTERM)
     from xla_sweeps.cli.main import run
 
     sys.exit(run(sys.argv[1:]))

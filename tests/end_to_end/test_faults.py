@@ -26,8 +26,8 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.compose import Composer, Place
-from xla_sweeps.sweep.launchers.local import Lane, LocalLauncher
-from xla_sweeps.sweep.plan import WEAK, counting, match, missing
+from xla_sweeps.sweep.launchers.local import LocalLauncher, Slot
+from xla_sweeps.sweep.plan import INCONCLUSIVE, counting, match, missing
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.faults import POINTS
 
@@ -76,7 +76,7 @@ def test_death_at_a_point_loses_and_doubles_nothing(
             "ACK": str(log),
             "IDS": "4",
         }
-        sweep = start(results, lanes=2, **fault)
+        sweep = start(results, slots=2, **fault)
         output, _ = sweep.communicate(timeout=60)
         assert gone(results, 5), alive_in(results)
         final = set(counted(results))
@@ -84,7 +84,7 @@ def test_death_at_a_point_loses_and_doubles_nothing(
             output
         )
         if sweep.returncode:
-            resumed = start(results, lanes=2, ACK=str(log), IDS="4")
+            resumed = start(results, slots=2, ACK=str(log), IDS="4")
             output, _ = resumed.communicate(timeout=60)
             assert resumed.returncode == 0, output
             measured = {
@@ -102,7 +102,7 @@ class _Screen:
         self.ends: list[str] = []
 
     def running(self, *_: object) -> None: ...
-    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
+    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
         self.ends.append(outcome)
 
     def progress(self, *_: object, **__: object) -> None: ...
@@ -131,7 +131,7 @@ def real_sweep(
     store.check_writable()
     match([task], read_index(store), software=composer.software, retry=())
     launcher = LocalLauncher(
-        [Lane(name="cpu", device=Device(kind="cpu", index=0, name="d"))], command=FAKE
+        [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))], command=FAKE
     )
     Driver(launcher, store, screen, extra=["ui=plain"], logs=results / "logs").run([task])
     return screen.ends
@@ -225,7 +225,7 @@ class SweepMachine(RuleBasedStateMachine):
             trial
             for trial in IDS
             if any(
-                status not in WEAK
+                status not in INCONCLUSIVE
                 for (name, _), status in self.acknowledged.items()
                 if name == trial
             )

@@ -19,7 +19,7 @@ from paths import SUPPORT
 from wandb_server import wandb_server
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.sweep.compose import Composer, Memo, Place, compose_all
+from xla_sweeps.sweep.compose import Composer, Place, compose_all
 from xla_sweeps.sweep.definition import DISTRIBUTIONS, PARAMETER_KEYS, load_sweep, parse_sweep
 from xla_sweeps.sweep.search import expand
 from xla_sweeps.system import devices
@@ -95,7 +95,6 @@ def test_whatever_a_definition_holds_the_answer_is_a_sweep_or_one_line(document:
                 expand(sweep),
                 lines={},
                 where="s.yaml",
-                memo=Memo(Path("/nonexistent/x"), ""),
             )
         )
     except XlaSweepsError as error:

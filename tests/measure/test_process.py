@@ -53,19 +53,19 @@ def attempt(
 ) -> process.Attempt:
     trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, compile_s=compile_s))
     machine = machine or QuietMachine()
-    stop = stop or process.Stop()
+    own_stop = process.Stop()
     try:
         return process.run_attempt(
             ReplicateJob(trial=trial, replicate=0, modes=("graph", "xla"), order_seed=1),
             environment=dict(os.environ),
             log=tmp_path / "child.log",
             watch=machine.watch,
-            stop=stop,
+            stop=stop or own_stop,
             on_event=on_event,
             command=(sys.executable, WORKER, *script),
         )
     finally:
-        stop.close()
+        own_stop.close()
         assert not alive(machine.pid)
 
 
@@ -162,12 +162,20 @@ def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
     assert not alive(pid)
 
 
-def test_a_request_to_stop_keeps_what_was_measured(tmp_path: Path) -> None:
-    stop = process.Stop()
+@pytest.fixture
+def closing_stop() -> Iterator[process.Stop]:
+    with process.Stop() as stop:
+        yield stop
+
+
+def test_a_request_to_stop_keeps_what_was_measured(
+    tmp_path: Path, closing_stop: process.Stop
+) -> None:
+    stop = closing_stop
 
     def stop_soon(event: protocol.Event) -> None:
         if isinstance(event, protocol.Square):
-            threading.Timer(0.3, stop.request, ["interrupt", 2]).start()
+            threading.Timer(0.3, stop.request).start()
 
     result = attempt(tmp_path, "wait-at:0", stop=stop, on_event=stop_soon)
     assert result.status is Status.INTERRUPTED
@@ -175,8 +183,10 @@ def test_a_request_to_stop_keeps_what_was_measured(tmp_path: Path) -> None:
     assert not result.dead_mode
 
 
-def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(tmp_path: Path) -> None:
-    stop, machine = process.Stop(), QuietMachine()
+def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(
+    tmp_path: Path, closing_stop: process.Stop
+) -> None:
+    stop, machine = closing_stop, QuietMachine()
 
     def exceed(event: protocol.Event) -> None:
         if isinstance(event, protocol.Stage) and event.mode == "xla":
@@ -186,9 +196,10 @@ def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(tmp_pa
     result = attempt(tmp_path, "hang:xla", stop=stop, machine=machine, on_event=exceed)
     assert result.status is Status.OOM_HOST
     assert result.dead_mode == "xla"
-    assert stop.reason == ""
+    assert not stop.requested
     assert result.failure is not None
     assert result.failure.message.endswith("limit of 8.0 GiB")
+    assert attempt(tmp_path, stop=stop).finished, "the next process is not stopped by it"
 
 
 def test_bytes_that_are_no_event_are_passed_over(tmp_path: Path) -> None:

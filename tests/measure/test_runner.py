@@ -24,6 +24,7 @@ from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import request_id, trial_id
 from xla_sweeps.system.devices import cpu_name
+from xla_sweeps.system.process import Assignment
 
 WORKER = str(SUPPORT / "fake_worker.py")
 
@@ -54,7 +55,11 @@ def settings(tmp_path: Path, *overrides: str) -> Settings:
 
 
 def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *script: str, overrides: Sequence[str] = ()
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *script: str,
+    overrides: Sequence[str] = (),
+    known_records: int | None = None,
 ) -> tuple[TrialResult, Notes]:
     command = (sys.executable, WORKER, *script)
     monkeypatch.setattr(
@@ -62,7 +67,13 @@ def run(
     )
     notes = Notes()
     with Progress(ui="quiet") as screen:
-        return run_trial(settings(tmp_path, *overrides), screen=screen, tracker=notes), notes
+        result = run_trial(
+            settings(tmp_path, *overrides),
+            screen=screen,
+            tracker=notes,
+            assignment=Assignment(known_records=known_records),
+        )
+    return result, notes
 
 
 def test_a_trial_is_opened_before_it_is_measured_and_saved_before_it_is_finished(
@@ -189,16 +200,15 @@ def test_a_full_disk_is_found_before_anything_is_measured(
 def test_a_sweeps_job_measures_one_replicate_and_none_that_was_measured_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])
+    three = ["effort.replicates=3"]
+    first, _ = run(tmp_path, monkeypatch, overrides=three, known_records=0)
     assert [record.replicate for record in first.records] == [0]
-    with pytest.raises(
-        HeldError, match=r"has 1 records, known_records=0: it was measured meanwhile"
-    ) as caught:
-        run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])
+    with pytest.raises(HeldError, match="already measured by another process; skipped") as caught:
+        run(tmp_path, monkeypatch, overrides=three, known_records=0)
     assert caught.value.exit_code == 75
-    again, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=1"])
+    again, _ = run(tmp_path, monkeypatch, overrides=three, known_records=1)
     assert [record.replicate for record in again.records] == [1]
-    assert again.trial_id == first.trial_id, "known_records is no part of what is measured"
+    assert again.trial_id == first.trial_id
 
 
 def test_the_request_is_the_same_on_every_device_and_the_trial_is_not(tmp_path: Path) -> None:

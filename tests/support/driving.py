@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from quick_sweep import QUICK, lanes_of, tasks_of
+from quick_sweep import QUICK, slots_of, tasks_of
 
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
@@ -32,12 +32,12 @@ class Notes:
         self.where: list[str] = []
         self.where_ended: list[str] = []
 
-    def running(self, lane: str, what: str, log: Path) -> None:
-        self.where.append(lane)
+    def running(self, slot: str, what: str, log: Path) -> None:
+        self.where.append(slot)
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
+    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
         self.ends.append((what.split()[0].removeprefix("id="), outcome))
-        self.where_ended.append(lane)
+        self.where_ended.append(slot)
 
     def progress(
         self,
@@ -57,12 +57,12 @@ class Notes:
 
 
 def drive(
-    results: Path, *arguments: str, lanes: int = 2, retry: Sequence[Status] = ()
+    results: Path, *arguments: str, slots: int = 2, retry: Sequence[Status] = ()
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
     match(tasks, read_index(store), software="", retry=retry)
-    launcher = LocalLauncher(lanes_of(lanes), command=QUICK)
+    launcher = LocalLauncher(slots_of(slots), command=QUICK)
     return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks
     ), notes
@@ -75,9 +75,9 @@ def counted(results: Path) -> dict[str, Counter[str]]:
     }
 
 
-def start(results: Path, *arguments: str, lanes: int = 2, **environ: str) -> subprocess.Popen[str]:
+def start(results: Path, *arguments: str, slots: int = 2, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, SWEEP, str(results), str(lanes), *arguments],
+        [sys.executable, SWEEP, str(results), str(slots), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

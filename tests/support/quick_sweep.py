@@ -17,7 +17,7 @@ from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers.local import Lane, LocalLauncher
+from xla_sweeps.sweep.launchers.local import LocalLauncher, Slot
 from xla_sweeps.sweep.plan import match
 from xla_sweeps.system.devices import Device
 
@@ -48,18 +48,18 @@ def tasks_of(results: Path, arguments: list[str]) -> list[Task]:
     ]
 
 
-def lanes_of(count: int) -> list[Lane]:
-    return [Lane(name=f"cpu:{number}", device=CPU) for number in range(count)]
+def slots_of(count: int) -> list[Slot]:
+    return [Slot(name=f"cpu:{number}", device=CPU) for number in range(count)]
 
 
 def main() -> int:
-    results, lanes, *arguments = sys.argv[1:]
+    results, slots, *arguments = sys.argv[1:]
     store = Store(Path(results))
     store.check_writable()
     tasks = tasks_of(Path(results), arguments)
     match(tasks, read_index(store), software="", retry=())
     with Board("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
-        launcher = LocalLauncher(lanes_of(int(lanes)), command=QUICK)
+        launcher = LocalLauncher(slots_of(int(slots)), command=QUICK)
         outcome = Driver(
             launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps"
         ).run(tasks)

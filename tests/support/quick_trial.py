@@ -1,6 +1,6 @@
 """A trial without Hydra or a measuring process, for tests of thousands: it claims, saves one record and ends.
 
-Started as `python quick_trial.py id=ID do=HOW results_dir=DIR known_records=N ...`. HOW is a
+Started by a launcher as `python quick_trial.py id=ID do=HOW results_dir=DIR ...`. HOW is a
 status, or: `die` (kill -9 of itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate`
 (until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several
 joined by `+` are for the first, second, ... record of the trial.
@@ -20,7 +20,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Block, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.system.faults import fault_point
-from xla_sweeps.system.process import PARENT_VARIABLE, RECORDED_VARIABLE, die_with_parent
+from xla_sweeps.system.process import Assignment, die_with_parent
 
 MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", resolution_px=8)
 
@@ -55,18 +55,18 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
 
 
 def main() -> int:
-    parent = os.environ.pop(PARENT_VARIABLE, "")
+    assignment = Assignment.take(os.environ)
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
-    if parent:
-        die_with_parent(int(parent), signal.SIGTERM)
+    if assignment.parent:
+        die_with_parent(assignment.parent, signal.SIGTERM)
     words = dict(word.split("=", 1) for word in sys.argv[1:])
     store = Store(Path(words["results_dir"]))
     fault_point("worker.import")
     try:
         with store.claim(words["id"]):
             known = store.count(words["id"])
-            if known > int(words.get("known_records", 0)):
+            if known > (assignment.known_records or 0):
                 return 75
             steps = words["do"].split("+")
             how = steps[min(known, len(steps) - 1)]
@@ -95,9 +95,8 @@ def main() -> int:
             if ack:  # told only after the store acknowledged it
                 with open(ack, "a") as handle:  # noqa: PTH123
                     handle.write(f"{saved.trial_id} {saved.replicate}\n")
-            recorded = os.environ.get(RECORDED_VARIABLE)
-            if recorded:
-                with open(recorded, "a") as handle:  # noqa: PTH123
+            if assignment.recorded:
+                with open(assignment.recorded, "a") as handle:  # noqa: PTH123
                     handle.write(f"{path}\n")
             return 143 if how == "interrupted" else 0
     except HeldError:

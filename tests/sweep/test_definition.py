@@ -41,7 +41,7 @@ GRID: dict[str, Any] = {
         ({**GRID, "method": "bayes"}, "s.yaml: method bayes needs run_cap"),
         (
             {**GRID, "method": "bayes", "run_cap": 3},
-            "s.yaml: metric: write {name: speedup, goal: maximize}",
+            "s.yaml: metric: expected {name: speedup, goal: maximize}",
         ),
         (
             {**GRID, "metric": {"name": "speedup", "goal": "maximise"}},
@@ -60,22 +60,22 @@ GRID: dict[str, Any] = {
                 "method": "grid",
                 "parameters": {"m": {"values": [1, 2], "probabilities": [0.5, 0.6]}},
             },
-            "s.yaml: parameters.m.probabilities=[0.5, 0.6]: one for each value, together 1",
+            "s.yaml: parameters.m.probabilities=[0.5, 0.6]: expected one for each value, with sum 1",
         ),
-        ({"method": "grid"}, "s.yaml: parameters: name at least one"),
+        ({"method": "grid"}, "s.yaml: parameters: expected at least one"),
         (
             {"method": "grid", "parametrs": {}},
-            "s.yaml: parameters: name at least one, as in model: {values: [resnet50, vgg16]} (unknown key 'parametrs'",
+            "s.yaml: parameters: expected at least one, as in model: {values: [resnet50, vgg16]} (unknown key 'parametrs'",
         ),
-        ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: a whole number above 0 is needed"),
+        ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: expected an integer above 0"),
         ({**GRID, "method": "random"}, "s.yaml: method random needs run_cap, the number of trials"),
         (
             {"method": "grid", "parameters": {"m": 3}},
-            "s.yaml: parameters.m: write value: X, values: [X, Y]",
+            "s.yaml: parameters.m: expected value: X, values: [X, Y]",
         ),
         (
             {"method": "grid", "parameters": {"m": {"values": []}}},
-            "s.yaml: parameters.m.values=[]: a list with at least",
+            "s.yaml: parameters.m.values=[]: expected a list with at least",
         ),
         (
             {"method": "grid", "parameters": {"m": {"vals": [1]}}},
@@ -87,11 +87,11 @@ GRID: dict[str, Any] = {
         ),
         (
             {"method": "grid", "parameters": {"m": {"parameters": {}}}},
-            "s.yaml: parameters.m.parameters: name one",
+            "s.yaml: parameters.m.parameters: expected at least one",
         ),
     ],
 )
-def test_a_wrong_definition_is_told_where_and_how_to_mend_it(document: Any, line: str) -> None:
+def test_a_wrong_definition_is_refused_with_place_and_fix(document: Any, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_sweep(document, where="s.yaml")
     assert str(caught.value).startswith(line)
@@ -108,13 +108,20 @@ def test_nested_parameters_are_flat_ones() -> None:
     ]
 
 
-def test_keys_that_are_passed_over_are_named_with_their_line(tmp_path: Path) -> None:
+def test_keys_that_are_ignored_are_named_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: true}}\n"
     )
     sweep = load_sweep(tmp_path / "s.yaml")
     assert [line.partition("s.yaml")[2] for line in sweep.warnings] == [
-        ":2: early_terminate is for W&B's own server; passed over here",
+        ":2: ignored early_terminate (W&B server only)",
         ":3: unknown key 'run_kap'. Did you mean 'run_cap'? Allowed: method, name, description, metric, parameters, command, "
-        "program, run_cap, project, entity. Passed over, as W&B does.",
+        "program, run_cap, project, entity. Ignored, as W&B does.",
     ]
+
+
+def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
+    parameters = {"jit": {"value": True}, "known_records": {"value": 3}}
+    sweep = parse_sweep({"method": "grid", "parameters": parameters}, where="s.yaml")
+    assert list(sweep.parameters) == ["jit"]
+    assert sweep.warnings == ("s.yaml: ignored known_records (of an earlier version)",)

@@ -13,18 +13,20 @@ from pathlib import Path
 
 import pytest
 from driving import Notes, alive_in, counted, drive, gone, start, wait_for_records
-from quick_sweep import QUICK, lanes_of, task, tasks_of
+from quick_sweep import QUICK, slots_of, task, tasks_of
 from quick_trial import record
 
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweep import anchors as anchors_module
-from xla_sweeps.sweep import driver
+from xla_sweeps.sweep import outcomes
+from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.driver import Driver, Progress
 from xla_sweeps.sweep.launchers import Ended, Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.outcomes import Judge
 from xla_sweeps.sweep.plan import match
 
 
@@ -55,7 +57,7 @@ def test_each_status_is_tried_as_often_as_the_policy_says(
 
 
 def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path: Path) -> None:
-    _, notes = drive(tmp_path, "a=ok*3", "b=ok*3", lanes=1)
+    _, notes = drive(tmp_path, "a=ok*3", "b=ok*3", slots=1)
     assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
 
 
@@ -82,7 +84,7 @@ def test_a_trial_whose_process_dies_twice_is_left_and_the_others_go_on(tmp_path:
 
 
 def test_where_every_trial_kills_its_process_the_sweep_stops_by_itself(tmp_path: Path) -> None:
-    outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), lanes=1)
+    outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), slots=1)
     assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
     assert len(notes.ends) == 3
     assert len(outcome.left) == 40
@@ -93,16 +95,16 @@ def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_
         f"u{number}=ok" for number in range(5)
     ]
     store, notes = Store(tmp_path), Notes()
-    launcher = LocalLauncher(lanes_of(2), command=QUICK)
+    launcher = LocalLauncher(slots_of(2), command=QUICK)
     original = launcher.submit
 
     def only_first_fails(job: Job) -> Future[Ended]:
-        lane = next(lane.name for lane in launcher._idle(None))
+        slot = next(slot.name for slot in launcher._idle(None))
         words = [
-            word if not word.startswith("do=") else f"do={'infra' if lane == 'cpu:0' else 'ok'}"
+            word if not word.startswith("do=") else f"do={'infra' if slot == 'cpu:0' else 'ok'}"
             for word in job.arguments
         ]
-        return original(replace(job, arguments=tuple(words), lane=lane))
+        return original(replace(job, arguments=tuple(words), slot=slot))
 
     launcher.submit = only_first_fails  # type: ignore[method-assign]
     tasks = tasks_of(tmp_path, names)
@@ -114,7 +116,7 @@ def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_
     )
     assert not outcome.left
     assert not outcome.broken
-    assert launcher.lanes() == ["cpu:1"]
+    assert launcher.slots() == ["cpu:1"]
 
 
 def test_what_a_job_refuses_is_given_up_with_its_last_line(tmp_path: Path) -> None:
@@ -131,16 +133,16 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     tasks = tasks_of(tmp_path, [f"t{number:02d}=ok" for number in range(40)])
     match(tasks, read_index(store), software="", retry=())
     anchors = [task(f"anchor{number}", "ok", tmp_path) for number in range(2)]
-    launcher = LocalLauncher(lanes_of(2), command=QUICK)
+    launcher = LocalLauncher(slots_of(2), command=QUICK)
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs", anchors=anchors).run(
         tasks
     )
     assert outcome.counts == {"ok": 40}
-    for lane in ("cpu:0", "cpu:1"):
+    for slot in ("cpu:0", "cpu:1"):
         order = [
             name
             for (name, _), where in zip(notes.ends, notes.where_ended, strict=True)
-            if where == lane
+            if where == slot
         ]
         assert order[0] == order[-1] == "anchor"
     assert all(counted(tmp_path)[name]["ok"] >= 3 for name in ("anchor0", "anchor1")), (
@@ -151,18 +153,12 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
 def test_the_drivers_figures_of_time_are_a_range_around_what_replicates_took(
     tmp_path: Path,
 ) -> None:
-    store, notes = Store(tmp_path), Notes()
-    drv = Driver(
-        LocalLauncher(lanes_of(2), command=QUICK),
-        store,
-        notes,
-        extra=(),
-        logs=tmp_path,
-        costs={"m": 10.0},
-    )
-    assert drv.left_s() == (0.0, 0.0)
-    drv._pending.extend(replace_wanted(item, 2) for item in tasks_of(tmp_path, ["a=ok", "b=ok"]))
-    assert drv.left_s() == pytest.approx((18.0, 22.0))
+    launcher, backlog = LocalLauncher(slots_of(2), command=QUICK), Backlog()
+    judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
+    progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
+    assert progress.left_s({}) == (0.0, 0.0)
+    backlog.extend([replace_wanted(item, 2) for item in tasks_of(tmp_path, ["a=ok", "b=ok"])])
+    assert progress.left_s({}) == pytest.approx((18.0, 22.0))
 
 
 def replace_wanted(item: Task, wanted: int) -> Task:
@@ -184,7 +180,7 @@ def test_a_signal_saves_what_runs_and_the_rest_is_measured_on_resume(
     output, _ = sweep.communicate(timeout=30)
     assert time.monotonic() - begun < 10
     assert sweep.returncode == 128 + number
-    assert "stopping: what runs is being saved" in output
+    assert "stopping: running trials are being saved" in output
     assert counted(tmp_path)["b"] == {"interrupted": 1}
     assert "Traceback" not in output
     assert gone(tmp_path, 5)
@@ -234,7 +230,7 @@ def test_records_that_others_add_are_counted_once_beside_those_that_were_known(
     earlier = replace(record("a", "ok", {}), started_at="2025-01-01T00:00:00+00:00")
     store.save(earlier)  # somebody else's, saved after the plan, whenever it was begun
     Driver(
-        LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
+        LocalLauncher(slots_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
     ).run(tasks)
     assert counted(tmp_path) == {"a": {"contaminated": 1, "ok": 3}}
     assert tasks[0].outcomes == [Status.OK] * 3, (
@@ -249,13 +245,13 @@ class Holding(LocalLauncher):
 
     signalled = False
 
-    def free(self, accelerator: str | None, lane: str | None = None) -> int:
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
         with self._lock:
             if not self.signalled and self._running:
                 self.signalled = True
                 os.kill(os.getpid(), signal.SIGTERM)
                 time.sleep(0.05)  # the handler runs here, in the thread that holds the lock
-        return super().free(accelerator, lane)
+        return super().free(accelerator, slot)
 
 
 @pytest.mark.timeout(60)
@@ -266,7 +262,7 @@ def test_a_signal_that_comes_while_a_lock_is_held_stops_the_sweep_all_the_same(
     tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(50)])
     match(tasks, read_index(store), software="", retry=())
     outcome = Driver(
-        Holding(lanes_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
+        Holding(slots_of(2), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
     ).run(tasks)
     assert outcome.signal_number == signal.SIGTERM
     assert outcome.left
@@ -275,7 +271,9 @@ def test_a_signal_that_comes_while_a_lock_is_held_stops_the_sweep_all_the_same(
 def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "SPACE_WAIT_S", 3600.0)  # between warnings; nothing sleeps so long
+    monkeypatch.setattr(
+        outcomes, "SPACE_WAIT_S", 3600.0
+    )  # between warnings; nothing sleeps so long
     real, asked = os.statvfs, [0]
 
     class Full:
@@ -288,7 +286,7 @@ def test_a_full_disk_pauses_the_sweep_rather_than_fail_it(
     monkeypatch.setattr(os, "statvfs", statvfs)
     outcome, notes = drive(tmp_path, "a=ok", "b=ok")
     assert outcome.counts == {"ok": 2}
-    assert sum("The sweep waits for it" in line for line in notes.warnings) == 1
+    assert sum("The sweep is paused until then" in line for line in notes.warnings) == 1
 
 
 @pytest.mark.parametrize("drivers", [2, 4])
@@ -298,7 +296,7 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(
     count = 60
     log = tmp_path / "ack"
     results = tmp_path / "r"
-    sweeps = [start(results, lanes=1, IDS=str(count), ACK=str(log)) for _ in range(drivers)]
+    sweeps = [start(results, slots=1, IDS=str(count), ACK=str(log)) for _ in range(drivers)]
     for sweep in sweeps:
         output, _ = sweep.communicate(timeout=300)
         assert sweep.returncode == 0, output
@@ -315,6 +313,6 @@ def test_records_that_others_made_meanwhile_are_seen_before_a_trial_is_started(
     match(tasks, read_index(store), software="", retry=())
     store.save(record("b", "ok", {}))
     Driver(
-        LocalLauncher(lanes_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
+        LocalLauncher(slots_of(1), command=QUICK), store, notes, extra=(), logs=tmp_path / "logs"
     ).run(tasks)
     assert notes.ends == [("a", "ok")]

@@ -21,7 +21,7 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep import driver
+from xla_sweeps.sweep import outcomes
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import End, Ended, Job
 from xla_sweeps.sweep.outcomes import Outcome
@@ -45,10 +45,10 @@ class Cluster:
         self.attempts: Counter[str] = Counter()
         self.jobs: dict[str, Future[Ended]] = {}
 
-    def lanes(self) -> list[str]:
+    def slots(self) -> list[str]:
         return ["n0", "n1"]
 
-    def free(self, accelerator: str | None, lane: str | None = None) -> int:
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
         return self._slots - sum(not future.done() for future in self._running)
 
     def submit(self, job: Job) -> Future[Ended]:
@@ -62,16 +62,16 @@ class Cluster:
         self.jobs[trial] = future
         return future
 
-    def where(self, future: Future[Ended]) -> str:
+    def slot_of(self, future: Future[Ended]) -> str:
         return "" if future.done() else "n0"
 
-    def drain(self, where: str) -> bool:
+    def drain(self, slot: str) -> bool:
         return False
 
     def stop(self, *, now: bool) -> None:
         for future in self._running:
             if not future.done():
-                future.set_result(Ended(how=End.STOPPED, where="n0"))
+                future.set_result(Ended(how=End.STOPPED, slot="n0"))
 
     def close(self) -> None:
         self.stop(now=True)
@@ -88,10 +88,8 @@ def drive(cluster: Cluster, store: Store, *arguments: str) -> tuple[Outcome, Not
     ), notes
 
 
-def measured(trial: str, count: int = 1, where: str = "n0") -> Ended:
-    return Ended(
-        how=End.FINISHED, where=where, records=(record(trial, "ok", {}).to_json(),) * count
-    )
+def measured(trial: str, count: int = 1, slot: str = "n0") -> Ended:
+    return Ended(how=End.FINISHED, slot=slot, records=(record(trial, "ok", {}).to_json(),) * count)
 
 
 class Full(Store):
@@ -122,7 +120,7 @@ def test_what_a_full_disk_does_not_take_is_kept_until_it_does_and_nothing_is_mea
     assert counted(tmp_path) == {"a": {"ok": 2}, "b": {"ok": 2}}
     assert cluster.attempts == {"a": 1, "b": 1}
     assert (
-        [line for line in notes.warnings if "The sweep waits for it" in line]
+        [line for line in notes.warnings if "The sweep is paused until then" in line]
         == notes.warnings
         != []
     )
@@ -142,13 +140,13 @@ def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again
     )
     assert outcome.signal_number == signal.SIGTERM
     assert [task.key for task in outcome.left] == ["a"]
-    assert "what n0 measured could not be kept; the same sweep measures it again" in notes.warnings
+    assert "could not save results from n0; rerun the sweep" in notes.warnings
 
 
 def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
+    monkeypatch.setattr(outcomes, "TOGETHER_S", 0.0)
     lost = Ended(how=End.LOST, detail="gone")
     outcome, notes = drive(
         Cluster(lambda trial, attempt: None if trial == "a" else lost),
@@ -156,7 +154,7 @@ def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(
         "a=ok",
         "b=ok",
     )
-    assert "cluster failed 3 times in a row, last: gone" in outcome.broken
+    assert "cluster failed 3 times in a row, last error: gone" in outcome.broken
     assert Counter(notes.ends) == {("b", "lost"): 3, ("a", "stopped"): 1}
     assert {task.key for task in outcome.left} == {"a", "b"}
 
@@ -176,11 +174,11 @@ def test_a_node_that_dies_with_all_its_trials_does_not_stop_the_sweep(tmp_path: 
 def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
-    died = Ended(how=End.DIED, where="n0", detail="exit code -9")
+    monkeypatch.setattr(outcomes, "TOGETHER_S", 0.0)
+    died = Ended(how=End.DIED, slot="n0", detail="exit code -9")
 
     def answer(trial: str, attempt: int) -> Ended:
-        return died if trial.startswith("d") and attempt == 1 else measured(trial, where="n1")
+        return died if trial.startswith("d") and attempt == 1 else measured(trial, slot="n1")
 
     outcome, _ = drive(
         Cluster(answer, slots=1), Store(tmp_path), *(f"{x}{n}=ok" for n in range(4) for x in "dk")
@@ -195,8 +193,8 @@ def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_node
     class Watching(Notes):
         left: tuple[float, float] | None = None
 
-        def running(self, lane: str, what: str, log: Path) -> None:
-            super().running(lane, what, log)
+        def running(self, slot: str, what: str, log: Path) -> None:
+            super().running(slot, what, log)
             if len(self.where) == 4:  # all of them: one ends
                 cluster.jobs["a"].set_result(measured("a"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import datetime
 import gc
@@ -10,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from xla_sweeps.analysis.summary import summarize
@@ -29,15 +31,16 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import launchers, search
 from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
-from xla_sweeps.sweep.compose import Composer, Memo, Place, Task, compose_all
+from xla_sweeps.sweep.compose import Composer, Place, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.forecast import Forecast
 from xla_sweeps.sweep.launchers import Launcher, wandb_agents
-from xla_sweeps.sweep.launchers.local import Lane, LocalLauncher, lanes_for
+from xla_sweeps.sweep.launchers.local import LocalLauncher, Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
     DEVICE_RULE,
-    WEAK,
+    INCONCLUSIVE,
     Plan,
     check_parameters,
     headline_rows,
@@ -56,16 +59,16 @@ _OPTIONS_OF_LAUNCHERS = {
     "chunk": ("slurm",),
     "slots": ("ray", "slurm"),
 }
-"""Options of `sweep` that only some launchers have a use for."""
+"""Options of `sweep` that only some launchers accept."""
 
 _PROGRESS_EVERY = 64
 _PROGRESS_FROM = 200
-"""Trials from which composing them takes long enough to be shown."""
+"""Trials from which composing them takes long enough for a progress bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `xla-sweeps sweep` was asked for.
+    """The options of `xla-sweeps sweep`.
 
     Attributes:
         overrides: `key=value` for every trial; they win over the definition.
@@ -93,78 +96,106 @@ class Options:
     slots: int = 1000
 
 
+@dataclass(frozen=True)
+class _Request:
+    """A sweep to be planned and run: what was asked for, and what follows from it.
+
+    Attributes:
+        slots: the devices of this machine; None on a cluster.
+    """
+
+    options: Options
+    sweep: Sweep
+    slots: Sequence[Slot] | None
+
+    @cached_property
+    def composer(self) -> Composer:
+        """Composes its trials."""
+        places = [Place(slot.device, slot.core_count) for slot in self.slots or ()]
+        overrides = _trial_overrides(self.options)
+        return Composer(overrides, places=None if self.slots is None else places)
+
+    @cached_property
+    def store(self) -> Store:
+        """Keeps its records."""
+        return Store(Path(str(self.composer.base()["results_dir"])).expanduser())
+
+    @property
+    def places(self) -> int:
+        """How many trials run at once, as far as is known beforehand."""
+        return len(self.slots or [None])
+
+
 def sweep_command(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
+    options = _parsed(arguments)
+    if options.launcher == "wandb" and not options.dry_run:
+        return _launch_agents(options)
+    return run(options)
+
+
+def _parsed(arguments: Sequence[str]) -> Options:
     parser = command_parser(
         "sweep",
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
-    parser.add_argument("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
-    parser.add_argument(
-        "overrides", nargs="*", help="key=value for every trial; they win over the file"
+    add = parser.add_argument
+    add("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
+    add("overrides", nargs="*", help="key=value for every trial; they win over the file")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print the commands and how many there are; run nothing",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the commands and their number, run nothing"
-    )
-    parser.add_argument(
-        "--max-trials", type=int, default=10_000, help="refuse more than this (default: 10000)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of a random or bayes search (default: 0)"
-    )
-    parser.add_argument(
+    add("--max-trials", type=int, default=10_000, help="the most trials to accept (default: 10000)")
+    add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
+    add(
         "--launcher",
         choices=launchers.NAMES,
         default="local",
         help="where trials run (default: local)",
     )
-    parser.add_argument(
+    add(
         "--devices",
         metavar="D,D",
         help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
         "(default: every GPU, else the CPU as one)",
     )
-    parser.add_argument(
+    add(
         "--retry",
         action="append",
         default=[],
         metavar="STATUS",
         help="measure trials of this status again (repeatable)",
     )
-    parser.add_argument(
+    add(
         "--rerun",
         metavar="COLUMN=VALUE",
-        help="one more replicate where `results` says so, as in verdict=ambiguous",
+        help="one more replicate for matching rows of `results`, as in verdict=ambiguous",
     )
-    parser.add_argument(
-        "--address", help="ray: the cluster's address (default: start one on this machine)"
-    )
-    parser.add_argument(
+    add("--address", help="ray: the cluster's address (default: start one on this machine)")
+    add(
         "--slurm",
         action="append",
         default=[],
         metavar="KEY=VALUE",
         help="slurm: an option of sbatch, as in partition=gpu (repeatable)",
     )
-    parser.add_argument(
+    add(
         "--chunk",
         type=int,
         default=1,
         help="slurm: trials in one task of the job array (default: 1)",
     )
-    parser.add_argument(
+    add(
         "--slots",
         type=int,
         default=1000,
         help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)",
     )
     options = parser.parse_intermixed_args(arguments)
-    for name, fitting in _OPTIONS_OF_LAUNCHERS.items():
-        if getattr(options, name) != parser.get_default(name) and options.launcher not in fitting:
-            raise ConfigError(
-                f"--{name} is for --launcher {' or '.join(fitting)}, not for {options.launcher}"
-            )
-    chosen = Options(
+    _check_launcher(parser, options)
+    return Options(
         path=options.file,
         overrides=tuple(options.overrides),
         launcher=options.launcher,
@@ -172,16 +203,22 @@ def sweep_command(arguments: Sequence[str]) -> int:
         dry_run=options.dry_run,
         max_trials=options.max_trials,
         seed=options.seed,
-        retry=statuses(options.retry),
+        retry=_statuses(options.retry),
         rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
         address=options.address,
         slurm=dict(_pair(text, "--slurm") for text in options.slurm),
         chunk=max(1, options.chunk),
         slots=max(1, options.slots),
     )
-    if options.launcher == "wandb" and not options.dry_run:
-        return launch_agents(chosen)
-    return run(chosen)
+
+
+def _check_launcher(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse an option that the chosen launcher does not accept."""
+    for name, fitting in _OPTIONS_OF_LAUNCHERS.items():
+        if getattr(options, name) != parser.get_default(name) and options.launcher not in fitting:
+            raise ConfigError(
+                f"--{name} is for --launcher {' or '.join(fitting)}, not for {options.launcher}"
+            )
 
 
 def agents_command(arguments: Sequence[str]) -> int:
@@ -220,46 +257,195 @@ def run(options: Options) -> int:
     Raises:
         XlaSweepsError: the definition or the request is wrong; nothing was started.
     """
+    sweep = _loaded(options)
+    slots = _slots(options) if options.launcher == "local" else None
+    request = _Request(options, sweep, slots)
+    plan = _plan(request)
+    if options.dry_run:
+        _show_plan(request, plan)
+        return 0
+    request.store.check_writable()
+    source = _source(request)
+    if source is None:  # a search does not know its trials beforehand
+        keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))
+    ui = str(request.composer.base()["ui"])
+    with (
+        contextlib.closing(_launcher(request)) as launcher,
+        Board(sweep.name, launcher.slots(), ui=ui) as board,
+    ):
+        outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
+    return _conclude(request, [*plan.tasks, *(source.tasks if source else ())], outcome)
+
+
+def _loaded(options: Options) -> Sweep:
+    """The definition, with its warnings shown and its size checked."""
     sweep = load_sweep(options.path)
     for warning in sweep.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if sweep.trials > options.max_trials:
         raise ConfigError(
-            f"{options.path}: {sweep.trials:,} trials are more than --max-trials={options.max_trials:,}; raise it if "
-            "you mean it"
+            f"{options.path}: {sweep.trials:,} trials are more than "
+            f"--max-trials={options.max_trials:,}; raise it if that is intended"
         )
-    lanes = _lanes(options) if options.launcher == "local" else None
-    composer = Composer(_checked_overrides(options), places=_places(lanes))
-    results_dir = _results_dir(composer)
+    return sweep
+
+
+def _plan(request: _Request) -> Plan:
+    """Compose the trials and match them with the records."""
+    sweep, options, store = request.sweep, request.options, request.store
+    check_parameters(sweep, options.path)
+    index = read_index(store)
+    for problem in index.problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    asked = 0 if sweep.method == "bayes" else sweep.trials
     with _without_collecting():
-        plan = _plan(sweep, composer, options, results_dir)
-    if options.dry_run:
-        show_plan(
-            sweep.name,
-            plan.tasks,
-            search=sweep.trials if sweep.method == "bayes" else None,
-            repeated=plan.repeated,
-            costs=plan.costs,
-            lanes=len(lanes or [None]),
+        tasks = _composed(request) if asked else []
+        return plan_sweep(
+            tasks,
+            request.composer,
+            index,
+            store.results_dir,
+            repeated=asked - len(tasks),
+            retry=options.retry,
+            rerun=options.rerun,
+            warn=warn,
         )
-        return 0
-    store = Store(results_dir)
-    store.check_writable()
-    return _execute(sweep, plan, composer, store, options, lanes)
 
 
-def launch_agents(options: Options) -> int:
+def _composed(request: _Request) -> list[Task]:
+    """The trials of a grid or a random search, each once."""
+    sweep, options = request.sweep, request.options
+    trials = search.expand(sweep, seed=options.seed)
+    tasks = compose_all(request.composer, trials, lines=sweep.lines, where=str(options.path))
+    return list(_shown(tasks, sweep.trials) if sweep.trials >= _PROGRESS_FROM else tasks)
+
+
+def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
+    """The tasks, with a progress bar while they are composed."""
+    with Steps("planning", total, quiet=True) as steps:
+        for number, task in enumerate(tasks, 1):
+            if number % _PROGRESS_EVERY == 0:
+                steps.end(task.model, count=_PROGRESS_EVERY)
+            yield task
+
+
+def _show_plan(request: _Request, plan: Plan) -> None:
+    sweep = request.sweep
+    left = [(task.model, task.wanted) for task in plan.tasks if task.wanted]
+    known = sum(model in plan.costs for model, _ in left)
+    show_plan(
+        sweep.name,
+        plan.tasks,
+        search=sweep.trials if sweep.method == "bayes" else None,
+        repeated=plan.repeated,
+        known=known,
+        left_s=Forecast(plan.costs).left_s(left, slots=request.places) if known else None,
+    )
+
+
+def _source(request: _Request) -> SearchSource | None:
+    """Proposes the trials of a search; None for a grid or a random sweep."""
+    if request.sweep.method != "bayes":
+        return None
+    seed = request.options.seed
+    return SearchSource(
+        request.sweep, request.composer, request.store, seed=seed, measured=_measured
+    )
+
+
+def _measured(records: Sequence[Record]) -> Mapping[str, object]:
+    """A trial's results, by the names that a sweep's `metric` may have."""
+    return run_summary(records, summarize(records))
+
+
+def _launcher(request: _Request) -> Launcher:
+    options, results_dir = request.options, request.store.results_dir
+    if options.launcher == "local":
+        return LocalLauncher(request.slots or [])
+    if options.launcher == "ray":
+        from xla_sweeps.sweep.launchers.ray import RayLauncher
+
+        return RayLauncher(options.address, queue_limit=options.slots)
+    if options.launcher == "slurm":
+        from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
+
+        return SlurmLauncher(
+            results_dir,
+            options=options.slurm or {},
+            chunk=options.chunk,
+            queue_limit=options.slots,
+        )
+    raise unknown_name("launcher", options.launcher, launchers.NAMES)
+
+
+def _driver(
+    request: _Request, plan: Plan, launcher: Launcher, board: Board, source: SearchSource | None
+) -> Driver:
+    """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
+    name, composer, store = request.sweep.name, request.composer, request.store
+    stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
+    logs = store.results_dir / "logs" / "sweeps" / f"{name}-{stamp}-{os.getpid()}"
+    extra = ["ui=plain"]
+    if not any(word.startswith("tracker.group=") for word in request.options.overrides):
+        extra.append(f"tracker.group={search.group_word(name)}")
+    anchors: list[Task] = []
+    if any(task.wanted for task in plan.tasks):
+        seeds = range(request.places)
+        anchors = [composer.anchor([*ANCHOR, f"seed={seed}"]) for seed in seeds]
+    if isinstance(launcher, LocalLauncher) and len(anchors) > 1:
+        take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, warn=board.warn)
+    quick = all(task.effort == "quick" for task in plan.tasks)
+    return Driver(
+        launcher,
+        store,
+        board,
+        extra=extra,
+        logs=logs,
+        costs=plan.costs,
+        source=source,
+        anchors=[] if quick else anchors,
+        record_death=_death_recorder(request),
+        rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
+    )
+
+
+def _death_recorder(request: _Request) -> Callable[[Task, str], Record] | None:
+    """Records that a trial's process died, where the device it ran on is known."""
+    if not request.slots:
+        return None
+    composer, store = request.composer, request.store
+    return lambda task, detail: record_death(
+        composer.settings(task.words), task.trial_ids[0], store, detail
+    )
+
+
+def _conclude(request: _Request, tasks: Sequence[Task], outcome: Outcome) -> int:
+    """Show the results; the exit code says whether anything is left."""
+    results_dir = request.store.results_dir
+    show_sweep(
+        request.sweep.name,
+        rows=headline_rows(results_dir, tasks, warn=warn),
+        outcome=outcome,
+        planned=len(tasks),
+        results_dir=results_dir,
+        again=shlex.join(["xla-sweeps", *_resume_words(request.options)]),
+    )
+    if outcome.signal_number:
+        return 128 + outcome.signal_number
+    inconclusive = any(outcome.counts.get(word) for word in (*map(str, INCONCLUSIVE), "missing"))
+    return LEFT_CODE if outcome.left or outcome.gave_up or outcome.broken or inconclusive else 0
+
+
+def _launch_agents(options: Options) -> int:
     """Create the sweep on the W&B server, then run agents for it on this machine.
 
     Raises:
         XlaSweepsError: the definition is wrong, there is no key, or the server refused.
     """
     require_api_key(os.environ)
-    composer = Composer(_checked_overrides(options), places=_places(_lanes(options)))
-    results_dir = _results_dir(composer)
-    _plan(
-        load_sweep(options.path), composer, options, results_dir
-    )  # every trial that is known beforehand is checked
+    request = _Request(options, load_sweep(options.path), _slots(options))
+    _plan(request)  # checks every trial that is known beforehand
+    results_dir = request.store.results_dir
     path = wandb_agents.create(options.path, override_values(options.overrides), results_dir)
     print(
         f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr
@@ -272,146 +458,15 @@ def _run_agents(
 ) -> int:
     wandb_agents.check_path(path)
     require_api_key(os.environ)
-    lanes = lanes_for(devices)
-    with Board(f"agents of {path}", [lane.name for lane in lanes]) as board:
+    slots = slots_for(devices)
+    with Board(f"agents of {path}", [slot.name for slot in slots]) as board:
         return wandb_agents.run(
-            path, lanes=lanes, results_dir=results_dir, screen=board, max_failed=max_failed
+            path, slots=slots, results_dir=results_dir, screen=board, max_failed=max_failed
         )
 
 
-def _results_dir(composer: Composer) -> Path:
-    return Path(str(composer.base()["results_dir"])).expanduser()
-
-
-def _places(lanes: Sequence[Lane] | None) -> list[Place] | None:
-    return None if lanes is None else [Place(lane.device, lane.core_count) for lane in lanes]
-
-
-def _plan(sweep: Sweep, composer: Composer, options: Options, results_dir: Path) -> Plan:
-    """Compose the trials and match them with the records."""
-    check_parameters(sweep, options.path)
-    index = read_index(Store(results_dir))
-    for problem in index.problems:
-        print(f"warning: {problem}", file=sys.stderr)
-    asked = 0 if sweep.method == "bayes" else sweep.trials
-    tasks = _composed(sweep, composer, options, results_dir) if asked else []
-    return plan_sweep(
-        tasks,
-        composer,
-        index,
-        results_dir,
-        repeated=asked - len(tasks),
-        retry=options.retry,
-        rerun=options.rerun,
-        warn=warn,
-    )
-
-
-def _composed(sweep: Sweep, composer: Composer, options: Options, results_dir: Path) -> list[Task]:
-    """The trials of a grid or a random search, each once."""
-    memo = Memo(results_dir / "cache" / "plan.json", composer.fingerprint())
-    trials = search.expand(sweep, seed=options.seed)
-    composed = compose_all(composer, trials, lines=sweep.lines, where=str(options.path), memo=memo)
-    tasks = (
-        list(_shown(composed, sweep.trials)) if sweep.trials >= _PROGRESS_FROM else list(composed)
-    )
-    if results_dir.is_dir():
-        memo.save()
-    return tasks
-
-
-def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
-    """The tasks, with a progress bar while they are composed."""
-    with Steps("planning", total, quiet=True) as steps:
-        for number, task in enumerate(tasks, 1):
-            if number % _PROGRESS_EVERY == 0:
-                steps.end(task.model, count=_PROGRESS_EVERY)
-            yield task
-
-
-def _execute(
-    sweep: Sweep,
-    plan: Plan,
-    composer: Composer,
-    store: Store,
-    options: Options,
-    lanes: Sequence[Lane] | None,
-) -> int:
-    results_dir = store.results_dir
-    stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
-    logs = results_dir / "logs" / "sweeps" / f"{sweep.name}-{stamp}-{os.getpid()}"
-    extra = ["ui=plain"]
-    if not any(word.startswith("tracker.group=") for word in options.overrides):
-        extra.append(f"tracker.group={search.group_word(sweep.name)}")
-    careful = any(task.effort != "quick" for task in plan.tasks)
-    work = any(task.wanted for task in plan.tasks)
-    anchors = (
-        [composer.anchor([*ANCHOR, f"seed={index}"]) for index in range(len(lanes or [None]))]
-        if work
-        else []
-    )
-    source = None
-    if sweep.method == "bayes":
-        source = SearchSource(sweep, composer, store, seed=options.seed, measured=_measured)
-    else:  # a search does not know its trials beforehand
-        keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
-    launcher = _launcher(options, lanes, results_dir)
-    try:
-        with Board(sweep.name, launcher.lanes(), ui=str(composer.base()["ui"])) as board:
-            if isinstance(launcher, LocalLauncher) and len(anchors) > 1:
-                take_turns_if_needed(
-                    launcher, store, anchors, extra=extra, logs=logs, say=board.warn
-                )
-            driver = Driver(
-                launcher,
-                store,
-                board,
-                extra=extra,
-                logs=logs,
-                costs=plan.costs,
-                source=source,
-                anchors=anchors if careful else [],
-                record_death=_death_recorder(composer, store, lanes),
-                rematch=lambda task: match(
-                    [task], read_index(store), software=composer.software, retry=()
-                ),
-            )
-            outcome = driver.run(plan.tasks)
-    finally:
-        launcher.close()
-    tasks = [*plan.tasks, *(source.tasks if source else ())]
-    return _conclude(sweep.name, results_dir, tasks, outcome, options)
-
-
-def _measured(records: Sequence[Record]) -> Mapping[str, object]:
-    """What a trial measured, by the names that a sweep's `metric` may have."""
-    return run_summary(records, summarize(records))
-
-
-def _conclude(
-    name: str, results_dir: Path, tasks: Sequence[Task], outcome: Outcome, options: Options
-) -> int:
-    """Show what came of it; the exit code says whether anything is left."""
-    again = shlex.join(["xla-sweeps", *resume_words(options)])
-    show_sweep(
-        name,
-        rows=headline_rows(results_dir, tasks, warn=warn),
-        outcome=outcome,
-        planned=len(tasks),
-        results_dir=results_dir,
-        again=again,
-    )
-    if outcome.signal_number:
-        return 128 + outcome.signal_number
-    return (
-        LEFT_CODE
-        if outcome.left or outcome.gave_up or outcome.broken or _weak(outcome.counts)
-        else 0
-    )
-
-
-def resume_words(options: Options) -> list[str]:
-    """The arguments that run the same sweep again."""
+def _resume_words(options: Options) -> list[str]:
+    """The arguments that resume the sweep."""
     words = ["sweep", str(options.path), *options.overrides]
     if options.launcher != "local":
         words += ["--launcher", options.launcher]
@@ -425,19 +480,16 @@ def resume_words(options: Options) -> list[str]:
     return words + (["--seed", str(options.seed)] if options.seed else [])
 
 
-def _weak(counts: Mapping[str, int]) -> bool:
-    return any(counts.get(str(status)) for status in WEAK) or bool(counts.get("missing"))
-
-
-def _checked_overrides(options: Options) -> tuple[str, ...]:
-    """Overrides of the command line, less the device, which says where the local launcher runs trials."""
+def _trial_overrides(options: Options) -> tuple[str, ...]:
+    """The command line's overrides without the device, which chooses the local launcher's slots."""
     device = next((word for word in options.overrides if word.startswith("device=")), None)
     if device and options.launcher != "local":
         raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 
-def _lanes(options: Options) -> list[Lane]:
+def _slots(options: Options) -> list[Slot]:
+    """The devices of this machine that run trials."""
     device = next(
         (word.partition("=")[2] for word in options.overrides if word.startswith("device=")), None
     )
@@ -445,39 +497,12 @@ def _lanes(options: Options) -> list[Lane]:
         raise ConfigError(f"device={device} and --devices={options.devices}: give one of the two")
     if device == "gpu":
         device = "gpu:0"
-    return lanes_for(options.devices or (None if device in (None, "auto") else device))
-
-
-def _launcher(options: Options, lanes: Sequence[Lane] | None, results_dir: Path) -> Launcher:
-    if options.launcher == "local":
-        return LocalLauncher(lanes or [])
-    if options.launcher == "ray":
-        from xla_sweeps.sweep.launchers.ray import RayLauncher
-
-        return RayLauncher(options.address, slots=options.slots)
-    if options.launcher == "slurm":
-        from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
-
-        return SlurmLauncher(
-            results_dir, options=options.slurm or {}, chunk=options.chunk, slots=options.slots
-        )
-    raise unknown_name("launcher", options.launcher, launchers.NAMES)
-
-
-def _death_recorder(
-    composer: Composer, store: Store, lanes: Sequence[Lane] | None
-) -> Callable[[Task, str], Record] | None:
-    """Writes the record of a trial whose own process died, where the device it ran on is known."""
-    if not lanes:
-        return None
-    return lambda task, detail: record_death(
-        composer.settings(task.words), task.trial_ids[0], store, detail
-    )
+    return slots_for(options.devices or (None if device in (None, "auto") else device))
 
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Leave the cycle collector out while many small objects are made that have no cycles."""
+    """Turn the cycle collector off while many small objects without cycles are made."""
     gc.disable()
     try:
         yield
@@ -485,11 +510,11 @@ def _without_collecting() -> Iterator[None]:
         gc.enable()
 
 
-def statuses(words: Collection[str]) -> tuple[Status, ...]:
-    """The statuses that these words name.
+def _statuses(words: Collection[str]) -> tuple[Status, ...]:
+    """The statuses of these names.
 
     Raises:
-        ConfigError: one is none; with the nearest.
+        ConfigError: a word is not a status.
     """
     names = [str(status) for status in Status]
     for word in words:
@@ -501,5 +526,5 @@ def statuses(words: Collection[str]) -> tuple[Status, ...]:
 def _pair(text: str, option: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise ConfigError(f"{option} {text}: write KEY=VALUE")
+        raise ConfigError(f"{option} {text}: expected KEY=VALUE")
     return key, value

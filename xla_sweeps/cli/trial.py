@@ -22,9 +22,9 @@ from xla_sweeps.config.compose import compose_config, full_key
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.credentials import require_api_key
-from xla_sweeps.schema.options import NAMES
+from xla_sweeps.schema.options import NAMES, RETIRED
 from xla_sweeps.schema.overrides import flattened, overrides
-from xla_sweeps.system.process import RECORDED_VARIABLE
+from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.measure.runner import TrialResult
@@ -73,7 +73,7 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
         known = {
             key: value for key, value in document.items() if key.lstrip("+~").split(".")[0] in NAMES
         }
-        dropped = [key for key in document if key not in known and key != "_wandb"]
+        dropped = [key for key in document if key not in {*known, *RETIRED, "_wandb"}]
         if dropped:
             print(f"warning: ignored unknown options: {', '.join(dropped)}", file=sys.stderr)
         expanded += overrides(flattened(known))
@@ -82,6 +82,7 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
 
 def trial_command(arguments: list[str]) -> int:
     """Validate the whole request, so that a mistake writes nothing; then let Hydra run it."""
+    assignment = Assignment.take(os.environ)
     arguments = expand_json(arguments)
     options, chosen, config_dir = _split(arguments)
     flags = set(options)
@@ -89,8 +90,8 @@ def trial_command(arguments: list[str]) -> int:
     if _HYDRA_SHOWS & flags and not _HYDRA_OWN & flags:
         compose_config(chosen, config_dir=config_dir)
     elif not _HYDRA_OWN & flags:
-        _check(chosen, config_dir, multirun=multirun)
-    return _run_hydra([*options, *map(full_key, chosen)], multirun=multirun)
+        _check(chosen, config_dir, assignment, multirun=multirun)
+    return _run_hydra([*options, *map(full_key, chosen)], assignment, multirun=multirun)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]:
@@ -116,7 +117,9 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]
     return options, chosen, config_dir
 
 
-def _check(requested: Sequence[str], config_dir: Path | None, *, multirun: bool) -> None:
+def _check(
+    requested: Sequence[str], config_dir: Path | None, assignment: Assignment, *, multirun: bool
+) -> None:
     """Compose and validate every trial of the request before any runs."""
     checked = []
     for choice in _expanded(requested) if multirun else [list(requested)]:
@@ -128,7 +131,7 @@ def _check(requested: Sequence[str], config_dir: Path | None, *, multirun: bool)
     from xla_sweeps.measure import runner
 
     for settings in checked:
-        runner.check(settings)
+        runner.check(settings, assignment)
 
 
 def _expanded(requested: Sequence[str]) -> list[list[str]]:
@@ -145,7 +148,7 @@ def _keys(requested: Sequence[str]) -> set[str]:
     return {text.lstrip("+~").partition("=")[0] for text in requested}
 
 
-def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
+def _run_hydra(arguments: Sequence[str], assignment: Assignment, *, multirun: bool) -> int:
     """Let Hydra compose and call us back, once or for each job of `-m`.
 
     The worst exit code wins.
@@ -153,7 +156,7 @@ def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
     codes: list[int] = []
 
     def task(config: DictConfig) -> None:
-        codes.append(_measure(config))
+        codes.append(_measure(config, assignment))
         if codes[-1] >= 128 or not multirun:
             sys.exit(codes[-1])
 
@@ -171,7 +174,7 @@ def _run_hydra(arguments: Sequence[str], *, multirun: bool) -> int:
     return max(codes, default=0)
 
 
-def _measure(config: DictConfig) -> int:
+def _measure(config: DictConfig, assignment: Assignment) -> int:
     """Run one trial and show its result."""
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
@@ -179,18 +182,20 @@ def _measure(config: DictConfig) -> int:
     from xla_sweeps.report.terminal.trial_progress import Progress
 
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
-    recorded = os.environ.pop(RECORDED_VARIABLE, "")
     with Progress(ui=settings.ui) as screen:
         result = runner.run_trial(
-            settings, screen=screen, tracker=tracker_named(settings.tracker.name)
+            settings,
+            screen=screen,
+            tracker=tracker_named(settings.tracker.name),
+            assignment=assignment,
         )
         for warning in result.tracking.warnings if result.tracking else ():
             screen.warn(warning)
         if result.exit_code >= 128:
             again = shlex.join(["python", "-m", "xla_sweeps", *HydraConfig.get().overrides.task])
             screen.warn(f"stopped; what was measured is saved. Resume with: {again}")
-    if recorded:
-        with Path(recorded).open("a", encoding="utf-8") as handle:
+    if assignment.recorded:
+        with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
     if result.summary is not None:
         show_trial(result.summary, places=_places(result, settings.results_dir))

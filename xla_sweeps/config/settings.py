@@ -49,8 +49,6 @@ class Settings:
     """Everything that one command asks for, validated.
 
     Attributes:
-        known_records: where a sweep runs the trial: how many records of it there were; one
-            replicate is measured, and none where there are more by now.
         document: the resolved configuration as plain data, for the record and W&B.
     """
 
@@ -59,7 +57,6 @@ class Settings:
     tracker: TrackerSettings
     results_dir: Path
     ui: str
-    known_records: int | None
     document: Mapping[str, Any]
 
 
@@ -96,7 +93,7 @@ def settings_of(
     """
     environ = os.environ if environ is None else environ
     for key in document:
-        if key not in options.NAMES and key != "known_records":
+        if key not in options.NAMES:
             raise unknown_name("option", key, options.NAMES, listed=len(options.NAMES))
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))
@@ -104,12 +101,6 @@ def settings_of(
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
         devices.check_accelerator(device, document["accelerator"])
-    known = (
-        None
-        if document["known_records"] is None
-        else values.integer(document, "known_records", at_least=0)
-    )
-    document.pop("known_records")
     tracker = _tracker(document, explicit, environ)
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
     # A model of the user's own gets its name here.
@@ -128,7 +119,6 @@ def settings_of(
         document=document,
         ui=values.choice(document, "ui"),
         results_dir=Path(values.text(document, "results_dir")).expanduser(),
-        known_records=known,
     )
 
 

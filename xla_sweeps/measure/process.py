@@ -1,7 +1,7 @@
-"""Starts the measuring process, listens to it, and outlives it.
+"""Run one measuring process: start it, follow its events, end it.
 
-One child per replicate attempt, a process group of its own, its output in a log file, a deadline
-for every stage. The parent blocks in one `select` and never spins; a crash, a hang or a kill of the
+Each attempt at a replicate is a child in a process group of its own, with its output in a log file
+and a deadline for every stage. The parent blocks in one `select`; a crash, a hang or a kill of the
 child becomes a failure in the result.
 """
 
@@ -29,6 +29,7 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Timeouts
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.files import tail
+from xla_sweeps.system.process import signal_group
 
 TERM_GRACE_S = 5.0
 
@@ -42,10 +43,10 @@ _MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
 
 
 class Watcher(Protocol):
-    """Watches the machine around the measuring process; `sampler` has one."""
+    """Watches the machine around the measuring process; `monitor` has one."""
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        """Which of these rounds were disturbed, by number, and by what."""
+        """Which of these rounds are contaminated, by number, and by what."""
 
     def summary(self) -> Mapping[str, Any]:
         """What was seen, for the record."""
@@ -59,18 +60,25 @@ The callback is to be called once when memory passes its limit.
 
 
 class Stop:
-    """A request to stop the child, from a signal handler or another thread, that wakes the waiting parent."""
+    """A request to stop the child, from a signal handler or thread, that wakes the waiting parent.
+
+    A context manager: it owns two descriptors.
+    """
 
     def __init__(self) -> None:
-        self.reason = ""
-        self.signal_number = 0
+        self.requested = False
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
 
-    def request(self, reason: str, signal_number: int = 0) -> None:
-        """Ask for the stop; the first reason counts."""
-        if not self.reason:
-            self.reason, self.signal_number = reason, signal_number
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def request(self) -> None:
+        """Ask for the stop."""
+        self.requested = True
         with contextlib.suppress(OSError):
             os.write(self._write, b"!")
 
@@ -86,7 +94,7 @@ class Stop:
 
 @dataclass
 class Attempt:
-    """All that one measuring process told before it ended, and how it ended.
+    """What one measuring process reported before it ended, and how it ended.
 
     Attributes:
         dead_mode: the label of the mode whose preparation killed the process, or "".
@@ -138,7 +146,7 @@ class Attempt:
             self.status, self.failure = status, failure
 
     def review(self, square: protocol.Square, watcher: Watcher) -> protocol.Review:
-        """Keep a square's rounds, and say which were disturbed."""
+        """Keep a square's rounds, and say which are contaminated."""
         dirty = dict(watcher.review(square.rounds))
         known = {item.round: item for item in self.rounds}
         known.update(
@@ -188,32 +196,23 @@ def run_attempt(
             os.close(write_end)
         fault_point("spawn.after")
         attempt = Attempt()
-        memory_stop = _MemoryStop(stop)
-        try:
-            with watch(process.pid, memory_stop.exceeded) as watcher:
-                killed_for = _supervise(process, job, channel, attempt, watcher, stop, on_event)
-                attempt.contamination = dict(watcher.summary())
-        finally:
-            _end_group(process)
-        if memory_stop.hit:
-            killed_for, stop.reason = "memory", ""
+        with Stop() as memory:
+            stops = {"memory": memory, "interrupt": stop}
+            try:
+                with watch(process.pid, memory.request) as watcher:
+                    killed_for = _supervise(
+                        process, job, channel, attempt, watcher, stops, on_event
+                    )
+                    attempt.contamination = dict(watcher.summary())
+            finally:
+                _end_group(process)
+            if memory.requested:
+                killed_for = "memory"
     if attempt.finished and not killed_for:
         return attempt
     if attempt.failure is None or killed_for:
         _note_end(attempt, job, process.returncode, killed_for, log, _oom_kills() - oom_before)
     return attempt
-
-
-@dataclass
-class _MemoryStop:
-    """Passes the watcher's memory alarm on to the waiting parent."""
-
-    stop: Stop
-    hit: bool = False
-
-    def exceeded(self) -> None:
-        self.hit = True
-        self.stop.request("memory")
 
 
 def _supervise(
@@ -222,12 +221,12 @@ def _supervise(
     channel: Any,
     attempt: Attempt,
     watcher: Watcher,
-    stop: Stop,
+    stops: Mapping[str, Stop],
     on_event: Callable[[protocol.Event], None],
 ) -> str:
-    """Listen until the child closes its channel, a deadline passes, or a stop is asked for.
+    """Follow events until the child closes its channel, a deadline passes, or a stop is requested.
 
-    Returns why we ended it.
+    Returns why the child must be ended, or "".
     """
     assert process.stdin is not None
     _tell(process, msgspec.json.encode(job) + b"\n")
@@ -235,13 +234,15 @@ def _supervise(
     pending = b""
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
-        selector.register(stop.fileno(), selectors.EVENT_READ)
+        for stop in stops.values():
+            selector.register(stop, selectors.EVENT_READ)
         while True:
             ready = {
                 key.fileobj for key, _ in selector.select(max(0.0, deadline - time.monotonic()))
             }
-            if stop.fileno() in ready:
-                return "memory" if stop.reason == "memory" else "interrupt"
+            for reason, stop in stops.items():
+                if stop in ready:
+                    return reason
             if channel not in ready:
                 if time.monotonic() < deadline:
                     continue
@@ -272,7 +273,7 @@ def _supervise(
 
 
 def _decoded(line: bytes) -> protocol.Event | None:
-    """An event, or None for a line that is none: a native library may have written to the descriptor."""
+    """The event, or None: a native library may have written the line."""
     try:
         return protocol.decode(line)
     except msgspec.DecodeError:
@@ -299,7 +300,7 @@ def _limit_s(phase: Phase, timeouts: Timeouts) -> float:
 def _note_end(
     attempt: Attempt, job: ReplicateJob, exit_code: int, killed_for: str, log: Path, oom_kills: int
 ) -> None:
-    """Say what an attempt that did not finish died of, and which mode it died preparing."""
+    """Note why an attempt did not finish, and which mode it was preparing."""
     stage, trial = attempt.stage, job.trial
     limit = f"{_limit_s(stage.phase, trial.timeouts):g} s"
     if killed_for == "memory":
@@ -344,17 +345,15 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         (signal.SIGKILL, None),
     ):
         if signal_number is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal_number)
+            signal_group(process.pid, signal_number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(grace_s)
             break
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # grandchildren that outlived it
+    signal_group(process.pid, signal.SIGKILL)  # grandchildren that outlived it
 
 
 def _oom_kills() -> int:
-    """The kernel's count of out-of-memory kills: of our control group where it tells, else of the machine."""
+    """The kernel's count of out-of-memory kills: of our control group, else of all."""
     for path, key in (("/sys/fs/cgroup/memory.events", "oom_kill"), ("/proc/vmstat", "oom_kill")):
         with contextlib.suppress(OSError, ValueError):
             for line in Path(path).read_text().splitlines():

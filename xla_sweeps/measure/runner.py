@@ -1,6 +1,6 @@
-"""The story of a trial: claim it, open its run, measure each replicate in a process of its own, save, analyse.
+"""Run one trial: claim it, open its run, measure each replicate in its own process, save, analyse.
 
-Nothing measured is ever lost: a record is saved after every replicate, however it ended.
+A record is saved after every replicate, however it ended.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import signal
-import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,10 +35,9 @@ from xla_sweeps.schema.trial import (
 )
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.process import Assignment, StopSignals
 
 CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
-
-_SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 class Screen(Protocol):
@@ -103,26 +100,37 @@ class _Session:
     environment: dict[str, Any]
     title: str
     stop: process.Stop
+    signals: StopSignals
+    assignment: Assignment
     records: list[Record] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
 
 
-def check(settings: Settings) -> None:
-    """Find out before anything starts whether the results folder can be written and the trial is free.
+def check(settings: Settings, assignment: Assignment) -> None:
+    """Check, before anything starts, that the results folder can be written and the trial is free.
 
     Raises:
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
+        HeldError: there are more records than the sweep knew of.
     """
     store = Store(settings.results_dir)
     store.check_writable()
     identifier = identify(settings, environment.environment())
     with store.claim(identifier):
-        _require_unmeasured(settings, store, identifier)
+        _require_unmeasured(assignment, store, identifier)
 
 
-def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialResult:
+def run_trial(
+    settings: Settings, *, screen: Screen, tracker: Tracker, assignment: Assignment | None = None
+) -> TrialResult:
     """Measure one trial: all its replicates, tracked and saved.
+
+    Args:
+        settings: what to measure.
+        screen: shows how far it is.
+        tracker: of its run.
+        assignment: what a launcher wants of it; None: nothing, a person started it.
 
     Raises:
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
@@ -132,8 +140,10 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
     store.check_writable()
     facts = environment.environment()
     identifier = identify(settings, facts)
-    with store.claim(identifier), _stoppable() as stop:
-        _require_unmeasured(settings, store, identifier)
+    assignment = assignment or Assignment()
+    replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
+    with store.claim(identifier), process.Stop() as stop, _stop_signals(stop) as signals:
+        _require_unmeasured(assignment, store, identifier)
         header = run_header(
             settings.document,
             trial_id=identifier,
@@ -150,32 +160,29 @@ def run_trial(settings: Settings, *, screen: Screen, tracker: Tracker) -> TrialR
             environment=facts,
             title=header.name,
             stop=stop,
+            signals=signals,
+            assignment=assignment,
         )
         tracker.open(header)
-        for _ in range(settings.trial.effort.replicates if settings.known_records is None else 1):
+        for _ in range(replicates):
             _run_replicate(session)
-            if stop.reason or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
+            if signals.number or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
                 break
         return _conclude(session)
 
 
-def _require_unmeasured(settings: Settings, store: Store, identifier: str) -> None:
-    """Leave a sweep's trial that another sweep has measured since it was planned.
+def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -> None:
+    """Refuse a sweep's trial that another process has measured since it was planned.
 
-    Asked under the claim.
+    The trial must be claimed.
     """
-    if (
-        settings.known_records is not None
-        and (now := store.count(identifier)) > settings.known_records
-    ):
-        raise HeldError(
-            f"this trial ({identifier}) has {now} records, known_records={settings.known_records}: it was measured "
-            "meanwhile, nothing to do"
-        )
+    known = assignment.known_records
+    if known is not None and store.count(identifier) > known:
+        raise HeldError(f"already measured by another process; skipped (trial {identifier})")
 
 
 def _run_replicate(session: _Session) -> None:
-    """One replicate: again without the mode that killed it, until it finishes or nothing is left to measure."""
+    """Measure one replicate, and save its record however it ends."""
     settings, trial = session.settings, session.settings.trial
     number = session.store.next_replicate(session.trial_id)
     log = _log_path(session, number)
@@ -201,10 +208,7 @@ def _run_replicate(session: _Session) -> None:
 
 
 def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
-    """Start the measuring process until no mode's death stands in the way.
-
-    Returns all attempts as one.
-    """
+    """Start the measuring process again without each mode that kills it; all attempts as one."""
     trial = session.settings.trial
     remaining, dead = trial.modes, dict[str, ModeOutcome]()
     while True:
@@ -213,7 +217,7 @@ def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
         )
         attempt = process.run_attempt(
             job,
-            environment=child_environment(trial, session.settings),
+            environment=child_environment(trial, session.settings, turns=session.assignment.turns),
             log=log,
             watch=lambda pid, exceeded: Sampler.watching(
                 pid,
@@ -225,25 +229,30 @@ def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
             on_event=lambda event: _follow(session, number, event),
         )
         attempt.modes.update(dead)
-        if attempt.finished or not attempt.dead_mode or attempt.rounds or session.stop.reason:
+        if attempt.finished or not attempt.dead_mode or attempt.rounds or session.signals.number:
             return attempt
         dead[attempt.dead_mode] = attempt.modes[attempt.dead_mode]
         remaining = tuple(label for label in remaining if label not in dead)
         message = dead[attempt.dead_mode].failure
         session.screen.warn(
             f"{attempt.dead_mode}: {message.message if message else 'died'}; "
-            + (f"going on with {', '.join(remaining)}" if remaining else "no mode is left")
+            + (f"continuing with {', '.join(remaining)}" if remaining else "no mode is left")
         )
         if not remaining:
             return attempt
 
 
-def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
+def child_environment(trial: Trial, settings: Settings, *, turns: str = "") -> dict[str, str]:
     """The whole environment of the measuring process.
 
     Flags that TensorFlow reads when it loads are set here.
+
+    Args:
+        trial: what it measures.
+        settings: of the command.
+        turns: file that it locks while it measures, or "".
     """
-    extra = {}
+    extra = Assignment(turns=turns).environment() if turns else {}
     if (
         any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
         and settings.device.kind == "cpu"
@@ -261,7 +270,7 @@ def make_record(
     attempt: process.Attempt,
     facts: Mapping[str, Any],
 ) -> Record:
-    """An attempt as the record of a replicate; modes that were never reached are `skipped`."""
+    """The record of a replicate from its attempts; modes that were not reached are `skipped`."""
     trial = settings.trial
     modes = {label: attempt.modes.get(label) or _unreached(attempt) for label in trial.modes}
     status, failure = _overall(attempt, modes)
@@ -302,7 +311,7 @@ def make_record(
 
 
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
-    """Record that the trial's own process died without leaving a record; returns it as stored.
+    """Record that the trial's own process died without a record; returns the record as stored.
 
     Raises:
         StoreError: it could not be stored.
@@ -319,7 +328,7 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
 
 
 def _unreached(attempt: process.Attempt) -> ModeOutcome:
-    """The outcome of a mode that the process did not live to measure."""
+    """The outcome of a mode that the process did not reach before it ended."""
     cause = attempt.failure
     message = f"not reached: {cause.message}" if cause else "not reached"
     hint = cause.hint if cause else ""
@@ -333,7 +342,7 @@ def _unreached(attempt: process.Attempt) -> ModeOutcome:
 def _overall(
     attempt: process.Attempt, modes: Mapping[str, ModeOutcome]
 ) -> tuple[Status, Failure | None]:
-    """The replicate's own status: a mode's failure is the mode's, unless no mode is left."""
+    """The replicate's own status: that of its modes only where no mode was measured."""
     if attempt.finished:
         usable = [outcome for outcome in modes.values() if outcome.latencies_s]
         if usable:
@@ -344,10 +353,7 @@ def _overall(
 
 
 def _follow(session: _Session, number: int, event: protocol.Event) -> None:
-    """Show and track an event.
-
-    The measuring process stands still or is outside timed code meanwhile.
-    """
+    """Show and track an event; the measuring process is outside timed code meanwhile."""
     match event:
         case protocol.Stage(phase=phase, mode=mode, detail=detail):
             session.screen.stage(number, str(phase), mode or None, detail)
@@ -369,17 +375,15 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
 
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
-    stop = session.stop
+    stopped = session.signals.number
     ended = end_trial(session.store, session.trial_id)
     for problem in ended.problems:
         session.screen.warn(problem)
     summary = ended.summary
     exit_code = 0
-    if stop.reason:
-        exit_code = (
-            _SIGNALS.get(signal.Signals(stop.signal_number), 143) if stop.signal_number else 143
-        )
-        if stop.signal_number == signal.SIGTERM:
+    if stopped:
+        exit_code = 128 + stopped
+        if stopped == signal.SIGTERM:
             session.tracker.preempt()
     elif _candidate_failed(session):
         exit_code = 1
@@ -396,7 +400,7 @@ def _conclude(session: _Session) -> TrialResult:
 
 
 def _candidate_failed(session: _Session) -> bool:
-    """Whether a headline candidate, or the only mode, has no valid number in any replicate of this command."""
+    """Whether a headline candidate, or the only mode, has no valid number in any replicate."""
     trial = session.settings.trial
     wanted = headline_candidates(trial.modes) if len(trial.modes) > 1 else trial.modes
     return any(
@@ -418,28 +422,12 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-@contextmanager
-def _stoppable() -> Iterator[process.Stop]:
-    """Turn Ctrl-C and SIGTERM into a request to stop; a second Ctrl-C ends everything at once.
+def _stop_signals(stop: process.Stop) -> StopSignals:
+    """Ctrl-C and SIGTERM end the measuring process and save; a second Ctrl-C kills."""
 
-    A second SIGTERM does not: schedulers send it to every process of a job, and those pass it on to
-        each other.
-    """
-    stop = process.Stop()
+    def kill() -> None:
+        if os.isatty(2):
+            os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
+        os._exit(128 + signal.SIGINT)  # the measuring process dies with this one
 
-    def handle(number: int, frame: types.FrameType | None) -> None:
-        if stop.reason and number == signal.SIGINT:
-            if os.isatty(2):
-                os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
-            os._exit(_SIGNALS[signal.Signals(number)])  # the child dies with its parent
-        stop.request("interrupt", number)
-
-    previous: dict[signal.Signals, Callable[..., Any] | int | None] = {}
-    for number in _SIGNALS:
-        previous[number] = signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        stop.close()
+    return StopSignals(on_stop=lambda number: stop.request(), on_kill=kill)

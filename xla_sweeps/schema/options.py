@@ -283,6 +283,9 @@ BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 NAMES = tuple(BY_NAME)
 """The top-level keys of the configuration."""
 
+RETIRED = ("known_records",)
+"""Options of earlier versions, ignored where a sweep file or a W&B server still names them."""
+
 NESTED = tuple(option.name for option in OPTIONS if option.keys or option.in_files)
 """Options whose values may be nested: `effort: {block_s: 1}` is `effort.block_s=1`."""
 

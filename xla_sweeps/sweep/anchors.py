@@ -1,4 +1,4 @@
-"""The anchor trial: when it is measured, and whether devices of one machine disturb each other."""
+"""The anchor trial: when it is measured, and whether slots of one machine slow each other down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.launchers import End, Ended, Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
-from xla_sweeps.system.process import TURNS_VARIABLE
 
 ANCHOR = (
     "model=mobilenet_v2",
@@ -22,19 +21,19 @@ ANCHOR = (
     "effort=quick",
     f"tracker.tags=[{ANCHOR_TAG}]",
 )
-"""The trial that is measured again and again during a long sweep: an A/A pair, so that it serves the floor as well."""
+"""The trial that a long sweep repeats: an A/A pair, so that it counts for the A/A floor as well."""
 
 EVERY_S = 1800.0
 
 
 class Anchors:
-    """The anchor trial's turns.
+    """Schedules the anchor trial.
 
     Args:
-        tasks: the anchor trial, one for each device, so that all can be measured at once; or none.
+        tasks: the anchor trial, once for each slot, so that all can be measured at once; or none.
 
     Attributes:
-        due: what is to be measured next: an anchor, and the device it must run on or None.
+        due: anchors to be measured next, each with the slot that it must run on or None.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -47,23 +46,23 @@ class Anchors:
         """Whether a task is an anchor."""
         return any(task is anchor for anchor in self._tasks)
 
-    def call(self, lanes: Sequence[str | None], *, now: float) -> None:
-        """Have the anchor trial measured next, on each of these devices."""
+    def call(self, slots: Sequence[str | None], *, now: float) -> None:
+        """Have the anchor trial measured next, on each of these slots."""
         if self._tasks:
             self._called, self._since = now, False
-            self.due = list(zip(self._tasks, lanes, strict=False))
+            self.due = list(zip(self._tasks, slots, strict=False))
 
     def overdue(self, *, now: float) -> bool:
-        """Whether half an hour has passed since they were called."""
+        """Whether they were last called half an hour ago."""
         return now >= self._called + EVERY_S
 
     def note(self) -> None:
-        """Something else was measured."""
+        """Another trial was measured."""
         self._since = True
 
     @property
     def owed(self) -> bool:
-        """Whether something else was measured since they were called: then they close the sweep."""
+        """Whether another trial was measured since they were called: then they close the sweep."""
         return bool(self._tasks) and self._since
 
 
@@ -77,28 +76,29 @@ def take_turns_if_needed(
     *,
     extra: Sequence[str],
     logs: Path,
-    say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> float | None:
-    """Measure the anchor alone on the first device, then on all at once.
+    """Measure the anchor on one slot, then on all at once; take turns if they interfere.
 
-    Past 1 % only one measures at a time.
-
-    There is an anchor for each device, since a trial is measured by one process at a time.
+    There is an anchor for each slot, since a trial is measured by one process at a time.
 
     Returns:
-        How much longer a call took with all devices busy (1.0: no longer); None where it could not
-        be measured.
+        How many times as long a call took with all slots busy; None where it could not be measured.
     """
-    lanes = launcher.lanes()
+    slots = launcher.slots()
 
     def measure(names: Sequence[str], phase: str) -> float | None:
-        """The latency on the first of the lanes with all of them busy, seconds."""
+        """Seconds of a call on the first of these slots with all of them busy."""
         known = set(_known_keys(store, anchors[0]))
         futures = []
         for name, anchor in zip(names, anchors, strict=False):
-            arguments = (*anchor.words, *extra, f"known_records={len(_known_keys(store, anchor))}")
-            log = logs / f"interference-{phase}-{name.replace(':', '')}.log"
-            futures.append(launcher.submit(Job(arguments=arguments, lane=name, log=log)))
+            job = Job(
+                arguments=(*anchor.words, *extra),
+                known_records=len(_known_keys(store, anchor)),
+                slot=name,
+                log=logs / f"interference-{phase}-{name.replace(':', '')}.log",
+            )
+            futures.append(launcher.submit(job))
         ended: list[Ended] = [future.result() for future in futures]
         records = [
             record
@@ -111,21 +111,22 @@ def take_turns_if_needed(
         measured = all(item.how is End.FINISHED for item in ended)
         return seconds[0] if seconds and measured else None
 
-    alone, together = measure(lanes[:1], "alone"), measure(lanes, "together")
+    alone, together = measure(slots[:1], "alone"), measure(slots, "together")
     if alone is None or together is None:
-        say(
-            f"interference between {', '.join(lanes)} could not be measured; they take turns at measuring"
+        warn(
+            f"could not measure whether {', '.join(slots)} interfere; they take turns at measuring"
         )
     elif abs(together / alone - 1) <= TOLERANCE:
         return together / alone
     else:
-        say(
-            f"{', '.join(lanes)} disturb each other: with all busy a call takes {together / alone:.2f} times as long; "
-            "they build and compile side by side and take turns at measuring (flag took_turns)"
+        warn(
+            f"{', '.join(slots)} interfere: with all busy a call takes "
+            f"{together / alone:.2f} times as long; they build and compile in parallel and take "
+            "turns at measuring (flag took_turns)"
         )
     turns = store.results_dir / "claims" / f"turns-{os.getpid()}.lock"
     turns.parent.mkdir(parents=True, exist_ok=True)
-    launcher.environment[TURNS_VARIABLE] = str(turns.resolve())
+    launcher.turns = str(turns.resolve())
     return None if alone is None or together is None else together / alone
 
 

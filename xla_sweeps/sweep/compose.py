@@ -1,19 +1,16 @@
-"""From a sweep's values to what is left to measure: composed fast, matched with the records, counted.
+"""Compose the trials of a sweep from their values, fast.
 
-Hydra composes once for each choice of what only it can; models and plain values are then
-put in place, with the same result (a test holds that).
+Hydra composes once for each combination of the keys that only it can; models and plain values are
+then inserted, with the same result (a test checks that).
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,33 +24,32 @@ from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.overrides import flattened, override_value, overrides
+from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
-from xla_sweeps.system.files import replace_whole
 
 _PLAIN = frozenset(options.NAMES) - set(options.NESTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a trial may be measured on this machine: a device and how many cores go with it."""
+    """What a trial may be measured on here: a device, and how many cores go with it."""
 
     device: devices.Device
     cores: int
 
 
 class Task(msgspec.Struct, kw_only=True, gc=False):
-    """One trial of a sweep, and how it stands.
+    """One trial of a sweep, and what was measured of it.
 
     Attributes:
         words: its overrides, as a person would type them.
         key: equal for tasks that are the same trial.
         trial_ids: the ids that it has on the places of this machine; empty where it is measured
-            elsewhere.
-        outcomes: of its records that count, oldest first; added to while the sweep runs.
-        seen: trial and number of each record that was taken into account, whether it counts or not.
-        wanted: replicates that are still wanted.
+            on a cluster.
+        outcomes: of its records that count, oldest first; extended while the sweep runs.
+        seen: trial and replicate number of each known record, whether it counts or not.
+        wanted: replicates that are still to be measured.
     """
 
     words: tuple[str, ...]
@@ -92,51 +88,15 @@ class Composer:
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
-        self._words: dict[tuple[str, type, Any], str] = {}
-
-    def fingerprint(self) -> str:
-        """Equal while the same words compose to the same tasks: of code, `conf/`, machine and what was given."""
-        package = Path(__file__).parents[1]
-        files = sorted([*package.rglob("*.py"), *catalog.conf_dir().rglob("*.yaml")])
-        stats = [
-            (str(path), info.st_mtime_ns, info.st_size) for path in files if (info := path.stat())
-        ]
-        wandb = sorted(
-            (key, value) for key, value in self._environ.items() if key.startswith("WANDB_PROJECT")
-        )
-        told = repr(
-            (
-                stats,
-                self._given,
-                self._places,
-                environment.identity(devices.devices()[-1], self._facts),
-                wandb,
-            )
-        )
-        return hashlib.sha256(told.encode()).hexdigest()
 
     def base(self) -> dict[str, Any]:
-        """The configuration of what was given alone: where results go, how progress is shown."""
+        """The configuration of the command line's overrides alone: results_dir, ui and such."""
         return self._document({})
 
     @property
     def software(self) -> str:
-        """The versions that records must have been measured with to count."""
+        """The versions of the software that records must have to count."""
         return software_of(self._facts)
-
-    def words(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """The overrides of one trial."""
-        try:
-            words = [self._words[key, type(value), value] for key, value in values.items()]
-        except (KeyError, TypeError):  # new, or not hashable: a list, a mapping
-            words = list(overrides(self._kept(values)))
-            for key, value in values.items():
-                if isinstance(value, str | int | float | None):
-                    kept = key not in self._keys
-                    self._words[key, type(value), value] = (
-                        f"{key}={override_value(value)}" if kept else ""
-                    )
-        return (*filter(None, words), *self._given)
 
     def _kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in flattened(values).items() if key not in self._keys}
@@ -145,7 +105,7 @@ class Composer:
         """One trial, checked.
 
         Raises:
-            XlaSweepsError: as `config.to_settings`.
+            XlaSweepsError: as `settings.to_settings`.
         """
         kept = self._kept(values)
         return self._checked(
@@ -170,7 +130,7 @@ class Composer:
         """The settings of a trial's words on the first of the places.
 
         Raises:
-            XlaSweepsError: as `config.to_settings`.
+            XlaSweepsError: as `settings.to_settings`.
         """
         document = composition.plain(composition.compose_config(words))
         device = (
@@ -187,7 +147,7 @@ class Composer:
         )
 
     def anchor(self, words: Sequence[str]) -> Task:
-        """The anchor trial, with what was given that says where results go and not what is measured."""
+        """The anchor trial, with those overrides of the command line that change no measurement."""
         kept = [
             word for word in self._given if word.startswith(("results_dir=", "tracker", "timeouts"))
         ]
@@ -208,7 +168,7 @@ class Composer:
         if not fit:
             names = ", ".join(dict.fromkeys(place.device.name for place in self._places))
             raise DeviceError(
-                f"accelerator={accelerator}: the devices here are {names}; use --launcher ray or slurm"
+                f"accelerator={accelerator}: this machine has {names}; use --launcher ray or slurm"
             )
         ids: dict[str, Settings] = {}
         for place in fit:
@@ -239,7 +199,7 @@ class Composer:
 
 @cache
 def _model(name: str) -> Mapping[str, Any]:
-    """What a model's file holds."""
+    """The content of a model's file."""
     if name not in composition.group_choices("model"):
         raise composition.unknown_choice("model", name)
     content: Mapping[str, Any] = yaml.safe_load(
@@ -270,76 +230,32 @@ def _task(
     )
 
 
-class Memo:
-    """Tasks that were composed before, kept beside the records; may be deleted at any time.
+def compose_all(
+    composer: Composer, trials: Iterable[Mapping[str, Any]], *, lines: Mapping[str, int], where: str
+) -> Iterator[Task]:
+    """Compose the trials of a sweep, each once, so that all are checked before any runs.
 
     Args:
-        path: the file.
-        fingerprint: of what composing depends on; a file with another is not used.
-    """
-
-    def __init__(self, path: Path, fingerprint: str) -> None:
-        self._path, self._fingerprint = path, fingerprint
-        self._known: dict[str, Task] = {}
-        self._changed = False
-        with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-            kept = msgspec.json.decode(path.read_bytes(), type=_MemoFile)
-            if kept.fingerprint == fingerprint:
-                self._known = {"\n".join(task.words): task for task in kept.tasks}
-
-    def get(self, words: Sequence[str]) -> Task | None:
-        """The task of these words, if it is known."""
-        return self._known.get("\n".join(words))
-
-    def add(self, task: Task) -> None:
-        """Remember a task that was just composed."""
-        self._known["\n".join(task.words)] = task
-        self._changed = True
-
-    def save(self) -> None:
-        """Keep what was added; where that cannot be done, it is composed anew next time."""
-        if not self._changed:
-            return
-        with contextlib.suppress(OSError):
-            replace_whole(
-                self._path,
-                msgspec.json.encode(_MemoFile(self._fingerprint, list(self._known.values()))),
-            )
-
-
-class _MemoFile(msgspec.Struct):
-    fingerprint: str
-    tasks: list[Task]
-
-
-def compose_all(
-    composer: Composer,
-    trials: Iterable[Mapping[str, Any]],
-    *,
-    lines: Mapping[str, int],
-    where: str,
-    memo: Memo,
-) -> Iterator[Task]:
-    """Every trial once, checked before any runs.
+        composer: of the sweep.
+        trials: their values.
+        lines: line of each parameter in the definition.
+        where: the definition's file.
 
     Raises:
-        ConfigError: with the file, and the line where a parameter is at fault.
+        ConfigError: with the file, and the line of the wrong parameter.
     """
     seen: set[str] = set()
     for values in trials:
-        task = memo.get(composer.words(values))
-        if task is None:
-            try:
-                task = composer.task(values)
-            except XlaSweepsError as error:
-                raise ConfigError(f"{_place(error, values, lines, where)}: {error}") from error
-            memo.add(task)
+        try:
+            task = composer.task(values)
+        except XlaSweepsError as error:
+            raise ConfigError(f"{_location(error, values, lines, where)}: {error}") from error
         if task.key not in seen:
             seen.add(task.key)
             yield task
 
 
-def _place(
+def _location(
     error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str
 ) -> str:
     """The file, and the line of the parameter that the error names."""

@@ -1,6 +1,6 @@
-"""A sweep definition in W&B's own format, checked. Pure: the file is read elsewhere.
+"""Load and check a sweep definition, in W&B's own format.
 
-What the definition stands for is counted here and never expanded; `proposals` draws the trials.
+Its trials are counted here and never expanded; `search` chooses them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import yaml
 
 from xla_sweeps.config.compose import check_file
 from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.options import RETIRED
 from xla_sweeps.schema.overrides import tidy
 
 METHODS = ("grid", "random", "bayes")
@@ -34,7 +35,7 @@ KEYS = (
 )
 
 IGNORED = ("early_terminate", "controller", "imageuri", "resource", "job", "launch")
-"""Keys of W&B's that say nothing to us: they are named in a warning and left."""
+"""Keys of W&B that have no meaning here: they are ignored with a warning."""
 
 PARAMETER_KEYS = (
     "value",
@@ -62,10 +63,7 @@ DISTRIBUTIONS = {
     "log_normal": (),
     "q_log_normal": (),
 }
-"""Each distribution with the keys that it needs.
-
-The normal ones have W&B's defaults mu 0, sigma 1.
-"""
+"""The keys that each distribution needs; the normal ones have W&B's defaults mu 0, sigma 1."""
 
 COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
 
@@ -99,7 +97,7 @@ class Parameter:
 
     @property
     def count(self) -> int | None:
-        """How many values there are; None where there is no end of them."""
+        """Number of values; None where it is infinite."""
         if self.distribution in ("constant", "categorical"):
             return len(self.values)
         if self.distribution == "int_uniform":
@@ -109,7 +107,7 @@ class Parameter:
         return None
 
     def value(self, index: int) -> Any:
-        """The value of that number, of those `count` counts."""
+        """The value of that index, below `count`."""
         if self.values:
             return self.values[index]
         if self.distribution == "int_uniform":
@@ -119,7 +117,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What a search by results steers by: a key of the W&B summary or a column of `results`."""
+    """What a search optimizes: a key of the W&B summary or a column of `results`."""
 
     name: str
     goal: Literal["minimize", "maximize"]
@@ -132,7 +130,7 @@ class Sweep:
     Attributes:
         parameters: what each flat key may be, in the order of the file.
         run_cap: the most trials, or None; a search needs one.
-        warnings: a line for each key that was passed over.
+        warnings: a line for each key that was ignored.
         lines: the line of each parameter in the file, where it is known.
     """
 
@@ -146,19 +144,13 @@ class Sweep:
 
     @property
     def combinations(self) -> int | None:
-        """How many combinations of values there are; counted, not expanded.
-
-        None where there is no end of them.
-        """
+        """Number of combinations of values, counted without expanding them; None where infinite."""
         counts = [parameter.count for parameter in self.parameters.values()]
         return None if None in counts else math.prod(count or 0 for count in counts)
 
     @property
     def trials(self) -> int:
-        """How many trials the sweep stands for.
-
-        A search repeats nothing, so at most the combinations there are.
-        """
+        """Number of trials of the sweep; a search repeats none, so at most all combinations."""
         bounds = [bound for bound in (self.combinations, self.run_cap) if bound is not None]
         return min(bounds, default=0)
 
@@ -174,7 +166,7 @@ def parse_sweep(
         lines: the line of each path of keys, for errors.
 
     Raises:
-        ConfigError: one line with file, line and mend.
+        ConfigError: one line with file, line and fix.
     """
     known = lines or {}
 
@@ -187,7 +179,7 @@ def parse_sweep(
 
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: a sweep definition is a mapping with method and parameters")
-    warnings = [_passed_over(str(key), at) for key in document if key not in KEYS]
+    warnings = [_ignored(str(key), at) for key in document if key not in KEYS]
     method = document.get("method")
     if method not in METHODS:
         raise ConfigError(f"{at('method')}: {unknown_name('method', str(method), METHODS)}")
@@ -195,17 +187,22 @@ def parse_sweep(
     if not isinstance(parameters, Mapping) or not parameters:
         hint = next((text.partition(": ")[2] for text in warnings if "'parameters'" in text), "")
         raise ConfigError(
-            f"{at('parameters')}: parameters: name at least one, as in model: {{values: [resnet50, vgg16]}}"
-            + (f" ({hint})" if hint else "")
+            f"{at('parameters')}: parameters: expected at least one, as in "
+            "model: {values: [resnet50, vgg16]}" + (f" ({hint})" if hint else "")
         )
     run_cap = document.get("run_cap")
     if run_cap is not None and (
         isinstance(run_cap, bool) or not isinstance(run_cap, int) or run_cap < 1
     ):
-        raise ConfigError(f"{at('run_cap')}: run_cap={run_cap}: a whole number above 0 is needed")
+        raise ConfigError(f"{at('run_cap')}: run_cap={run_cap}: expected an integer above 0")
     if method != "grid" and run_cap is None:
         raise ConfigError(f"{at('method')}: method {method} needs run_cap, the number of trials")
-    flat = dict(_flatten(parameters, (), at))
+    flat = {}
+    for path, parameter in _flatten(parameters, (), at):
+        if path[0] in RETIRED:
+            warnings.append(f"{at('parameters', *path)}: ignored {path[0]} (of an earlier version)")
+        else:
+            flat[path] = parameter
     if method == "grid":
         _require_countable(flat, at)
     return Sweep(
@@ -223,10 +220,10 @@ def parse_sweep(
     )
 
 
-def _passed_over(key: str, at: Where) -> str:
+def _ignored(key: str, at: Where) -> str:
     if key in IGNORED:
-        return f"{at(key)}: {key} is for W&B's own server; passed over here"
-    return f"{at(key)}: {unknown_name('key', key, KEYS)} Passed over, as W&B does."
+        return f"{at(key)}: ignored {key} (W&B server only)"
+    return f"{at(key)}: {unknown_name('key', key, KEYS)} Ignored, as W&B does."
 
 
 def _flatten(
@@ -240,7 +237,8 @@ def _flatten(
             nested = value["parameters"]
             if not isinstance(nested, Mapping) or not nested:
                 raise ConfigError(
-                    f"{at('parameters', *inner)}: parameters.{'.'.join(inner)}.parameters: name one"
+                    f"{at('parameters', *inner)}: parameters.{'.'.join(inner)}.parameters: "
+                    "expected at least one"
                 )
             flat += _flatten(nested, inner, lambda *keys: at(*_nested(keys)))
         else:
@@ -257,10 +255,10 @@ def _nested(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _parameter(given: Any, path: tuple[str, ...], at: Where) -> Parameter:
-    """One parameter, with W&B's rule for what is left out: values are categorical, whole bounds are int_uniform."""
+    """One parameter; as in W&B, values imply categorical and integer bounds int_uniform."""
     place = f"{at('parameters', *path)}: parameters.{'.'.join(path)}"
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{place}: write value: X, values: [X, Y], or min: and max:")
+        raise ConfigError(f"{place}: expected value: X, values: [X, Y], or min: and max:")
     for key in given:
         if key not in PARAMETER_KEYS:
             raise ConfigError(f"{place}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
@@ -289,14 +287,15 @@ def _implied(given: Mapping[str, Any], place: str) -> str:
     bounds = [given.get("min"), given.get("max")]
     if all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
         return "int_uniform" if all(isinstance(bound, int) for bound in bounds) else "uniform"
-    raise ConfigError(f"{place}: give value, values, or numbers min <= max")
+    raise ConfigError(f"{place}: expected value, values, or numbers min <= max")
 
 
 def _categorical(given: Mapping[str, Any], place: str) -> Parameter:
     values = given["values"]
     if not isinstance(values, list) or not values:
         raise ConfigError(
-            f"{place}.values={json.dumps(values, default=str)}: a list with at least one value is needed"
+            f"{place}.values={json.dumps(values, default=str)}: expected a list with at least "
+            "one value"
         )
     shares = given.get("probabilities") or []
     if shares and (
@@ -304,7 +303,9 @@ def _categorical(given: Mapping[str, Any], place: str) -> Parameter:
         or not all(isinstance(share, int | float) and share >= 0 for share in shares)
         or not math.isclose(math.fsum(shares), 1, rel_tol=1e-3)
     ):
-        raise ConfigError(f"{place}.probabilities={shares}: one for each value, together 1")
+        raise ConfigError(
+            f"{place}.probabilities={shares}: expected one for each value, with sum 1"
+        )
     return Parameter(distribution="categorical", values=tuple(values), probabilities=tuple(shares))
 
 
@@ -317,7 +318,7 @@ def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Paramet
             or not isinstance(value, int | float)
             or not math.isfinite(value)
         ):
-            raise ConfigError(f"{place}.{key}={value}: a number is needed")
+            raise ConfigError(f"{place}.{key}={value}: expected a number")
         numbers[key] = value
     if numbers["min"] > numbers["max"]:
         raise ConfigError(f"{place}: min={given['min']} is above max={given['max']}")
@@ -326,7 +327,7 @@ def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Paramet
     if distribution == "int_uniform" and not all(
         isinstance(numbers[key], int) for key in ("min", "max")
     ):
-        raise ConfigError(f"{place}: int_uniform needs whole numbers")
+        raise ConfigError(f"{place}: int_uniform needs integers")
     if numbers["q"] <= 0 or numbers["sigma"] < 0:
         raise ConfigError(f"{place}: q must be above 0, and sigma not below it")
     return Parameter(
@@ -343,8 +344,9 @@ def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Wher
     for path, parameter in parameters.items():
         if parameter.count is None:
             raise ConfigError(
-                f"{at('parameters', *path)}: parameters.{'.'.join(path)}: a grid needs values that can be counted "
-                f"({', '.join(COUNTABLE)}), not {parameter.distribution}; list values, or use method: random"
+                f"{at('parameters', *path)}: parameters.{'.'.join(path)}: a grid needs values that "
+                f"can be counted ({', '.join(COUNTABLE)}), not {parameter.distribution}; list "
+                "values, or use method: random"
             )
 
 
@@ -352,7 +354,7 @@ def _metric(given: Any, *, required: bool, at: Where) -> Metric | None:
     if given is None and not required:
         return None
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise ConfigError(f"{at('metric')}: metric: write {{name: speedup, goal: maximize}}")
+        raise ConfigError(f"{at('metric')}: metric: expected {{name: speedup, goal: maximize}}")
     goal = given.get("goal", "minimize")
     if goal not in METRIC_GOALS:
         raise ConfigError(
@@ -362,7 +364,7 @@ def _metric(given: Any, *, required: bool, at: Where) -> Metric | None:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read and check a definition; the file is bounded before it is parsed.
+    """Read and check a definition; the file's size is checked before it is parsed.
 
     Raises:
         ConfigError: with file and line.

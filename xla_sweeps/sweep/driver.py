@@ -1,86 +1,87 @@
-"""Runs what is left of a sweep on a launcher: submits, learns from the records, tries again, stops in good order.
+"""Run what is left of a sweep on a launcher: submit, collect, try again, stop.
 
-All decisions come from the records (`standing`), so that a driver which dies loses nothing: the
-same command goes on.
+All decisions follow from the records, so that nothing is lost when the driver dies: the same
+command resumes.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
-import signal
 import time
-import types
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
-from xla_sweeps.errors import StoreError
-from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep.anchors import Anchors
+from xla_sweeps.sweep.backlog import Backlog, Source
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.forecast import BREAKER, TOGETHER_S, Breaker, Forecast
-from xla_sweeps.sweep.launchers import End, Ended, Job, Launcher
+from xla_sweeps.sweep.forecast import Forecast
+from xla_sweeps.sweep.launchers import Ended, Job, Launcher
 from xla_sweeps.sweep.outcomes import (
-    Delivery,
-    Harvest,
+    Collector,
+    EndedJob,
+    Judge,
     Outcome,
-    Screen,
-    Source,
+    RunningJob,
+    SlotWatch,
     count_trials,
     detail_of,
 )
-from xla_sweeps.sweep.plan import missing
 from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.process import StopSignals
 
 POLL_S = 0.25
 
 DRAW_S = 1.0
 
-MAX_DEATHS = 2
 
-HELD_WAIT_S = 2.0
+class Screen(Protocol):
+    """Shows a person how a sweep is doing; `report.terminal` has one."""
 
-SPACE_WAIT_S = 5.0
+    def running(self, slot: str, what: str, log: Path) -> None:
+        """A job runs on a slot."""
 
+    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
+        """A job ended, and how."""
 
-@dataclass(eq=False)
-class _Running:
-    task: Task
-    job: Job
-    known: frozenset[tuple[str, int]]
-    started: float
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+    ) -> None:
+        """How far the sweep is."""
 
+    def tick(self) -> None:
+        """Time has passed."""
 
-@dataclass(eq=False)
-class _Over:
-    """A job that ended, whose records are on their way into the store."""
-
-    item: _Running
-    ended: Ended
-    delivery: Delivery
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
 
 
 class Driver:
     """Runs tasks until none wants a replicate.
 
     Args:
-        launcher: where they run.
-        store: the records.
+        launcher: runs the jobs.
+        store: keeps the records.
+        screen: shows progress.
         extra: overrides that every job gets besides its own (`tracker.group=…`).
-        logs: folder of the jobs' output.
+        logs: folder for the jobs' output.
         costs: seconds that a replicate of a model took before, by model.
-        anchors: the anchor trial, one for each lane, so that all can be measured at once: at the
+        anchors: the anchor trial, once for each slot, so that all can be measured at once: at the
             start, every half hour and at the end.
         source: of further tasks.
-        record_death: records that a trial's own process died, where it can be said on which device.
-        rematch: looks a task's records up again, where its ids are not known here.
+        record_death: records that a trial's process died, where the device is known.
+        rematch: reads a task's records again, where its trial ids are not known.
     """
 
     def __init__(
@@ -97,383 +98,227 @@ class Driver:
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
-        self._launcher, self._store, self._screen = launcher, store, screen
-        self._harvest = Harvest(store, screen.warn)
-        self._extra, self._logs, self._anchors, self._source = (
-            tuple(extra),
-            logs,
-            Anchors(anchors),
-            source,
+        self._launcher, self._screen = launcher, screen
+        self._backlog = Backlog(anchors, source)
+        self._collector = Collector(store, screen.warn)
+        self._judge = Judge(
+            self._backlog, warn=screen.warn, record_death=record_death, rematch=rematch
         )
-        self._record_death, self._rematch = record_death, rematch
-        self._forecast = Forecast(costs or {})
-        self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
+        self._watch = SlotWatch(launcher, screen.warn)
+        self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
+        self._job = _job_maker(extra, logs)
+        self._running: dict[Future[Ended], RunningJob] = {}
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
-        self._running: dict[Future[Ended], _Running] = {}
-        self._unsaved: list[_Over] = []
-        self._pending: deque[Task] = deque()
-        self._later: list[tuple[float, Task]] = []
-        self._all: list[Task] = []
-        self._gave_up: dict[str, str] = {}
-        self._deaths: Counter[str] = Counter()
-        self._jobs = 0
-        self._broken, self._signal, self._stopping, self._kill = "", 0, False, False
-        self._space_asked = -SPACE_WAIT_S
-        self._drained: set[str] = set()
-        self._jobs_ended, self._reported = 0, 0
-        self._shown: dict[Future[Ended], str] = {}
-        self._at_once = 0
+        self._stop = StopSignals()
+        self._asked = False
 
     def run(self, tasks: Iterable[Task]) -> Outcome:
         """Run the tasks that want a replicate; returns when none does, or when it was stopped."""
-        self._all = list(tasks)
-        self._pending = deque(task for task in self._all if task.wanted)
+        self._backlog.extend(list(tasks))
         fault_point("plan.loaded")
-        drawn = 0.0
-        with self._stoppable():
-            while self._more():
-                self._obey()
-                self._take_from_source()
-                if not self._signal and not self._broken:
-                    self._submit_what_fits()
-                self._wait()
-                self._save_again()
-                self._show_running()
-                if time.monotonic() - drawn > DRAW_S:
-                    drawn = time.monotonic()
-                    self._report()
-                    self._screen.tick()
-            while not self._ended.empty():
-                self._take_in(self._ended.get_nowait())
-            self._save_again()
-            for over in self._unsaved:
-                self._screen.warn(
-                    f"what {over.ended.where} measured could not be kept; the same sweep measures it again"
-                )
-            self._report()
-        return self._outcome()
+        with self._stop:
+            try:
+                while self._goes_on():
+                    if self._stopping:
+                        self._ask_to_stop()
+                    else:
+                        self._submit_ready()
+                    self._wait()
+                    self._collect_waiting()
+                    self._progress.show(self._running)
+                self._take_ended()
+                self._collect_waiting()
+                self._collector.give_up()
+                self._progress.report(self._running)
+            finally:
+                self._launcher.close()
+        return Outcome(
+            counts=self._progress.counts(),
+            signal_number=self._stop.number,
+            broken=self._watch.broken,
+            left=tuple(task for task in self._backlog.tasks if task.wanted),
+            gave_up=dict(self._judge.gave_up),
+        )
 
-    def _obey(self) -> None:
-        """Do what a signal asked for: here, since a handler may interrupt whoever holds a lock that this needs."""
-        if self._signal and not self._stopping:
-            self._stopping = True
-            self._launcher.stop(now=False)
-            self._screen.warn(
-                "stopping: what runs is being saved; Ctrl-C once more ends it at once"
-            )
+    @property
+    def _stopping(self) -> bool:
+        return bool(self._stop.number or self._watch.broken)
 
-    def _more(self) -> bool:
-        if self._kill:
-            return False  # what runs ends with the launcher
-        if self._signal or self._broken:
+    def _goes_on(self) -> bool:
+        if self._stop.kill:
+            return False  # closing the launcher kills what runs
+        if self._stopping:
             return bool(self._running)
-        if self._running or self._unsaved or self._pending or self._later or self._anchors.due:
+        if self._running or self._collector.waiting or not self._backlog.empty:
             return True
-        if self._source is not None and not self._source.exhausted:
-            return True
-        if self._anchors.owed:
-            self._call_anchors()  # the last ones, behind everything
+        if self._backlog.anchors.owed:
+            self._backlog.call_anchors(self._launcher, now=time.monotonic())
             return True
         return False
 
-    def _take_from_source(self) -> None:
-        if self._source is None or self._signal or self._broken:
+    def _ask_to_stop(self) -> None:
+        """Stop the jobs, once; not in the handler, which may interrupt the holder of a lock."""
+        if self._asked:
             return
-        while (
-            self._launcher.free(None) > len(self._pending)
-            and (task := self._source.next()) is not None
-        ):
-            self._all.append(task)
-            if task.wanted:
-                self._pending.append(task)
-            else:
-                self._source.done(task)
-
-    def _submit_what_fits(self) -> None:
-        """Give every device that is idle the first task that may run on it."""
-        now = time.monotonic()
-        due = [task for at, task in self._later if at <= now]
-        self._later = [(at, task) for at, task in self._later if at > now]
-        self._pending.extend(due)
-        if self._pending and self._anchors.overdue(now=now):
-            self._call_anchors()
-        if (
-            not (self._pending or self._anchors.due)
-            or not self._launcher.free(None)
-            or not self._space()
-        ):
-            return
-        self._submit_anchors()
-        waiting: list[Task] = []
-        while self._pending and not self._signal and self._launcher.free(None):
-            task = self._pending.popleft()
-            if self._is_running(task) or not self._launcher.free(task.accelerator):
-                waiting.append(task)
-                continue
-            self._submit(task)
-        self._pending.extendleft(reversed(waiting))
-
-    def _call_anchors(self) -> None:
-        lanes: list[str | None] = [*self._launcher.lanes()] if self._launcher.targets else [None]
-        self._anchors.call(lanes, now=time.monotonic())
-
-    def _submit_anchors(self) -> None:
-        for anchor, lane in list(self._anchors.due):
-            if (
-                not self._signal
-                and self._launcher.free(None, lane)
-                and not self._is_running(anchor)
-            ):
-                self._anchors.due.remove((anchor, lane))
-                self._submit(anchor, lane)
-
-    def _submit(self, task: Task, lane: str | None = None) -> None:
-        """Start a task's next replicate, unless somebody else has measured it meanwhile."""
-        known = self._harvest.known(task)
-        if task.trial_ids:
-            task.seen &= (
-                known  # what was damaged and moved away gives its number to the next record
+        self._asked = True
+        self._launcher.stop(now=False)
+        if self._stop.number:
+            self._screen.warn(
+                "stopping: running trials are being saved; press Ctrl-C again to kill them"
             )
-        if known - task.seen and not self._anchors.includes(task):
-            self._learn(task, self._harvest.of(task))
+
+    def _submit_ready(self) -> None:
+        """Give every idle slot the first task that may run on it."""
+        free = self._launcher.free(None)
+        self._backlog.refill(free)
+        if not free or self._backlog.empty or not self._collector.has_space():
+            return
+        ready = self._backlog.ready(self._launcher, self._is_running, now=time.monotonic())
+        with closing(ready):
+            for task, slot in ready:
+                self._submit(task, slot)
+                if self._stop.number:
+                    break
+
+    def _submit(self, task: Task, slot: str | None) -> None:
+        """Start a task's next replicate, unless another process has measured it."""
+        known = self._collector.known(task)
+        if task.trial_ids:
+            task.seen &= known  # the number of a record in quarantine is used again
+        if known - task.seen and not self._backlog.anchors.includes(task):
+            self._judge.learn(task, self._collector.load(task))
             if not task.wanted:
-                self._finish(task)
+                self._backlog.finish(task)
                 return
-        self._jobs += 1
-        counted = f"known_records={max(len(known), len(task.seen))}"
-        job = Job(
-            arguments=(*task.words, *self._extra, counted),
-            accelerator=task.accelerator,
-            lane=lane,
-            log=self._logs / f"{self._jobs:05d}-{os.getpid()}.log",
-        )
+        job = self._job(task, slot, max(len(known), len(task.seen)))
         fault_point("driver.submit")
         future = self._launcher.submit(job)
-        self._running[future] = _Running(task, job, known, time.monotonic())
+        self._running[future] = RunningJob(task, job, known, time.monotonic())
         future.add_done_callback(self._ended.put)
 
     def _is_running(self, task: Task) -> bool:
-        """Whether a replicate of the same trial runs: on one machine they would only wait for each other."""
         return any(item.task is task for item in self._running.values())
 
-    def _space(self) -> bool:
-        """Whether the disk takes records.
-
-        A full one pauses the sweep rather than fail what is left of it.
-        """
-        try:
-            self._store.check_space()
-        except StoreError as error:
-            self._wait_for_store(error)
-            return False
-        return not self._unsaved
-
-    def _wait_for_store(self, error: StoreError) -> None:
-        if time.monotonic() > self._space_asked + SPACE_WAIT_S:
-            self._space_asked = time.monotonic()
-            self._screen.warn(f"{str(error).removesuffix('.')}. The sweep waits for it.")
-
     def _wait(self) -> None:
-        """Wait for a job to end, and take in all that have."""
+        """Wait for a job to end, and take all that have."""
         try:
-            first = self._ended.get(timeout=POLL_S)
+            self._take(self._ended.get(timeout=POLL_S))
         except queue.Empty:
             return
-        self._take_in(first)
+        self._take_ended()
+
+    def _take_ended(self) -> None:
         while not self._ended.empty():
-            self._take_in(self._ended.get_nowait())
+            self._take(self._ended.get_nowait())
 
-    def _take_in(self, future: Future[Ended]) -> None:
-        item = self._running.pop(future)
-        self._shown.pop(future, None)
-        ended = future.result()
+    def _take(self, future: Future[Ended]) -> None:
+        running, ended = self._running.pop(future), future.result()
         fault_point("driver.ended")
-        self._settle(_Over(item, ended, Delivery.of(ended)))
+        self._collect(EndedJob(running, ended, deque(ended.records)))
 
-    def _save_again(self) -> None:
-        """Try again to save the records that were sent home when the store did not take them."""
-        again, self._unsaved = self._unsaved, []
-        for over in again:
-            self._settle(over)
+    def _collect_waiting(self) -> None:
+        waiting, self._collector.waiting = self._collector.waiting, []
+        for job in waiting:
+            self._collect(job)
 
-    def _settle(self, over: _Over) -> None:
-        """Take a job's records into the store, learn from them, and decide what becomes of its task."""
-        item, ended = over.item, over.ended
-        try:
-            self._harvest.save(over.delivery)
-        except StoreError as error:
-            self._unsaved.append(over)
-            self._wait_for_store(error)
+    def _collect(self, job: EndedJob) -> None:
+        """Store the records of a job that ended, and act on how it ended."""
+        new = self._collector.collect(job)
+        if new is None:
             return
-        self._jobs_ended += 1
-        new = (
-            over.delivery.saved
-            if ended.records
-            else self._harvest.found(item.task, ended, item.known)
-        )
-        self._learn(item.task, new)
+        if not self._stop.number:
+            self._watch.note(job.ended, new)
+        word = self._judge.judge(job.running.task, job.ended, new, stopping=self._stopping)
+        self._progress.ended(job, word, new)
+
+
+class Progress:
+    """Keeps the screen up to date.
+
+    Args:
+        screen: to be updated.
+        launcher: knows where jobs run.
+        backlog: the tasks that wait.
+        judge: knows which tasks were given up.
+        costs: seconds that a replicate of a model took before, by model.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        launcher: Launcher,
+        backlog: Backlog,
+        judge: Judge,
+        costs: Mapping[str, float],
+    ) -> None:
+        self._screen, self._launcher, self._backlog = screen, launcher, backlog
+        self._judge = judge
+        self._forecast = Forecast(costs)
+        self._slots: dict[int, str] = {}
+        self._most = 0
+        self._drawn = 0.0
+        self._ended, self._reported = 0, 0
+
+    def show(self, running: Mapping[Future[Ended], RunningJob]) -> None:
+        """Show jobs that began to run, and once a second how far the sweep is."""
+        for future, item in running.items():
+            slot, shown = self._launcher.slot_of(future), self._slots.get(id(item))
+            if slot and slot != shown:
+                if shown is None and not self._launcher.targets:
+                    item.started = time.monotonic()  # until now it was queued
+                self._slots[id(item)] = slot
+                self._screen.running(slot, self._what(item.task), item.job.log)
+        self._most = max(self._most, len(self._slots))
+        if time.monotonic() > self._drawn + DRAW_S:
+            self._drawn = time.monotonic()
+            self.report(running)
+            self._screen.tick()
+
+    def ended(self, job: EndedJob, word: str, new: Sequence[Record]) -> None:
+        """A job ended, and was judged."""
+        running = job.running
+        self._slots.pop(id(running), None)
+        self._ended += 1
         if new:
-            self._forecast.add(time.monotonic() - item.started)
-        self._watch_device(ended, new)
-        outcome = self._judge(item.task, ended, new)
-        self._screen.ended(ended.where, self._what(item.task), outcome, detail_of(ended, new))
+            self._forecast.add(time.monotonic() - running.started)
+        detail = detail_of(job.ended, new)
+        self._screen.ended(job.ended.slot, self._what(running.task), word, detail)
 
-    def _judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        """Decide what becomes of the task; returns a word on how the job ended."""
-        if ended.how is End.STOPPED and (self._signal or self._broken):
-            self._pending.append(task)
-            return "stopped"
-        if ended.how is End.HELD:
-            if self._rematch is not None and not task.trial_ids:
-                self._rematch(task)
-            if not task.wanted:
-                self._finish(task)
-                return "measured elsewhere"
-            self._later.append((time.monotonic() + HELD_WAIT_S, task))
-            return "held"
-        if ended.how is End.FAILED and not new:
-            self._give_up(task, ended.detail)
-            return "refused"
-        if ended.how is End.LOST:
-            self._pending.append(task)
-            return "lost"
-        if not new:
-            self._note_death(task, ended.detail)
-            return "died"
-        if self._anchors.includes(task):
-            return str(entry_of(new[-1]).outcome)
-        self._anchors.note()
-        if task.wanted:
-            self._pending.append(task)
-        else:
-            self._finish(task)
-        return str(entry_of(new[-1]).outcome)
-
-    def _note_death(self, task: Task, detail: str) -> None:
-        """A trial's own process died: recorded as crashed, so that no resume tries it for ever."""
-        self._deaths[task.key] += 1
-        recorded = False
-        if self._record_death is not None:
-            try:
-                self._learn(task, [self._record_death(task, detail)])
-                recorded = True
-            except StoreError as error:
-                self._screen.warn(f"a death could not be recorded: {error}")
-        if self._deaths[task.key] < MAX_DEATHS and (task.wanted or self._anchors.includes(task)):
-            self._pending.append(task)
-        elif recorded:
-            self._finish(task)
-        else:
-            self._give_up(task, f"its process died {MAX_DEATHS} times; {detail}")
-
-    def _give_up(self, task: Task, why: str) -> None:
-        self._gave_up[task.key] = why
-        self._finish(task)
-
-    def _finish(self, task: Task) -> None:
-        if self._source is not None:
-            self._source.done(task)
-
-    def _learn(self, task: Task, new: Sequence[Record]) -> None:
-        """Take records into the task's standing, each once."""
-        fresh = [record for record in new if (record.trial_id, record.replicate) not in task.seen]
-        task.seen |= {(record.trial_id, record.replicate) for record in fresh}
-        task.outcomes = [*task.outcomes, *(entry_of(record).outcome for record in fresh)]
-        if not self._anchors.includes(task):
-            task.wanted = missing(task.outcomes, replicates=task.replicates)
-
-    def _watch_device(self, ended: Ended, new: Sequence[Record]) -> None:
-        """Take a device out that loses one job after the other.
-
-        On a cluster, which has its own ways, stop instead.
-        """
-        where = ended.where if self._launcher.targets else ""
-        lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(
-            item.status is Status.INFRA for item in new
-        )
-        if not lost and ended.how is End.FINISHED:
-            self._breaker.worked(where)
-        if not lost or self._signal or self._broken or where in self._drained:
+    def report(self, running: Mapping[Future[Ended], RunningJob]) -> None:
+        """Show how far the sweep is, where that has changed: counting a large one takes a while."""
+        if self._reported == self._ended:
             return
-        if not self._breaker.lost(where, now=time.monotonic()):
-            return
-        why = f"{where or self._launcher.name} failed {BREAKER} times in a row, last: {ended.detail or 'no word'}"
-        if self._launcher.drain(where):
-            self._drained.add(where)
-            self._screen.warn(f"{why}. It gets no more trials.")
-            return
-        self._broken = why
-        self._screen.warn(f"{why}. Stopping; mend it, then run the same command again.")
-        self._launcher.stop(now=False)
+        self._reported = self._ended
+        tasks = self._backlog.tasks
+        done = sum(not task.wanted or task.key in self._judge.gave_up for task in tasks)
+        self._screen.progress(done, len(tasks), self.counts(), left_s=self.left_s(running))
 
-    def left_s(self) -> tuple[float, float] | None:
-        """How long the rest will take, from what replicates took so far and before: a range."""
-        tasks = [
-            *self._pending,
-            *(task for _, task in self._later),
-            *(item.task for item in self._running.values()),
-        ]
-        lanes = len(self._launcher.lanes()) if self._launcher.targets else self._at_once
-        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], lanes=lanes)
+    def counts(self) -> dict[str, int]:
+        """Number of trials by how they ended."""
+        judge = self._judge
+        return count_trials(self._backlog.tasks, gave_up=judge.gave_up, died=judge.deaths)
+
+    def left_s(self, running: Mapping[Future[Ended], RunningJob]) -> tuple[float, float] | None:
+        """Seconds that the rest will take, as a range; None where nothing is known."""
+        tasks = [*self._backlog.waiting, *(item.task for item in running.values())]
+        slots = len(self._launcher.slots()) if self._launcher.targets else self._most
+        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], slots=slots)
 
     def _what(self, task: Task) -> str:
-        return "anchor" if self._anchors.includes(task) else " ".join(task.words)
+        return "anchor" if self._backlog.anchors.includes(task) else " ".join(task.words)
 
-    def _show_running(self) -> None:
-        for future, item in self._running.items():
-            lane = self._launcher.where(future)
-            if lane and self._shown.get(future) != lane:
-                if future not in self._shown and not self._launcher.targets:
-                    item.started = time.monotonic()  # until now it was queued
-                self._shown[future] = lane
-                self._screen.running(lane, self._what(item.task), item.job.log)
-        self._at_once = max(self._at_once, len(self._shown))
 
-    def _report(self) -> None:
-        """Show how far the sweep is, where that has changed.
+def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, int], Job]:
+    """Makes the jobs of this process; their logs are numbered."""
+    numbers = itertools.count(1)
 
-        Counting a large sweep takes a while.
-        """
-        if self._reported == self._jobs_ended:
-            return
-        self._reported = self._jobs_ended
-        tasks = [task for task in self._all if not self._anchors.includes(task)]
-        done = sum(not task.wanted or task.key in self._gave_up for task in tasks)
-        self._screen.progress(done, len(tasks), self._counts(), left_s=self.left_s())
-
-    def _counts(self) -> dict[str, int]:
-        tasks = [task for task in self._all if not self._anchors.includes(task)]
-        return count_trials(tasks, gave_up=self._gave_up, died=self._deaths)
-
-    def _outcome(self) -> Outcome:
-        left = tuple(task for task in self._all if task.wanted and not self._anchors.includes(task))
-        return Outcome(
-            counts=self._counts(),
-            signal_number=self._signal,
-            broken=self._broken,
-            left=left,
-            gave_up=dict(self._gave_up),
+    def job(task: Task, slot: str | None, known_records: int) -> Job:
+        return Job(
+            arguments=(*task.words, *extra),
+            known_records=known_records,
+            accelerator=task.accelerator,
+            slot=slot,
+            log=logs / f"{next(numbers):05d}-{os.getpid()}.log",
         )
 
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """First Ctrl-C or SIGTERM: save what runs. Second Ctrl-C: kill it.
-
-        Always: leave nothing running.
-        """
-
-        def handle(number: int, frame: types.FrameType | None) -> None:
-            self._kill = self._kill or (
-                bool(self._signal) and number == signal.SIGINT
-            )  # schedulers repeat SIGTERM
-            self._signal = self._signal or number
-
-        previous = {
-            number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-            self._launcher.close()
+    return job

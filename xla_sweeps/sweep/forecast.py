@@ -1,4 +1,4 @@
-"""How long the rest of a sweep will take, and when a device has failed too often. Pure."""
+"""Time that the rest of a sweep will take, and when a slot has failed too often. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 BREAKER = 3
-"""Jobs in a row that a device or machine may lose before it gets no more."""
+"""Jobs in a row that a slot may lose before it gets no more."""
 
 TOGETHER_S = 10.0
-"""Losses within so long are one event where a launcher chooses devices itself: a node that dies loses all its jobs."""
+"""On a cluster, losses within this time are one event: a node that dies loses all its jobs."""
 
 _RECENT = 50
 
 _ENOUGH = 4
 
-_UNSURE = 0.1
+_UNCERTAINTY = 0.1
 
 
 class Forecast:
-    """Estimates time from what replicates took, in this run and before.
+    """Estimates the time left from what replicates took, in this run and before.
 
     Args:
         past: seconds that a replicate of a model took before, by model.
@@ -36,13 +36,13 @@ class Forecast:
         self._took.append(seconds)
 
     def left_s(
-        self, waiting: Sequence[tuple[str, int]], *, lanes: int
+        self, waiting: Sequence[tuple[str, int]], *, slots: int
     ) -> tuple[float, float] | None:
-        """How long the rest will take, as a range; None where nothing is known.
+        """Seconds that the rest will take, as a range; None where nothing is known.
 
         Args:
             waiting: model and wanted replicates of each trial that is not done.
-            lanes: how many run at once.
+            slots: how many run at once.
         """
         took = list(self._took) or [cost for cost in self._past.values() if cost > 0]
         if not took:
@@ -50,15 +50,15 @@ class Forecast:
         typical = statistics.median(took)
         total = sum(self._past.get(model, typical) * max(1, wanted) for model, wanted in waiting)
         quartiles = statistics.quantiles(took, n=4) if len(took) >= _ENOUGH else [0.0, 0.0, 0.0]
-        error = (quartiles[2] - quartiles[0]) / 2 * len(waiting) ** 0.5 + _UNSURE * total
-        return max(0.0, total - error) / max(1, lanes), (total + error) / max(1, lanes)
+        error = (quartiles[2] - quartiles[0]) / 2 * len(waiting) ** 0.5 + _UNCERTAINTY * total
+        return max(0.0, total - error) / max(1, slots), (total + error) / max(1, slots)
 
 
 class Breaker:
-    """Counts what a device loses in a row.
+    """Counts the jobs that a slot loses in a row.
 
     Args:
-        together_s: losses within so long of the first of them count as one.
+        together_s: losses within this time of the first of them count as one.
     """
 
     def __init__(self, *, together_s: float = 0.0) -> None:
@@ -66,13 +66,13 @@ class Breaker:
         self._lost: Counter[str] = Counter()
         self._since: dict[str, float] = {}
 
-    def worked(self, where: str) -> None:
+    def worked(self, slot: str) -> None:
         """A job ran to its end there."""
-        self._lost.pop(where, None)
+        self._lost.pop(slot, None)
 
-    def lost(self, where: str, *, now: float) -> bool:
-        """A job was lost there; whether that was one too many."""
-        if now >= self._since.get(where, -math.inf) + self._together_s:
-            self._since[where] = now
-            self._lost[where] += 1
-        return self._lost[where] >= BREAKER
+    def lost(self, slot: str, *, now: float) -> bool:
+        """A job was lost there; returns whether that was one too many."""
+        if now >= self._since.get(slot, -math.inf) + self._together_s:
+            self._since[slot] = now
+            self._lost[slot] += 1
+        return self._lost[slot] >= BREAKER

@@ -1,61 +1,35 @@
-"""How jobs of a sweep ended, the records that they left, and what the sweep came to."""
+"""What follows from how a job ended: collect its records, learn from them, judge its task.
+
+`Judge` holds the table from `End` to action. Nothing here starts or stops a job.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError
+from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import Ended
-from xla_sweeps.sweep.plan import WEAK, final_outcome
+from xla_sweeps.sweep.forecast import BREAKER, TOGETHER_S, Breaker
+from xla_sweeps.sweep.launchers import End, Ended, Job, Launcher
+from xla_sweeps.sweep.plan import INCONCLUSIVE, final_outcome, missing
 
+MAX_DEATHS = 2
 
-class Screen(Protocol):
-    """What a person follows a sweep on; `terminal` has one."""
+LOCKED_WAIT_S = 2.0
 
-    def running(self, lane: str, what: str, log: Path) -> None:
-        """A job runs on a device."""
+SPACE_WAIT_S = 5.0
+"""Between two warnings that the store takes no records."""
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
-        """A job ended, and how."""
-
-    def progress(
-        self,
-        done: int,
-        total: int,
-        counts: Mapping[str, int],
-        *,
-        left_s: tuple[float, float] | None,
-    ) -> None:
-        """How far the sweep is."""
-
-    def tick(self) -> None:
-        """Time has passed."""
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
-
-
-class Source(Protocol):
-    """Where tasks come from while the sweep runs, beyond those that were planned.
-
-    A search has one.
-    """
-
-    def next(self) -> Task | None:
-        """The next task, or None where there is none for now."""
-
-    def done(self, task: Task) -> None:
-        """A task has all that it wants."""
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether there will be no more."""
+Known = frozenset[tuple[str, int]]
+"""Trial and replicate number of records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +37,11 @@ class Outcome:
     """How a run of a sweep ended.
 
     Attributes:
+        counts: trials by `count_trials`.
         signal_number: of the signal that stopped it, or 0.
         broken: why the circuit breaker stopped it, or "".
         left: tasks that are not done.
-        gave_up: why, for tasks that were left without a record that says it.
+        gave_up: why, for tasks that were given up without a record that says it.
     """
 
     counts: Mapping[str, int]
@@ -76,22 +51,283 @@ class Outcome:
     gave_up: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
+class RunningJob:
+    """A job, and what was known of its task when it was submitted.
+
+    Attributes:
+        known: the task's records at that time.
+        started: seconds of the monotonic clock.
+    """
+
+    task: Task
+    job: Job
+    known: Known
+    started: float
+
+
+@dataclass(eq=False)
+class EndedJob:
+    """A job that ended, whose records are on their way into the store.
+
+    Attributes:
+        unsaved: copied records that are not in the store yet.
+        saved: copied records that are, as stored.
+    """
+
+    running: RunningJob
+    ended: Ended
+    unsaved: deque[bytes]
+    saved: list[Record] = field(default_factory=list)
+
+
+class Collector:
+    """Brings the records of ended jobs into the store, and reads those of a task.
+
+    Args:
+        store: where records are kept.
+        warn: called with what cannot be read or saved.
+
+    Attributes:
+        waiting: ended jobs whose records the store did not take; to be tried again.
+    """
+
+    def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
+        self._store, self._warn = store, warn
+        self._warned = -SPACE_WAIT_S
+        self.waiting: list[EndedJob] = []
+
+    def known(self, task: Task) -> Known:
+        """The task's records in the store, unread, where its trial ids are known."""
+        return frozenset(
+            key for identifier in task.trial_ids for key in self._store.keys(identifier)
+        )
+
+    def load(self, task: Task) -> list[Record]:
+        """The task's records in the store, where its trial ids are known."""
+        loaded = [self._store.load(identifier) for identifier in task.trial_ids]
+        for problem in (problem for part in loaded for problem in part.problems):
+            self._warn(problem)
+        return [record for part in loaded for group in part.records.values() for record in group]
+
+    def collect(self, job: EndedJob) -> list[Record] | None:
+        """The job's records, stored; None where the store is full: the job is then `waiting`."""
+        try:
+            self._save(job)
+        except StoreError as error:
+            self.waiting.append(job)
+            self._warn_of_store(error)
+            return None
+        ended, running = job.ended, job.running
+        if ended.records:
+            return job.saved
+        stored = self._store.load_paths(ended.paths) if ended.paths else self.load(running.task)
+        return [
+            record for record in stored if (record.trial_id, record.replicate) not in running.known
+        ]
+
+    def has_space(self) -> bool:
+        """Whether the store takes records; where it does not, the sweep waits and does not fail."""
+        try:
+            self._store.check_space()
+        except StoreError as error:
+            self._warn_of_store(error)
+            return False
+        return not self.waiting
+
+    def give_up(self) -> None:
+        """Warn of each job whose records could not be saved."""
+        for job in self.waiting:
+            self._warn(f"could not save results from {job.ended.slot}; rerun the sweep")
+
+    def _save(self, job: EndedJob) -> None:
+        while job.unsaved:
+            try:
+                job.saved.append(self._store.save(Record.from_json(job.unsaved[0]))[0])
+            except RecordFormatError as error:
+                self._warn(f"ignored an invalid record from {job.ended.slot}: {error}")
+            job.unsaved.popleft()
+
+    def _warn_of_store(self, error: StoreError) -> None:
+        if time.monotonic() > self._warned + SPACE_WAIT_S:
+            self._warned = time.monotonic()
+            self._warn(f"{str(error).removesuffix('.')}. The sweep is paused until then.")
+
+
+class Judge:
+    """Decides what follows for a task from how its job ended.
+
+    Args:
+        backlog: takes the tasks that are to be tried again.
+        warn: called with what cannot be recorded.
+        record_death: records that the trial's process died, where the device is known.
+        rematch: reads a task's records again, where its trial ids are not known.
+
+    Attributes:
+        gave_up: why, by key of the tasks that were given up.
+        deaths: how often their process died, by key of tasks.
+    """
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        *,
+        warn: Callable[[str], None],
+        record_death: Callable[[Task, str], Record] | None,
+        rematch: Callable[[Task], None] | None,
+    ) -> None:
+        self._backlog, self._warn = backlog, warn
+        self._record_death, self._rematch = record_death, rematch
+        self.gave_up: dict[str, str] = {}
+        self.deaths: Counter[str] = Counter()
+        self._actions: Mapping[End, Callable[[Task, Ended, Sequence[Record]], str]] = {
+            End.FINISHED: self._measured,
+            End.FAILED: self._refused,
+            End.LOCKED: self._locked,
+            End.STOPPED: self._stopped,
+            End.DIED: self._died,
+            End.LOST: self._lost,
+        }
+
+    def learn(self, task: Task, records: Sequence[Record]) -> None:
+        """Count a task's records, each once."""
+        fresh = [item for item in records if (item.trial_id, item.replicate) not in task.seen]
+        task.seen |= {(item.trial_id, item.replicate) for item in fresh}
+        task.outcomes = [*task.outcomes, *(entry_of(item).outcome for item in fresh)]
+        if not self._backlog.anchors.includes(task):
+            task.wanted = missing(task.outcomes, replicates=task.replicates)
+
+    def judge(self, task: Task, ended: Ended, new: Sequence[Record], *, stopping: bool) -> str:
+        """Act on how a job ended; returns one word for it.
+
+        Args:
+            task: of the job.
+            ended: how it ended.
+            new: its records, already learned.
+            stopping: whether the sweep was asked to stop.
+        """
+        self.learn(task, new)
+        how = ended.how
+        if how is End.STOPPED and not stopping:
+            how = End.DIED  # somebody else stopped it
+        if how in (End.FINISHED, End.FAILED, End.DIED) and new:
+            how = End.FINISHED
+        elif how is End.FINISHED:
+            how = End.DIED  # without a record
+        return self._actions[how](task, ended, new)
+
+    def _measured(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        if not self._backlog.anchors.includes(task):
+            self._backlog.anchors.note()
+            if task.wanted:
+                self._backlog.add(task)
+            else:
+                self._backlog.finish(task)
+        return str(entry_of(new[-1]).outcome)
+
+    def _refused(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        self._give_up(task, ended.detail)
+        return "refused"
+
+    def _locked(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        if self._rematch is not None and not task.trial_ids:
+            self._rematch(task)
+        if not task.wanted:
+            self._backlog.finish(task)
+            return "measured elsewhere"
+        self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
+        return "locked"
+
+    def _stopped(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        self._backlog.add(task)
+        return "stopped"
+
+    def _lost(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        self._backlog.add(task)
+        return "lost"
+
+    def _died(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        """Record the death of a trial's process, so that no resume tries it for ever."""
+        self.deaths[task.key] += 1
+        recorded = False
+        if self._record_death is not None:
+            try:
+                self.learn(task, [self._record_death(task, ended.detail)])
+                recorded = True
+            except StoreError as error:
+                self._warn(f"could not record that a trial died: {error}")
+        again = task.wanted or self._backlog.anchors.includes(task)
+        if self.deaths[task.key] < MAX_DEATHS and again:
+            self._backlog.add(task)
+        elif recorded:
+            self._backlog.finish(task)
+        else:
+            self._give_up(task, f"its process died {MAX_DEATHS} times; {ended.detail}")
+        return "died"
+
+    def _give_up(self, task: Task, why: str) -> None:
+        self.gave_up[task.key] = why
+        self._backlog.finish(task)
+
+
+class SlotWatch:
+    """Stops using a slot that loses one job after the other.
+
+    On a cluster, which chooses nodes itself, the sweep must stop instead.
+
+    Attributes:
+        broken: why the sweep must stop, or "".
+    """
+
+    def __init__(self, launcher: Launcher, warn: Callable[[str], None]) -> None:
+        self._launcher, self._warn = launcher, warn
+        self._breaker = Breaker(together_s=0.0 if launcher.targets else TOGETHER_S)
+        self._drained: set[str] = set()
+        self.broken = ""
+
+    def note(self, ended: Ended, new: Sequence[Record]) -> None:
+        """A job ended on its slot and left these records."""
+        slot = ended.slot if self._launcher.targets else ""
+        lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(
+            record.status is Status.INFRA for record in new
+        )
+        if not lost:
+            if ended.how is End.FINISHED:
+                self._breaker.worked(slot)
+            return
+        if self.broken or slot in self._drained:
+            return
+        if not self._breaker.lost(slot, now=time.monotonic()):
+            return
+        why = (
+            f"{slot or self._launcher.name} failed {BREAKER} times in a row, "
+            f"last error: {ended.detail or 'none'}"
+        )
+        if self._launcher.drain(slot):
+            self._drained.add(slot)
+            self._warn(f"{why}. It gets no more trials.")
+            return
+        self.broken = why
+        self._warn(f"{why}. Stopping. Fix the cause and rerun to resume.")
+
+
 def count_trials(
     tasks: Iterable[Task], *, gave_up: Container[str], died: Container[str]
 ) -> dict[str, int]:
-    """How many trials are how: by final status, `refused`, `died` or `missing`.
+    """Number of trials by final status, or `refused`, `died` or `missing`.
 
     Args:
         tasks: the sweep's, without anchors.
-        gave_up: keys of those that were left without a record that says why.
-        died: keys of those whose own process died.
+        gave_up: keys of those that were given up without a record that says why.
+        died: keys of those whose process died.
     """
     words: Counter[str] = Counter()
     for task in tasks:
         outcome = final_outcome(task.outcomes)
-        if outcome is not None and (not task.wanted or task.key in gave_up or outcome in WEAK):
+        given_up = task.key in gave_up
+        if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
             words[str(outcome)] += 1
-        elif task.key in gave_up:
+        elif given_up:
             words["died" if task.key in died else "refused"] += 1
         else:
             words["missing"] += 1
@@ -99,77 +335,9 @@ def count_trials(
 
 
 def detail_of(ended: Ended, new: Sequence[Record]) -> str:
-    """One line on what went wrong, from the job's last record or else from how it ended.
-
-    "" where nothing did.
-    """
+    """One line on what went wrong, from the job's last record or else from how it ended; or ""."""
     if not new:
         return ended.detail
     failures = [outcome.failure for outcome in new[-1].modes.values() if outcome.failure]
     failure = new[-1].failure or (failures[0] if failures else None)
     return failure.message if failure else ""
-
-
-@dataclass(eq=False)
-class Delivery:
-    """The records that one job sent home, on their way into the store.
-
-    Attributes:
-        where: the node that they come from.
-        unsaved: those that are not in the store yet, as they were sent.
-        saved: those that are, as stored.
-    """
-
-    where: str
-    unsaved: deque[bytes]
-    saved: list[Record] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, ended: Ended) -> Delivery:
-        """What a job sent that ended so."""
-        return cls(ended.where, deque(ended.records))
-
-
-class Harvest:
-    """Reads and keeps the records of a sweep's tasks.
-
-    Args:
-        store: where they are.
-        warn: told of what cannot be read or kept.
-    """
-
-    def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
-        self._store, self._warn = store, warn
-
-    def known(self, task: Task) -> frozenset[tuple[str, int]]:
-        """Trial and number of each record of a task in the store, unread, where its ids are known."""
-        return frozenset(
-            key for identifier in task.trial_ids for key in self._store.keys(identifier)
-        )
-
-    def of(self, task: Task) -> list[Record]:
-        """A task's records in the store, where its ids are known."""
-        loaded = [self._store.load(identifier) for identifier in task.trial_ids]
-        for problem in (problem for part in loaded for problem in part.problems):
-            self._warn(problem)
-        return [record for part in loaded for group in part.records.values() for record in group]
-
-    def save(self, delivery: Delivery) -> None:
-        """Store what was sent home; what is no record is dropped with a word.
-
-        Raises:
-            StoreError: the store does not take it now; what is left stays in the delivery, to be
-                tried again.
-        """
-        while delivery.unsaved:
-            try:
-                delivery.saved.append(self._store.save(Record.from_json(delivery.unsaved[0]))[0])
-            except RecordFormatError as error:
-                self._warn(f"a record from {delivery.where} could not be kept: {error}")
-            delivery.unsaved.popleft()
-
-    def found(self, task: Task, ended: Ended, known: Iterable[tuple[str, int]]) -> list[Record]:
-        """What a job left in the store itself: all of its task's records but those that were known before it."""
-        found = self._store.load_paths(ended.paths) if ended.paths else self.of(task)
-        before = set(known)
-        return [record for record in found if (record.trial_id, record.replicate) not in before]

@@ -1,4 +1,4 @@
-"""What of a sweep is left to measure: trials matched with the records, by one rule, and counted."""
+"""Plan a sweep: match its trials with the records by one rule, count what is left to measure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Sweep
 from xla_sweeps.system import devices
 
-DEVICE_RULE = "device is the launcher's to give: use --devices on this machine, or accelerator"
+DEVICE_RULE = "the launcher chooses the device: use --devices on this machine, or accelerator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a sweep stands for here and now.
+    """The trials of a sweep, matched with the records.
 
     Attributes:
-        tasks: every trial once, with its standing.
-        repeated: how many of the definition's trials are the same as an earlier one.
+        tasks: every trial once.
+        repeated: number of the definition's trials that equal an earlier one.
         costs: seconds that a replicate took before, by model.
     """
 
@@ -36,15 +36,13 @@ class Plan:
 
 
 def check_parameters(sweep: Sweep, path: Path) -> None:
-    """Refuse parameters that are not a trial's to have.
+    """Refuse parameters that cannot differ between trials.
 
     Raises:
         ConfigError: with file and line.
     """
     if "results_dir" in sweep.parameters:
-        raise ConfigError(
-            f"{path}: results_dir is one for the whole sweep: give it on the command line"
-        )
+        raise ConfigError(f"{path}: results_dir cannot be a parameter: give it on the command line")
     if "device" in sweep.parameters:
         line = sweep.lines.get("device")
         raise ConfigError(f"{path}{f':{line}' if line else ''}: {DEVICE_RULE}")
@@ -65,13 +63,13 @@ def plan_sweep(
 
     Args:
         composed: the definition's trials, each once.
-        composer: makes their A/A twins.
+        composer: composes their A/A twins.
         index: of the records.
-        results_dir: where they are.
-        repeated: how many trials of the definition were the same as an earlier one.
+        results_dir: folder of the records.
+        repeated: number of the definition's trials that equal an earlier one.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
-        warn: told of records that cannot be read.
+        warn: called for records that cannot be read.
     """
     tasks = with_aa(composed, composer.of_words)
     match(tasks, index, software=composer.software, retry=retry)
@@ -83,7 +81,7 @@ def plan_sweep(
 def headline_rows(
     results_dir: Path, tasks: Sequence[Task], *, warn: Callable[[str], None]
 ) -> list[ComparisonRow]:
-    """The headline rows of the sweep's trials, as far as there are records."""
+    """The headline rows of the sweep's trials that have records."""
     ids = {identifier for task in tasks for identifier in task.trial_ids}
     requests = {task.request_id for task in tasks if not task.trial_ids}
     found = rows.load(results_dir)
@@ -126,7 +124,7 @@ def _costs(index: Index) -> dict[str, float]:
     """The median wall time of a model's replicates."""
     costs: dict[str, list[float]] = {}
     for entry in index.all():
-        if entry.outcome not in WEAK and entry.cost_s > 0:
+        if entry.outcome not in INCONCLUSIVE and entry.cost_s > 0:
             costs.setdefault(entry.model, []).append(entry.cost_s)
     return {model: statistics.median(seconds) for model, seconds in costs.items()}
 
@@ -134,11 +132,11 @@ def _costs(index: Index) -> dict[str, float]:
 AA_TAG = "aa"
 
 AA_EVERY = 16
-"""One A/A twin for so many trials of a sweep above effort quick (6 %)."""
+"""Trials above effort quick per A/A twin (6 %)."""
 
 
 def twin_words(task: Task) -> list[str]:
-    """The overrides of a trial's A/A twin: the same in every respect, but for graph mode against itself."""
+    """The overrides of a trial's A/A twin: the same trial with graph mode against itself."""
     kept = [
         word
         for word in task.words
@@ -148,11 +146,11 @@ def twin_words(task: Task) -> list[str]:
 
 
 def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> list[Task]:
-    """The tasks with an A/A twin beside every sixteenth above effort quick, at least one where there are any.
+    """The tasks, with an A/A twin after the first above effort quick and each sixteenth after it.
 
     Args:
         tasks: the sweep's trials.
-        compose: makes a task of overrides.
+        compose: makes a task from overrides.
     """
     planned: list[Task] = []
     keys = {task.key for task in tasks}
@@ -169,7 +167,7 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
 
 
 def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collection[Status]) -> None:
-    """Note each task's records, and how many replicates are still wanted."""
+    """Assign to each task its records, and how many replicates are still to be measured."""
     by_request: dict[str, list[Entry]] | None = None
     for task in tasks:
         if task.trial_ids:
@@ -197,8 +195,8 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
         task.wanted = missing(task.outcomes, replicates=task.replicates)
 
 
-WEAK = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
-"""Says nothing about the configuration: measured again on resume, however often it was tried."""
+INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
+"""Statuses that say nothing about the configuration: measured again on every resume."""
 
 ATTEMPTS: Mapping[Status, int] = {
     Status.NONDETERMINISTIC: 2,
@@ -210,15 +208,15 @@ ATTEMPTS: Mapping[Status, int] = {
     Status.CRASHED: 2,
     Status.CONTAMINATED: 4,
 }
-"""Records of a status, other than `ok`, after which the trial is left; 1 where it is not named."""
+"""Records of a status other than `ok` after which the trial is not tried again; 1 by default."""
 
 
 def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
-    """How many replicates are still wanted.
+    """How many replicates are still to be measured.
 
     Args:
         outcomes: of the trial's records that count, in any order.
-        replicates: how many good ones are asked for.
+        replicates: number of `ok` records that are wanted.
     """
     if all(status is Status.OK for status in outcomes):
         return max(0, replicates - len(outcomes))
@@ -232,7 +230,7 @@ def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
 
 
 def final_outcome(outcomes: Sequence[Status]) -> Status | None:
-    """What a trial's records amount to: `ok` beats all, then results beat what is weak.
+    """The status of a trial from its records: `ok` if any, else the last conclusive one.
 
     None without records.
     """
@@ -240,9 +238,11 @@ def final_outcome(outcomes: Sequence[Status]) -> Status | None:
         return None
     if Status.OK in outcomes:
         return Status.OK
-    return next((status for status in reversed(outcomes) if status not in WEAK), outcomes[-1])
+    return next(
+        (status for status in reversed(outcomes) if status not in INCONCLUSIVE), outcomes[-1]
+    )
 
 
 def counting(outcomes: Sequence[Status], retry: Collection[Status]) -> list[Status]:
-    """The outcomes that count when a sweep begins: not the weak ones, and not those that are to be tried again."""
-    return [status for status in outcomes if status not in retry and status not in WEAK]
+    """The outcomes that count when a sweep begins: conclusive ones without those in `retry`."""
+    return [status for status in outcomes if status not in retry and status not in INCONCLUSIVE]

@@ -1,4 +1,4 @@
-"""Draws the trials of a sweep: a grid, seeded random ones, or a search that results steer."""
+"""Choose the trials of a sweep: a grid, random ones from a seed, or a search guided by results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from xla_sweeps.sweep.plan import match
 
 
 class SearchSource:
-    """Tasks of a search, as the driver asks for them.
+    """Gives the tasks of a search, one by one.
 
     Args:
         sweep: with method bayes.
-        store: where what was measured is read; a trial that is there already is told, not measured
-            again.
+        store: the records; a trial that has them is not measured again.
         seed: of the sampler.
         measured: what a trial measured, by the names that `metric` may have, from its records.
     """
@@ -51,7 +50,7 @@ class SearchSource:
         return self._left <= 0
 
     def next(self) -> Task | None:
-        """The next trial; one that was proposed before is told at once and costs nothing."""
+        """The next trial; one that was proposed before is not measured again."""
         while self._left > 0:
             number, values = self._search.ask()
             self._left -= 1
@@ -101,7 +100,7 @@ _DRAWS_PER_TRIAL = 100
 
 
 def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
-    """The values of each trial, in order: all combinations of a grid, or random ones without repetition.
+    """The values of each trial, in order: all of a grid, or random ones without repetition.
 
     Args:
         sweep: with method grid or random.
@@ -260,19 +259,19 @@ def _distribution(optuna: Any, key: str, parameter: Parameter) -> Any:
         case "q_log_uniform_values" if parameter.q == 1:
             return kinds.IntDistribution(int(parameter.low), int(parameter.high), log=True)
     raise ConfigError(
-        f"parameters.{key}: method bayes knows no {parameter.distribution}; use method: random for it"
+        f"parameters.{key}: method bayes has no {parameter.distribution}; use method: random"
     )
 
 
 def metric_of(row: Mapping[str, Any], metric: Metric) -> float | None:
-    """The metric's value in what a trial measured, or None.
+    """The metric's value among a trial's results, or None.
 
     Raises:
         ConfigError: there is no such column.
     """
     if metric.name not in row:
         raise ConfigError(
-            f"metric {metric.name}: no column of `results`; there are {', '.join(sorted(row))}"
+            f"metric {metric.name}: not a column of `results`; available: {', '.join(sorted(row))}"
         )
     value = row[metric.name]
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

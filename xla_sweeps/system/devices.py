@@ -53,18 +53,19 @@ def devices() -> tuple[Device, ...]:
 
 
 def visible(gpus: Sequence[Device], mask: str | None) -> list[Device]:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by index in the driver's order, or by UUID.
+    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by the driver's index, or by UUID.
 
-    As CUDA does, the first entry that names none ends the list.
+    As in CUDA, the first entry that names none ends the list.
 
     Raises:
-        DeviceError: it names a part of a GPU, which would go unseen and leave the trial to the CPU.
+        DeviceError: it names a part of a GPU, which would be overlooked: the trial would run on the
+            CPU.
     """
     if mask is None:
         return list(gpus)
     if mask.startswith("MIG-"):
         raise DeviceError(
-            f"CUDA_VISIBLE_DEVICES={mask}: parts of a GPU (MIG) are not supported; give a whole one"
+            f"CUDA_VISIBLE_DEVICES={mask}: parts of a GPU (MIG) are not supported; use a whole GPU"
         )
     found: list[Device] = []
     for word in mask.split(","):
@@ -81,10 +82,10 @@ def visible(gpus: Sequence[Device], mask: str | None) -> list[Device]:
 
 
 def resolve_device(text: str) -> Device:
-    """The device that `auto`, `cpu`, `gpu` or `gpu:N` means here.
+    """The device that `auto`, `cpu`, `gpu` or `gpu:N` names on this machine.
 
     Raises:
-        DeviceError: it is absent or no device at all; with those there are.
+        DeviceError: it does not exist; with those that do.
     """
     found = {device.label: device for device in devices()}
     labels = list(found)
@@ -95,10 +96,11 @@ def resolve_device(text: str) -> Device:
         return found[wanted]
     if not re.fullmatch(r"cpu|gpu(:\d+)?", text):
         raise DeviceError(
-            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has {', '.join(labels)}"
+            f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has "
+            f"{', '.join(labels)}"
         )
     missing = (
-        "no NVIDIA GPU that its driver shows" if labels == ["cpu"] else f"only {', '.join(labels)}"
+        "no NVIDIA GPU visible to its driver" if labels == ["cpu"] else f"only {', '.join(labels)}"
     )
     raise DeviceError(
         f"device={text}: this machine has {missing}; allowed here: auto, {', '.join(labels)}"
@@ -106,19 +108,20 @@ def resolve_device(text: str) -> Device:
 
 
 def check_accelerator(device: Device, wanted: Any) -> None:
-    """Refuse a device whose name lacks the accelerator that was asked for.
+    """Refuse a device that is not the requested accelerator.
 
     Raises:
         DeviceError: with the device's name.
     """
     if wanted is not None and not is_accelerator(device.name, str(wanted)):
         raise DeviceError(
-            f"accelerator={wanted}: {device.label} here is {device.name}; run this trial where there is one, or drop it"
+            f"accelerator={wanted}: {device.label} is {device.name}; run this trial on a machine "
+            "with one, or remove the option"
         )
 
 
 def is_accelerator(name: str, wanted: str) -> bool:
-    """Whether a device's name is that of the accelerator: `NVIDIA A100-SXM4-80GB` is an `A100` and an `a100_sxm4`."""
+    """Whether a device is the accelerator: `NVIDIA A100-SXM4-80GB` is `A100` and `a100_sxm4`."""
     return _folded(wanted) in _folded(name)
 
 
@@ -127,7 +130,7 @@ def _folded(text: str) -> str:
 
 
 def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None:
-    """Refuse a precision that the device has no arithmetic for.
+    """Refuse a precision that the device does not support.
 
     Raises:
         DeviceError: with what to use instead.
@@ -139,7 +142,8 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
     ):
         instead = "mixed_bfloat16 or float32" if capability is None else "float32"
         raise DeviceError(
-            f"precision=mixed_float16: {device.name} ({shown}) has no fast float16 arithmetic; use {instead}"
+            f"precision=mixed_float16: {device.name} ({shown}) has no fast float16 arithmetic; "
+            f"use {instead}"
         )
     if (
         precision is Precision.MIXED_BFLOAT16
@@ -157,7 +161,7 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
 
 
 def memory_limit_default() -> int:
-    """Bytes of resident memory that a measuring process may take by default: 90 % of the machine's, or its cgroup's."""
+    """Default memory limit of a measuring process, bytes: 90 % of the machine's or the cgroup's."""
     return round(_MEMORY_SHARE * memory_bytes())
 
 
@@ -208,10 +212,7 @@ def _gpus() -> list[Device]:
 
 
 def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) -> list[int]:
-    """The cores of a GPU's NUMA node, of those this process may use.
-
-    All of them where it is not told.
-    """
+    """The cores of a GPU's NUMA node that this process may use; all where the node is unknown."""
     usable = os.sched_getaffinity(0)
     near = set()
     for part in (
@@ -224,7 +225,7 @@ def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) ->
 
 
 def _pci_address(pynvml: Any, handle: Any) -> str:
-    """As /sys names it: `0000:17:00.0`; "" where the driver does not tell."""
+    """The address as in /sys: `0000:17:00.0`; "" where the driver does not report it."""
     with contextlib.suppress(Exception):
         info = pynvml.nvmlDeviceGetPciInfo(handle)
         return f"{int(info.domain):04x}:{int(info.bus):02x}:{int(info.device):02x}.0"

@@ -59,14 +59,11 @@ _KEPT = re.compile(
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I)
 
 REPLICA_VERSION = 1
-"""Of the architectures that replicas have; another version does not use this one's files."""
+"""Version of the replicas' architectures; files of another version are not used."""
 
 
 def environment() -> dict[str, Any]:
-    """Host, versions and flags as plain data, for the record.
-
-    Holds no secret and no host name, only its hash.
-    """
+    """Host, versions and flags for the record: no secret, and only a hash of the host name."""
     return {
         "xla_sweeps": __version__,
         "git": git_state(),
@@ -90,7 +87,7 @@ def environment() -> dict[str, Any]:
 def identity(
     device: Device, facts: Mapping[str, Any], *, also: Sequence[str] = (), cores: int | None = None
 ) -> dict[str, Any]:
-    """What of the machine and its software makes numbers comparable; part of a trial's identity.
+    """The machine and software that make results comparable; part of a trial's identity.
 
     Args:
         device: what is measured on.
@@ -112,7 +109,7 @@ def identity(
 def child_environment(
     environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """The measuring process's whole environment: an allow-list without keys, one visible device, the extra flags."""
+    """The measuring process's environment: an allow-list without secrets, one visible device."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -149,7 +146,7 @@ def is_installed(module: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """Where what can be made again is kept: $XLA_SWEEPS_CACHE, else below the user's cache folder."""
+    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder."""
     own = os.environ.get("XLA_SWEEPS_CACHE")
     return Path(
         own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")

@@ -1,10 +1,8 @@
 """Named points at which a test makes the program die, hang or fail.
 
-Nothing happens unless the environment asks for it.
-
-`XLA_SWEEPS_FP=store.linked:kill:3` acts at the third time that a process comes to `store.linked`; a
-fourth part names a file that is made first, so that only one process ever acts. `XLA_SWEEPS_FP_LOG`
-names a file that lists what is passed.
+Nothing happens unless the environment asks for it: `XLA_SWEEPS_FP=store.linked:kill:3` acts when a
+process reaches `store.linked` for the third time; a fourth part names a file that is created first,
+so that only one process ever acts. `XLA_SWEEPS_FP_LOG` names a file that lists the points passed.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ POINTS = (
     "push.after",
     "push.marked",
 )
-"""Every point there is; a test holds that a run passes each of them."""
+"""All points; a test checks that a run passes each of them."""
 
 HANG_S = 3600.0
 
@@ -51,7 +49,7 @@ _passed: Counter[str] = Counter()
 
 
 class InjectedFaultError(RuntimeError):
-    """Raised where a test asked for it."""
+    """Raised at a point by the action `raise`."""
 
 
 def fault_point(name: str) -> None:

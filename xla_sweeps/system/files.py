@@ -1,4 +1,4 @@
-"""Two habits with files: read the end of one, and replace one whole."""
+"""Read the tail of a file, and replace a file atomically."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ def tail(path: Path, *, limit: int) -> str:
 
 
 def replace_whole(path: Path, content: bytes) -> None:
-    """Write a file so that its name has the old content or the new one, never a part.
+    """Replace a file atomically: readers see the old content or the new one, never a part.
 
-    Its folder is made if need be.
-
-    Not made to last through a power cut: what must last is `store`'s.
+    Its folder is created. It may not survive a power cut; `results.store` writes what must.
 
     Raises:
-        OSError: it could not be written; nothing is left of the try.
+        OSError: it could not be written; no temporary file is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")

@@ -1,31 +1,145 @@
-"""Ties a process to the one that started it: nothing of ours outlives what would have to end it.
-
-The variables by which the one tells the other more than a person would type are named here as well.
-"""
+"""Child processes: die with the parent, stop on signals, end a tree, take a launcher's orders."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+import types
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
 
-PARENT_VARIABLE = "XLA_SWEEPS_PARENT"
-"""Names the process that a command must not outlive."""
+import msgspec
 
-RECORDED_VARIABLE = "XLA_SWEEPS_RECORDED"
-"""Names a file to which a command adds the path of each record that it makes."""
-
-TURNS_VARIABLE = "XLA_SWEEPS_TURNS"
-"""Names the file that is locked while a process measures."""
+JOB_VARIABLE = "XLA_SWEEPS_JOB"
 
 _PR_SET_PDEATHSIG = 1
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a launcher tells the trial that it starts, beyond what a person would type.
+
+    It travels as JSON in one environment variable, `XLA_SWEEPS_JOB`.
+
+    Attributes:
+        parent: id of the process that the trial must not outlive; 0 for none.
+        known_records: records of the trial that the sweep knows of: one replicate is measured, and
+            none where there are more by now. None: all replicates, as for a person.
+        recorded: file to which the path of each new record is appended, or "".
+        turns: file that is locked while a process measures, or "".
+    """
+
+    parent: int = 0
+    known_records: int | None = None
+    recorded: str = ""
+    turns: str = ""
+
+    def environment(self) -> dict[str, str]:
+        """The variable that carries it."""
+        return {JOB_VARIABLE: msgspec.json.encode(self).decode()}
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Assignment:
+        """The assignment in an environment; an empty one where a person started the command.
+
+        Raises:
+            ValueError: the variable holds something else.
+        """
+        text = environ.get(JOB_VARIABLE)
+        return msgspec.json.decode(text, type=cls) if text else cls()
+
+    @classmethod
+    def take(cls, environ: MutableMapping[str, str]) -> Assignment:
+        """The same, and remove it, so that no further process takes it for its own."""
+        assignment = cls.of(environ)
+        environ.pop(JOB_VARIABLE, None)
+        return assignment
 
 
 def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have the kernel send this process a signal when its parent ends, however that happens.
 
-    Exit if it is gone.
+    Exit if the parent is gone already.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         raise SystemExit(1)
+
+
+class StopSignals:
+    """Turns signals into a request to stop, for the length of a `with` block.
+
+    The first signal asks to stop, a second Ctrl-C kills. A second SIGTERM does nothing: schedulers
+    send it to every process of a job, and those pass it on to each other.
+
+    Args:
+        on_stop: called with the first signal's number, on_kill: called at the second Ctrl-C. Both
+            run inside the handler, which may interrupt whoever holds a lock: they must take none.
+        numbers: the signals to handle.
+
+    Attributes:
+        number: the first signal's number, or 0.
+        kill: whether a second Ctrl-C came.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_stop: Callable[[int], None] | None = None,
+        on_kill: Callable[[], None] | None = None,
+        numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM),
+    ) -> None:
+        self._on_stop, self._on_kill, self._numbers = on_stop, on_kill, numbers
+        self._previous: dict[signal.Signals, Any] = {}
+        self.number = 0
+        self.kill = False
+
+    def __enter__(self) -> StopSignals:
+        for number in self._numbers:
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: types.FrameType | None) -> None:
+        if not self.number:
+            self.number = number
+            if self._on_stop is not None:
+                self._on_stop(number)
+        elif number == signal.SIGINT:
+            self.kill = True
+            if self._on_kill is not None:
+                self._on_kill()
+
+
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """Send a signal to a process group; nothing happens where it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def signal_process(pid: int, number: signal.Signals) -> None:
+    """Send a signal to one process; nothing happens where it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and all that it started, whatever group or session those are in."""
+    for each in (pid, *descendants(pid)):
+        signal_process(each, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that they started; none where it is gone.
+
+    It reads the table of all processes of the machine: too slow to be called ten times a second.
+    """
+    import psutil  # here, since no other command needs it
+
+    with contextlib.suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    return []

@@ -41,7 +41,7 @@ from xla_sweeps.schema.trial import (
     Trial,
     mode_of,
 )
-from xla_sweeps.system.process import TURNS_VARIABLE
+from xla_sweeps.system.process import Assignment
 from xla_sweeps.tf import devices, macs, models, modes
 
 INPUT_BATCHES = 3
@@ -142,7 +142,7 @@ def _turn(job: ReplicateJob, channel: Channel) -> Iterator[None]:
 
     Building goes on side by side.
     """
-    path = os.environ.get(TURNS_VARIABLE)
+    path = Assignment.of(os.environ).turns
     if not path or not job.measure:
         yield
         return

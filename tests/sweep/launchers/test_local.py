@@ -7,7 +7,7 @@ import os
 import pytest
 
 from xla_sweeps.errors import DeviceError
-from xla_sweeps.sweep.launchers.local import job_environment, lanes_for
+from xla_sweeps.sweep.launchers.local import job_environment, slots_for
 from xla_sweeps.system.devices import Device
 
 GPUS = [
@@ -19,17 +19,17 @@ CPU = Device(kind="cpu", index=0, name="Some CPU")
 
 
 def test_by_default_every_gpu_is_used_and_the_cpu_where_there_is_none() -> None:
-    assert [lane.name for lane in lanes_for(None, found=[*GPUS, CPU])] == ["gpu:0", "gpu:1"]
-    assert [lane.name for lane in lanes_for(None, found=[CPU])] == ["cpu"]
-    assert [lane.device.uuid for lane in lanes_for("gpu:1", found=[*GPUS, CPU])] == ["GPU-b"]
-    assert [lane.device.uuid for lane in lanes_for("GPU-b", found=[*GPUS, CPU])] == ["GPU-b"]
+    assert [slot.name for slot in slots_for(None, found=[*GPUS, CPU])] == ["gpu:0", "gpu:1"]
+    assert [slot.name for slot in slots_for(None, found=[CPU])] == ["cpu"]
+    assert [slot.device.uuid for slot in slots_for("gpu:1", found=[*GPUS, CPU])] == ["GPU-b"]
+    assert [slot.device.uuid for slot in slots_for("GPU-b", found=[*GPUS, CPU])] == ["GPU-b"]
     with pytest.raises(DeviceError, match=r"3 parts of \d+ cores cannot be made|.*") as caught:
-        lanes_for(",".join(f"cpu:{number}" for number in range(999)), found=[CPU])
-    assert "999 parts of" in str(caught.value)
+        slots_for(",".join(f"cpu:{number}" for number in range(999)), found=[CPU])
+    assert "into 999 parts" in str(caught.value)
 
 
 def test_a_job_sees_its_device_by_uuid_and_the_cpu_sees_none() -> None:
-    gpu, cpu = lanes_for("gpu:1", found=[*GPUS, CPU])[0], lanes_for("cpu", found=[*GPUS, CPU])[0]
+    gpu, cpu = slots_for("gpu:1", found=[*GPUS, CPU])[0], slots_for("cpu", found=[*GPUS, CPU])[0]
     assert job_environment({"A": "b"}, gpu)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
     assert job_environment({"CUDA_VISIBLE_DEVICES": "0"}, cpu)["CUDA_VISIBLE_DEVICES"] == ""
     assert "CUDA_VISIBLE_DEVICES" not in os.environ or os.environ["CUDA_VISIBLE_DEVICES"] != "GPU-b"

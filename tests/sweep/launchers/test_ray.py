@@ -22,7 +22,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import End, Ended, Job
-from xla_sweeps.sweep.launchers.ray import RayLauncher, take_home
+from xla_sweeps.sweep.launchers.ray import RayLauncher, copied_back
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import match
 
@@ -115,14 +115,14 @@ def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Pat
     launcher = RayLauncher(cluster.address, command=QUICK)
     jobs = [
         Job(
-            arguments=(*ray_task(f"t{number}", "sleep", tmp_path).words, "known_records=0"),
+            arguments=ray_task(f"t{number}", "sleep", tmp_path).words,
             log=tmp_path / f"{number}.log",
         )
         for number in range(5)
     ]
     futures = [launcher.submit(job) for job in jobs]
     deadline = time.monotonic() + 60
-    while sum(bool(launcher.where(future)) for future in futures) < 3:
+    while sum(bool(launcher.slot_of(future)) for future in futures) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     time.sleep(2)
@@ -135,12 +135,12 @@ def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Pat
 
 def test_what_a_node_tells_comes_home_even_where_its_log_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    answer = {"exit_code": 2, "where": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
-    ended = take_home(answer, tmp_path / "file" / "job.log")
+    answer = {"exit_code": 2, "node": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
+    ended = copied_back(answer, tmp_path / "file" / "job.log")
     assert ended == Ended(
-        how=End.FAILED, where="n0", detail="exit code 2: the last", records=(b"{}",)
+        how=End.FAILED, slot="n0", detail="exit code 2: the last", records=(b"{}",)
     )
-    assert take_home(answer, tmp_path / "made" / "job.log") == ended
+    assert copied_back(answer, tmp_path / "made" / "job.log") == ended
     assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
 
 

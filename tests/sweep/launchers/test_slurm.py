@@ -79,7 +79,7 @@ def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tup
 def job(results: Path, trial_id: str, how: str, accelerator: str | None = None) -> Job:
     words = task(trial_id, how, results).words
     return Job(
-        arguments=(*words, "known_records=0"),
+        arguments=words,
         log=results / f"{trial_id}.log",
         accelerator=accelerator,
     )
@@ -113,7 +113,7 @@ def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(
     engine = launcher(tmp_path)
     try:
         ended = [engine.submit(job(tmp_path, name, "ok", accelerator)) for name in ("a", "b", "c")]
-        assert {future.result(60).where for future in ended} == {node}
+        assert {future.result(60).slot for future in ended} == {node}
     finally:
         engine.close()
 

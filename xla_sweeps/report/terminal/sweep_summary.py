@@ -59,18 +59,18 @@ def show_plan(
     *,
     search: int | None,
     repeated: int,
-    costs: Mapping[str, float],
-    lanes: int,
+    known: int,
+    left_s: tuple[float, float] | None,
 ) -> None:
-    """The commands of what is left, and in numbers what the sweep is, what is done, and how long the rest may take.
+    """The commands of what is left; and how many trials there are, are done, and how long they take.
 
     Args:
         name: the sweep's.
         tasks: its trials.
         search: how many trials a search will propose; None where all are known.
         repeated: trials of the definition that are the same as others.
-        costs: seconds that a replicate took before, by model.
-        lanes: how many run at once.
+        known: how many trials to measure are of a model that was measured before.
+        left_s: seconds that they may take, as a range; None where nothing is known.
     """
     for task in tasks:
         if task.wanted:
@@ -92,19 +92,15 @@ def show_plan(
         ),
         soft_wrap=True,
     )
-    known = [costs[task.model] * task.wanted for task in left if task.model in costs]
     if not left:
         return
-    if not known:
+    if left_s is None:
         console.print(
             Text("no estimate of the time: nothing like it has been measured into this folder yet")
         )
         return
-    typical = statistics.median(costs.values())
-    total = sum(costs.get(task.model, typical) * task.wanted for task in left) / lanes
-    unsure = 0.15 + 0.5 * (1 - len(known) / len(left))
-    low, high = duration(total * (1 - unsure)), duration(total * (1 + unsure))
-    basis = f"from past records of {len(known):,} of these {len(left):,} trials' models"
+    low, high = (duration(seconds) for seconds in left_s)
+    basis = f"from past records of {known:,} of these {len(left):,} trials' models"
     console.print(Text(f"about {low} to {high}, {basis}"), soft_wrap=True)
 
 

@@ -7,7 +7,6 @@ the client prints goes to a log. It ends with its parent, however that ends.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import queue
@@ -25,8 +24,7 @@ import wandb
 
 from xla_sweeps.report.wandb.client import MARK, kill_marked
 from xla_sweeps.report.wandb.payload import REPLICATES_KEY, SUMMARY_KEYS
-
-PR_SET_PDEATHSIG = 1
+from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
 
@@ -342,9 +340,7 @@ def serve(obey: Callable[[Conversation], object]) -> None:
     signal.signal(
         signal.SIGTERM, lambda number, frame: None
     )  # the end of standard input says the same, and waits
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        return
+    die_with_parent(parent, signal.SIGTERM)
     os.nice(NICENESS)
     obey(Conversation(descriptor))
     with contextlib.suppress(Exception):

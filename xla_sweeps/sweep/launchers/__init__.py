@@ -1,9 +1,7 @@
-"""Where the trials of a sweep run.
+"""Launchers run the trials of a sweep: on this machine, on Ray, on Slurm, or by W&B agents.
 
-A launcher starts the command a person would type, and says how it ended.
-
-What was measured is in the records; whether to try again is the driver's to decide, once, for every
-launcher.
+A launcher starts the command that a person would type, and reports how it ended. What was measured
+is in the records; the driver decides whether to try again, once for every launcher.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ class End(StrEnum):
     """It ran to its end; what it recorded says the rest."""
     FAILED = "failed"
     """It refused the request (exit code 2)."""
-    HELD = "held"
-    """Another process measures the same trial, or has just done so."""
+    LOCKED = "locked"
+    """Another process measures the same trial, or has just done so (exit code 75)."""
     STOPPED = "stopped"
     """It was asked to stop, and saved what it had."""
     DIED = "died"
-    """It went away without a word."""
+    """It was killed or crashed."""
     LOST = "lost"
-    """The machine or the engine under it went away: nothing is known of the job."""
+    """The node or the engine failed: nothing is known of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +45,17 @@ class Job:
 
     Attributes:
         arguments: what follows the command: overrides.
-        log: where its output goes.
-        accelerator: part of the name of the device it needs, or None.
-        lane: the very device it must run on, of a launcher that `targets` them; or None.
+        log: file for its output.
+        known_records: records of the trial that the driver knows of.
+        accelerator: part of the name of the device that it needs, or None.
+        slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
     """
 
     arguments: tuple[str, ...]
     log: Path
+    known_records: int = 0
     accelerator: str | None = None
-    lane: str | None = None
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,35 +63,35 @@ class Ended:
     """How a job ended.
 
     Attributes:
-        where: the device or node it ran on.
+        slot: the slot that it ran on.
         detail: one line on what went wrong, or "".
-        records: those it made, where it had no access to the results folder.
-        paths: of the records it made there, where only the job knows them.
+        records: those that it made, where it had no access to the results folder.
+        paths: of the records that it made there, where only the job knows them.
     """
 
     how: End
-    where: str = ""
+    slot: str = ""
     detail: str = ""
     records: tuple[bytes, ...] = ()
     paths: tuple[str, ...] = ()
 
 
 class Launcher(Protocol):
-    """Runs jobs somewhere.
+    """Runs jobs on slots: the devices of this machine, or the nodes of a cluster.
 
     Attributes:
         name: as on the command line.
-        targets: whether a job can be sent to a lane by its name.
+        targets: whether a job can be sent to a slot by its name.
     """
 
     name: str
     targets: bool
 
-    def lanes(self) -> list[str]:
-        """The devices or nodes that are known, for the screen."""
+    def slots(self) -> list[str]:
+        """Names of the slots that are known, for the screen."""
 
-    def free(self, accelerator: str | None, lane: str | None = None) -> int:
-        """How many jobs that need such a device, or that very one, may be submitted now."""
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
+        """How many jobs that need such a device, or that slot, may be submitted now."""
 
     def submit(self, job: Job) -> Future[Ended]:
         """Start a job, or queue it where the engine has its own queue.
@@ -99,11 +99,11 @@ class Launcher(Protocol):
         Never raises for what happens to the job.
         """
 
-    def where(self, future: Future[Ended]) -> str:
-        """Where the job runs now, as in `lanes`; "" while it waits."""
+    def slot_of(self, future: Future[Ended]) -> str:
+        """The slot that the job runs on; "" while it waits."""
 
-    def drain(self, where: str) -> bool:
-        """Give a device or node no more jobs; False where that cannot be done, or leaves none."""
+    def drain(self, slot: str) -> bool:
+        """Give a slot no more jobs; False where that cannot be done, or leaves none."""
 
     def stop(self, *, now: bool) -> None:
         """Ask all running jobs to save what they have and end; `now` ends them at once."""
@@ -118,14 +118,16 @@ def end_of(exit_code: int) -> End:
         return End.STOPPED
     if exit_code < 0 or exit_code >= 128:
         return End.DIED
-    return {0: End.FINISHED, 1: End.FINISHED, 2: End.FAILED, 75: End.HELD}.get(exit_code, End.DIED)
+    return {0: End.FINISHED, 1: End.FINISHED, 2: End.FAILED, 75: End.LOCKED}.get(
+        exit_code, End.DIED
+    )
 
 
 def last_line(log: Path) -> str:
-    """The last line of a job's output that says something."""
-    return last_word(tail(log, limit=_TAIL_BYTES))
+    """The last line of a job's output that is not blank."""
+    return last_line_of(tail(log, limit=_TAIL_BYTES))
 
 
-def last_word(text: str) -> str:
-    """The last line of a text that says something."""
+def last_line_of(text: str) -> str:
+    """The last line of a text that is not blank."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

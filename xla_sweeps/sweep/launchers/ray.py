@@ -1,7 +1,7 @@
-"""Runs jobs on a Ray cluster: a task each, with a device of its own, and records that come home by themselves.
+"""Run jobs on a Ray cluster: a task each, with a device of its own, whose records are copied back.
 
-Ray never tries again (`max_retries=0`): that is the driver's to decide. Needs the extra `ray`, and
-the same versions of Python, Ray and this package on every node.
+Ray never tries again (`max_retries=0`): the driver decides that. Needs the extra `ray`, and the
+same versions of Python, Ray and this package on every node.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_word
-from xla_sweeps.system.process import PARENT_VARIABLE
+from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_line_of
+from xla_sweeps.system.process import Assignment
 
 CONNECT_S = 10.0
 
@@ -38,7 +38,7 @@ class RayLauncher:
     Args:
         address: of the cluster; None starts one on this machine, `auto` joins the one that runs
             here.
-        slots: the most jobs in its queue at once.
+        queue_limit: the most jobs in its queue at once.
         command: what a job's arguments follow, on the nodes.
     """
 
@@ -46,7 +46,7 @@ class RayLauncher:
     targets = False
 
     def __init__(
-        self, address: str | None, *, slots: int = 1000, command: Sequence[str] = COMMAND
+        self, address: str | None, *, queue_limit: int = 1000, command: Sequence[str] = COMMAND
     ) -> None:
         try:
             import ray
@@ -55,7 +55,7 @@ class RayLauncher:
                 "--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'"
             ) from None
         _require_listening(address)
-        self._ray, self._slots, self._command = ray, slots, tuple(command)
+        self._ray, self._queue_limit, self._command = ray, queue_limit, tuple(command)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(
@@ -73,23 +73,23 @@ class RayLauncher:
         self._jobs: dict[Future[Ended], tuple[Any, Any, Job]] = {}
         self._warned: set[str] = set()
         self._stopping = self._closed = False
-        self._places: dict[str, str] = {}
+        self._slot_by_key: dict[str, str] = {}
         self._asked = 0.0
-        home = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
         )
         self._notes = (
             ray.remote(num_cpus=0, max_restarts=-1)(_Notes)
-            .options(scheduling_strategy=home)
+            .options(scheduling_strategy=here)
             .remote()
         )
 
-    def lanes(self) -> list[str]:
+    def slots(self) -> list[str]:
         """The nodes that are up."""
         return [_node_name(node) for node in self._nodes()]
 
-    def free(self, accelerator: str | None, lane: str | None = None) -> int:
-        """How many more jobs its queue may take."""
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
+        """How many more jobs may be queued."""
         if self._stopping:
             return 0
         if (
@@ -99,13 +99,13 @@ class RayLauncher:
         ):
             self._warned.add(accelerator)
             print(
-                f"warning: no node of the cluster has an {accelerator} yet; its trials wait for one",
+                f"warning: no node of the cluster has an {accelerator} yet; its trials wait",
                 file=sys.stderr,
             )
-        return max(0, self._slots - len(self._jobs))
+        return max(0, self._queue_limit - len(self._jobs))
 
     def submit(self, job: Job) -> Future[Ended]:
-        """Queue a job as a task: a process of its own, one GPU where the cluster has any, else a whole node's CPUs."""
+        """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
         task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
         ref = task.remote(list(self._command), list(job.arguments), key, self._notes)
@@ -114,41 +114,41 @@ class RayLauncher:
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
         return future
 
-    def where(self, future: Future[Ended]) -> str:
+    def slot_of(self, future: Future[Ended]) -> str:
         """The node that the job runs on."""
         entry = self._jobs.get(future)
         if entry is None:
             return ""
         if time.monotonic() > self._asked + ASK_S:
             self._ask()
-        return self._places.get(entry[1], "")
+        return self._slot_by_key.get(entry[1], "")
 
     def _ask(self) -> None:
-        """Find out where jobs run; where there is no answer, what was known before still holds."""
+        """Ask which node each job runs on; without an answer, what was known before still holds."""
         self._asked = time.monotonic()
         with contextlib.suppress(Exception):
-            self._places = self._ray.get(self._notes.places.remote(), timeout=ANSWER_S)
+            self._slot_by_key = self._ray.get(self._notes.slots.remote(), timeout=ANSWER_S)
 
-    def drain(self, where: str) -> bool:
-        """Ray chooses nodes itself."""
+    def drain(self, slot: str) -> bool:
+        """False: Ray chooses nodes itself."""
         return False
 
     def stop(self, *, now: bool) -> None:
-        """Cancel what waits; what runs may end, or is killed."""
+        """Cancel the jobs that wait; those that run may save and end, or are killed."""
         self._stopping = True
         if self._jobs and not now:
             self._ask()
         for ref, key, _ in list(self._jobs.values()):
             with contextlib.suppress(Exception):
-                if key in self._places and not now:
+                if key in self._slot_by_key and not now:
                     self._notes.stop.remote(key)
                 else:
                     self._ray.cancel(ref, force=True)
 
     def close(self) -> None:
-        """Cancel everything and leave the cluster; end it where it is ours."""
+        """Cancel everything and leave the cluster; end it where this launcher started it."""
         if self._closed:
-            return  # once it is left, any word to Ray would start a cluster here
+            return  # after leaving it, any call of Ray would start a cluster here
         self._closed = True
         self.stop(now=True)
         self._ray.shutdown()
@@ -170,18 +170,19 @@ class RayLauncher:
         return any(_offers(node, accelerator) for node in self._nodes())
 
     def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
-        """Turn a task's end into ours; its log and its records come home."""
+        """Report how a task ended; its log and its records are copied back."""
         try:
             answer = json.loads(done.result())
-        except BaseException as error:  # whatever the engine says of a job that it lost
+        except BaseException as error:  # whatever the engine raises for a job that it lost
             cancelled = self._stopping or type(error).__name__ in (
                 "CancelledError",
                 "TaskCancelledError",
             )
-            detail = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            first = next(iter(str(error).strip().splitlines()), "")
+            detail = f"{type(error).__name__}: {first}"
             ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
         else:
-            ended = take_home(answer, job.log)
+            ended = copied_back(answer, job.log)
         _, key, _ = self._jobs.pop(future)
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
@@ -189,20 +190,20 @@ class RayLauncher:
 
 
 class _Notes:
-    """An actor that knows where jobs run and which of them are to stop; strings only."""
+    """An actor that knows which node each job runs on and which jobs are to stop; strings only."""
 
     def __init__(self) -> None:
-        self._where: dict[str, str] = {}
+        self._slots: dict[str, str] = {}
         self._stopped: set[str] = set()
 
-    def started(self, key: str, where: str) -> None:
-        self._where[key] = where
+    def started(self, key: str, slot: str) -> None:
+        self._slots[key] = slot
 
-    def places(self) -> dict[str, str]:
-        return self._where
+    def slots(self) -> dict[str, str]:
+        return self._slots
 
     def ended(self, key: str) -> None:
-        self._where.pop(key, None)
+        self._slots.pop(key, None)
 
     def stop(self, key: str) -> None:
         self._stopped.add(key)
@@ -211,8 +212,8 @@ class _Notes:
         return key in self._stopped
 
 
-def take_home(answer: Mapping[str, Any], log: Path) -> Ended:
-    """How a job ended, from what its node tells of it; its log is kept where that can be done."""
+def copied_back(answer: Mapping[str, Any], log: Path) -> Ended:
+    """How a job ended, from its node's answer; its log is kept if it can be."""
     with contextlib.suppress(OSError):
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(answer["log"], encoding="utf-8")
@@ -220,26 +221,23 @@ def take_home(answer: Mapping[str, Any], log: Path) -> Ended:
     detail = (
         ""
         if how is End.FINISHED
-        else f"exit code {answer['exit_code']}: {last_word(answer['log'])}"
+        else f"exit code {answer['exit_code']}: {last_line_of(answer['log'])}"
     )
     return Ended(
         how=how,
-        where=answer["where"],
+        slot=answer["node"],
         detail=detail,
         records=tuple(text.encode() for text in answer["records"]),
     )
 
 
 def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: Any) -> str:
-    """One job, on a node: the command with a results folder of its own.
-
-    Returns what came of it as JSON.
-    """
+    """Run one job on a node, with its own results folder; exit code, records and log as JSON."""
     import ray
 
-    where = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
+    node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
     with contextlib.suppress(Exception):
-        ray.get(notes.started.remote(key, where), timeout=10)
+        ray.get(notes.started.remote(key, node), timeout=10)
 
     def is_stopped() -> bool:
         with contextlib.suppress(Exception):
@@ -249,22 +247,20 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
     with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
         results, log = Path(folder) / "results", Path(folder) / "log"
         mine = [
-            *(
-                word
-                for word in arguments
-                if not word.startswith(("results_dir=", "known_records="))
-            ),
+            *(word for word in arguments if not word.startswith("results_dir=")),
             f"results_dir={results}",
         ]
         if not any(word.startswith("tracker=") for word in mine):
-            mine.append("tracker=none")  # `push` makes the run from the record, at home
+            mine.append(
+                "tracker=none"
+            )  # `push` makes the run from the record, where the sweep runs
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, *mine],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+                env={**os.environ, **Assignment(parent=os.getpid()).environment()},
             )
         code = _wait(process, is_stopped)
         records = [
@@ -276,7 +272,7 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
         )
     half = LOG_LIMIT // 2
     text = text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
-    return json.dumps({"exit_code": code, "where": where, "records": records, "log": text})
+    return json.dumps({"exit_code": code, "node": node, "records": records, "log": text})
 
 
 def _wait(process: subprocess.Popen[bytes], is_stopped: Callable[[], bool]) -> int:
@@ -288,7 +284,7 @@ def _wait(process: subprocess.Popen[bytes], is_stopped: Callable[[], bool]) -> i
 
 
 def _require_listening(address: str | None) -> None:
-    """Find out in seconds whether anything listens; Ray itself asks for minutes.
+    """Find out in seconds whether anything listens; Ray itself tries for minutes.
 
     Raises:
         XlaSweepsError: nothing does.

@@ -1,8 +1,8 @@
-"""Runs jobs on a Slurm cluster from a login node: job arrays of plain commands over a shared file system.
+"""Run jobs on a Slurm cluster from a login node: arrays of commands, over a shared file system.
 
-Each task of an array runs `slurm_task`, which leaves a file about every job that ended; this side
-submits, polls and reads those files. No accounting database and no network is needed; what was
-submitted goes on without us.
+Each task of an array runs `slurm_task`, which writes a file about every job that ended; this side
+submits, polls and reads those files. Needs no accounting database and no network; submitted jobs go
+on without this process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_word
+from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_line_of
 from xla_sweeps.sweep.launchers.slurm_task import EndFile, TaskJob
 
 POLL_S = 1.0
@@ -35,14 +35,14 @@ FLUSH_S = 0.5
 MAX_ARRAY = 1000
 
 GONE_POLLS = 5
-"""Polls in a row in which the queue must lack a task, and its file be absent, before it counts as lost."""
+"""Polls in a row without the task in the queue and without its file before it counts as lost."""
 
 DEFAULTS = {"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"}
 
 _OPTION = re.compile(r"[a-z][a-z-]*")
 
 _PASSING = re.compile(r"unable to contact|timed out|did not answer|temporar", re.IGNORECASE)
-"""What sbatch says when it is worth trying again."""
+"""Messages of sbatch after which it is worth trying again."""
 
 _SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
 
@@ -75,12 +75,12 @@ class SlurmLauncher:
     """Submits jobs with `sbatch`.
 
     Args:
-        results_dir: on a file system that login node and nodes share; scripts and end files lie
-            below it.
-        options: of sbatch by long name; `{accelerator}` in a value stands for the job's, `none`
-            leaves an option out.
+        results_dir: on a file system that login node and nodes share; scripts and end files are
+            written below it.
+        options: of sbatch by long name; `{accelerator}` in a value is replaced by the job's, `none`
+            removes an option.
         chunk: jobs that one task of an array runs one after the other.
-        slots: the most jobs in the queue at once.
+        queue_limit: the most jobs in the queue at once.
         command: what a job's arguments follow, on the nodes.
     """
 
@@ -93,23 +93,23 @@ class SlurmLauncher:
         *,
         options: Mapping[str, str],
         chunk: int = 1,
-        slots: int = 1000,
+        queue_limit: int = 1000,
         command: Sequence[str] = COMMAND,
     ) -> None:
         for tool in ("sbatch", "squeue", "scancel"):
             if shutil.which(tool) is None:
                 raise ConfigError(
-                    f"--launcher slurm: no {tool} on this machine; run it on a login node of the cluster"
+                    f"--launcher slurm: {tool} not found; run this on a login node of the cluster"
                 )
         for key in options:
             if not _OPTION.fullmatch(key):
                 raise ConfigError(
-                    f"--slurm {key}=…: give an option of sbatch by its long name, as in partition=gpu"
+                    f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
                 )
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
         self._folder = (results_dir / "slurm" / f"{stamp}-{os.getpid()}").resolve()
         self._folder.mkdir(parents=True)
-        self._options, self._chunk, self._slots = dict(options), chunk, slots
+        self._options, self._chunk, self._queue_limit = dict(options), chunk, queue_limit
         self._command = tuple(command)
         self._lock = threading.Lock()
         self._waiting: list[_Submitted] = []
@@ -120,13 +120,13 @@ class SlurmLauncher:
         self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
         self._poller.start()
 
-    def lanes(self) -> list[str]:
+    def slots(self) -> list[str]:
         """The nodes that jobs run on now."""
         return sorted({item.node for item in self._items() if item.node})
 
-    def free(self, accelerator: str | None, lane: str | None = None) -> int:
-        """How many more jobs its queue may take."""
-        return 0 if self._stopping else max(0, self._slots - len(self._jobs))
+    def free(self, accelerator: str | None, slot: str | None = None) -> int:
+        """How many more jobs may be queued."""
+        return 0 if self._stopping else max(0, self._queue_limit - len(self._jobs))
 
     def submit(self, job: Job) -> Future[Ended]:
         """Queue a job; jobs that come close together share an array."""
@@ -138,13 +138,13 @@ class SlurmLauncher:
             self._jobs[future] = item
         return future
 
-    def where(self, future: Future[Ended]) -> str:
+    def slot_of(self, future: Future[Ended]) -> str:
         """The node that the job runs on."""
         item = self._jobs.get(future)
         return item.node if item else ""
 
-    def drain(self, where: str) -> bool:
-        """Slurm chooses nodes itself, and drains its own."""
+    def drain(self, slot: str) -> bool:
+        """False: Slurm chooses nodes itself."""
         return False
 
     def stop(self, *, now: bool) -> None:
@@ -183,19 +183,19 @@ class SlurmLauncher:
         return waiting
 
     def _poll(self) -> None:
-        """Submit and look, until closed.
+        """Submit and poll, until closed.
 
-        No error ends it, since the driver waits for what only this thread tells.
+        No error ends it, since the driver waits for what only this thread reports.
         """
-        said = ""
+        warned = ""
         while not self._closed.wait(FLUSH_S):
             try:
                 self._flush()
-                self._look()
+                self._review()
             except Exception as error:
-                if said != (said := f"{type(error).__name__}: {error}"):
+                if warned != (warned := f"{type(error).__name__}: {error}"):
                     print(
-                        f"warning: Slurm's queue could not be followed for now: {said}",
+                        f"warning: cannot follow Slurm's queue at the moment: {warned}",
                         file=sys.stderr,
                     )
 
@@ -224,10 +224,7 @@ class SlurmLauncher:
             self._end(item, Ended(how=how, detail=why))
 
     def _submit_array(self, items: Sequence[_Submitted], accelerator: str | None) -> str:
-        """Write the jobs and the script, and submit it.
-
-        Returns why Slurm did not take it, or "".
-        """
+        """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
         chunks = [items[first : first + self._chunk] for first in range(0, len(items), self._chunk)]
         listed = self._folder / f"{items[0].end.name.partition('.')[0]}.jobs.json"
         listed.write_bytes(
@@ -239,6 +236,7 @@ class SlurmLauncher:
                             list(item.job.arguments),
                             str(item.job.log.resolve()),
                             str(item.end),
+                            item.job.known_records,
                         )
                         for item in chunk
                     ]
@@ -260,7 +258,9 @@ class SlurmLauncher:
         done = _slurm(["sbatch", "--parsable", str(script)])
         submitted = _SUBMITTED.search(done.stdout)
         if done.returncode or not submitted:
-            return last_word(done.stderr or done.stdout) or "sbatch said nothing"
+            return (
+                last_line_of(done.stderr or done.stdout) or "sbatch rejected the array (no message)"
+            )
         for index, chunk in enumerate(chunks):
             for item in chunk:
                 item.task = f"{submitted[1]}_{index}"
@@ -268,11 +268,11 @@ class SlurmLauncher:
             _slurm(["scancel", submitted[1]])
         return ""
 
-    def _look(self) -> None:
-        """Take in the jobs that have ended, and those that the queue no longer knows."""
+    def _review(self) -> None:
+        """Find the jobs that ended, and those that vanished from the queue."""
         items = [item for item in self._items() if item.task]
         for item in items:
-            self._take_in(item)
+            self._has_ended(item)
         left = [item for item in items if item.future in self._jobs]
         if not left:
             return
@@ -282,20 +282,19 @@ class SlurmLauncher:
         for item in left:
             item.node = queue.nodes.get(item.task, "")
             item.missed = 0 if item.task in queue.nodes else item.missed + 1
-            if item.missed >= GONE_POLLS and not self._take_in(item):
+            if item.missed >= GONE_POLLS and not self._has_ended(item):
                 how = End.STOPPED if self._stopping else End.LOST
-                self._end(
-                    item, Ended(how=how, detail=f"task {item.task} left the queue without a word")
-                )
+                detail = f"task {item.task} vanished from the queue without a result file"
+                self._end(item, Ended(how=how, detail=detail))
         time.sleep(POLL_S - FLUSH_S)
 
-    def _take_in(self, item: _Submitted) -> bool:
-        """Whether the job has ended, and if so, how."""
+    def _has_ended(self, item: _Submitted) -> bool:
+        """Whether the job has ended; if so, report how."""
         with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
             end = msgspec.json.decode(item.end.read_bytes(), type=EndFile)
             how = end_of(end.exit_code)
             detail = "" if how is End.FINISHED else f"exit code {end.exit_code}: {end.detail}"
-            self._end(item, Ended(how=how, where=end.where, detail=detail, paths=tuple(end.paths)))
+            self._end(item, Ended(how=how, slot=end.node, detail=detail, paths=tuple(end.paths)))
             return True
         return False
 
@@ -309,14 +308,14 @@ class SlurmLauncher:
 def script_of(
     options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path
 ) -> str:
-    """The batch script of an array; no secret is ever in it.
+    """The batch script of an array; it holds no secret.
 
     Args:
-        options: of sbatch, as given.
-        accelerator: what `{accelerator}` stands for.
-        tasks: how many there are in the array.
+        options: of sbatch, by long name.
+        accelerator: replaces `{accelerator}` in their values.
+        tasks: number of tasks in the array.
         jobs: the file that lists them.
-        output: folder of what the tasks print.
+        output: folder for the output of the tasks.
     """
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {
@@ -327,8 +326,9 @@ def script_of(
         "output": str(output / "%A_%a.out"),
         "open-mode": "append",
     }
+    kind = (accelerator or "").lower()
     lines = [
-        f"#SBATCH --{key}={shlex.quote(value.replace('{accelerator}', (accelerator or '').lower()))}"
+        f"#SBATCH --{key}={shlex.quote(value.replace('{accelerator}', kind))}"
         for key, value in chosen.items()
         if value != "none"
     ]
@@ -339,7 +339,7 @@ def script_of(
 
 
 def _limit(array: str) -> str:
-    """`%N` of a given array option: the most tasks that run at once."""
+    """`%N` of the array option: the most tasks that run at once."""
     return f"%{array.partition('%')[2]}" if "%" in array else ""
 
 

@@ -1,7 +1,7 @@
-"""One task of a Slurm array, on its node: runs its jobs one after the other, and writes a file about each that ended.
+"""One task of a Slurm array, on its node: run its jobs in turn, write a file about each that ended.
 
-SIGTERM (preemption, cancel): the job saves what it has; Slurm decides whether the task comes back.
-SIGUSR1 (the time limit is near): the same, and the task asks to come back for what is left.
+SIGTERM (preemption, cancel): the job saves what it has; Slurm decides whether to requeue the task.
+SIGUSR1 (the time limit is near): the same, and the task requeues itself for the jobs that are left.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import signal
 import socket
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import msgspec
 
 from xla_sweeps.sweep.launchers import last_line
 from xla_sweeps.system.files import replace_whole
-from xla_sweeps.system.process import PARENT_VARIABLE, RECORDED_VARIABLE
+from xla_sweeps.system.process import Assignment, StopSignals, signal_group
 
 MAX_RESTARTS = 20
 
 STOPPED_CODES = (130, 143)
 
-TOO_SHORT = "no trial was finished within the time limit of the task, {count} times; raise it: --slurm time=HH:MM:SS"
+TOO_SHORT = (
+    "no trial finished within the task's time limit, {count} times; raise it: --slurm time=HH:MM:SS"
+)
 
 
 class TaskJob(msgspec.Struct):
@@ -35,6 +36,7 @@ class TaskJob(msgspec.Struct):
     arguments: list[str]
     log: str
     end: str
+    known_records: int = 0
 
 
 class EndFile(msgspec.Struct):
@@ -45,77 +47,71 @@ class EndFile(msgspec.Struct):
     """
 
     exit_code: int
-    where: str
+    node: str
     detail: str
     paths: list[str]
 
 
 class _Task:
     def __init__(self) -> None:
-        self.stopped = 0
         self.child: subprocess.Popen[bytes] | None = None
+        self.signals = StopSignals(
+            on_stop=lambda number: self._stop_child(), numbers=(signal.SIGTERM, signal.SIGUSR1)
+        )
 
-    def handle(self, number: int, frame: types.FrameType | None) -> None:
-        """Pass the wish to stop on, once."""
-        self.stopped = self.stopped or number
+    def _stop_child(self) -> None:
         if self.child is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.child.send_signal(signal.SIGTERM)
 
     def run(self, job: TaskJob) -> bool:
-        """Run a job to its end; whether it has ended for good."""
+        """Run a job; returns whether it ended, False where it was stopped before."""
         log, end = Path(job.log), Path(job.end)
         log.parent.mkdir(parents=True, exist_ok=True)
         recorded = end.with_suffix(".records")
-        arguments = [_counted(word, len(_lines(recorded))) for word in job.arguments]
-        environment = {
-            **os.environ,
-            PARENT_VARIABLE: str(os.getpid()),
-            RECORDED_VARIABLE: str(recorded),
-        }
+        assignment = Assignment(
+            parent=os.getpid(),
+            # with the records that this very job made before it was preempted
+            known_records=job.known_records + len(_lines(recorded)),
+            recorded=str(recorded),
+        )
         with log.open("ab") as output:
             self.child = subprocess.Popen(
-                [*job.command, *arguments],
+                [*job.command, *job.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env={**os.environ, **assignment.environment()},
                 start_new_session=True,
             )
-        if self.stopped:
-            self.child.send_signal(signal.SIGTERM)
+        if self.signals.number:
+            self._stop_child()
         code = self.child.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.child.pid, signal.SIGKILL)
-        if self.stopped and (code in STOPPED_CODES or code < 0):
+        signal_group(self.child.pid, signal.SIGKILL)
+        if self.signals.number and (code in STOPPED_CODES or code < 0):
             return False
         write_end(end, EndFile(code, node_name(), last_line(log), _lines(recorded)))
         return True
 
 
 def main() -> int:
-    """Run the jobs of this task that have not ended.
-
-    143 where it was stopped before they all had.
-    """
+    """Run the jobs of this task that have not ended; 143 where it was stopped before they had."""
     chunks = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=list[list[TaskJob]])
-    task = _Task()
-    for number in (signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, task.handle)
-    finished = 0
-    for job in chunks[int(os.environ["SLURM_ARRAY_TASK_ID"])]:
-        if Path(job.end).exists():
-            continue
-        if task.stopped or not task.run(job):
-            return _leave(task, job, finished)
-        finished += 1
+    task, finished = _Task(), 0
+    with task.signals:
+        for job in chunks[int(os.environ["SLURM_ARRAY_TASK_ID"])]:
+            if Path(job.end).exists():
+                continue
+            if task.signals.number or not task.run(job):
+                return _leave(task, job, finished)
+            finished += 1
     return 0
 
 
 def _leave(task: _Task, job: TaskJob, finished: int) -> int:
-    """End before all jobs did; near the time limit, ask to be queued again."""
+    """End before all jobs did; requeue this task where the time limit is near."""
     restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-    if task.stopped == signal.SIGUSR1:
+    if task.signals.number == signal.SIGUSR1:
         if not finished and restarts >= MAX_RESTARTS:
             write_end(
                 Path(job.end), EndFile(2, node_name(), TOO_SHORT.format(count=restarts + 1), [])
@@ -134,12 +130,6 @@ def write_end(path: Path, end: EndFile) -> None:
 def node_name() -> str:
     """The node's name, as Slurm calls it."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-
-
-def _counted(word: str, own: int) -> str:
-    """`known_records` with the records that this very job made before it was preempted."""
-    key, _, value = word.partition("=")
-    return f"{key}={int(value) + own}" if key == "known_records" and own else word
 
 
 def _lines(path: Path) -> list[str]:

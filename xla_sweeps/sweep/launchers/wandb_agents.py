@@ -1,6 +1,6 @@
-"""Sweeps that a W&B server hands out: creates one, and keeps one real `wandb agent` on every device.
+"""Create a sweep on a W&B server, and run one real `wandb agent` on every slot.
 
-The agent's traps are met here: it counts only positive exit codes as failures, exits 0 when it
+What is special about the agent: it counts only positive exit codes as failures, exits 0 when it
 gives up, starts whatever `python` is first on PATH, and leaves its child behind unless signals are
 forwarded.
 """
@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ import yaml
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.sweep.definition import load_sweep
-from xla_sweeps.sweep.launchers.local import Lane, job_environment
-from xla_sweeps.system.process import PARENT_VARIABLE
+from xla_sweeps.sweep.launchers import last_line_of
+from xla_sweeps.sweep.launchers.local import Slot, job_environment
+from xla_sweeps.system.process import StopSignals, kill_tree, signal_process
 
 STAGGER_S = 2.0
 
@@ -60,7 +60,7 @@ done
 
 @dataclass(eq=False)
 class _Agent:
-    lane: Lane
+    slot: Slot
     process: subprocess.Popen[bytes]
     log: Path
 
@@ -68,10 +68,10 @@ class _Agent:
 class Screen(Protocol):
     """What a person follows the agents on."""
 
-    def running(self, lane: str, what: str, log: Path) -> None:
-        """An agent runs on a device."""
+    def running(self, slot: str, what: str, log: Path) -> None:
+        """An agent runs on a slot."""
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
+    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
         """An agent ended, and how."""
 
     def tick(self) -> None:
@@ -101,19 +101,19 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
 
 
 def check_path(path: str) -> None:
-    """Refuse what is no sweep of W&B's.
+    """Refuse what is not the path of a W&B sweep.
 
     Raises:
         ConfigError: with how to write it.
     """
     if not PATH_PATTERN.fullmatch(path):
-        raise ConfigError(f"agents {path}: write ENTITY/PROJECT/ID, as `wandb sweep` prints it")
+        raise ConfigError(f"agents {path}: expected ENTITY/PROJECT/ID, as `wandb sweep` prints it")
 
 
 def run(
     path: str,
     *,
-    lanes: Sequence[Lane],
+    slots: Sequence[Slot],
     results_dir: Path,
     screen: Screen,
     max_failed: int = MAX_FAILED,
@@ -122,9 +122,9 @@ def run(
 
     Args:
         path: `ENTITY/PROJECT/ID`.
-        lanes: the devices.
-        results_dir: below it lie the agents' logs and W&B's files.
-        screen: told how the agents fare.
+        slots: the devices of this machine.
+        results_dir: the agents' logs and W&B's files are written below it.
+        screen: shows how the agents are doing.
         max_failed: trials in a row that may fail before an agent gives up.
     """
     folder = (
@@ -133,31 +133,35 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     shim = _shim(folder)
     agents: list[_Agent] = []
-    with _Stopper(agents) as stopper:
-        for lane in lanes:
-            if stopper.number:
-                break
-            agent = _start(path, lane, folder, shim, results_dir, max_failed)
-            agents.append(agent)
-            screen.running(lane.name, f"wandb agent {path}", agent.log)
-            if lane is not lanes[-1]:
-                time.sleep(STAGGER_S)
-        code = _wait(agents, screen, stopper)
-    return 128 + stopper.number if stopper.number else code
+    with StopSignals() as stop:
+        try:
+            for slot in slots:
+                if stop.number:
+                    break
+                agent = _start(path, slot, folder, shim, results_dir, max_failed)
+                agents.append(agent)
+                screen.running(slot.name, f"wandb agent {path}", agent.log)
+                if slot is not slots[-1]:
+                    time.sleep(STAGGER_S)
+            code = _wait(agents, screen, stop)
+        finally:
+            for agent in agents:
+                if agent.process.poll() is None:
+                    kill_tree(agent.process.pid)
+    return 128 + stop.number if stop.number else code
 
 
 def _start(
-    path: str, lane: Lane, folder: Path, shim: Path, results_dir: Path, max_failed: int
+    path: str, slot: Slot, folder: Path, shim: Path, results_dir: Path, max_failed: int
 ) -> _Agent:
-    log = folder / f"{lane.name.replace(':', '')}.log"
-    environment = job_environment(os.environ, lane) | {
+    log = folder / f"{slot.name.replace(':', '')}.log"
+    environment = job_environment(os.environ, slot) | {
         "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
         "WANDB_DIR": str(folder),
         "WANDB_AGENT_DISABLE_FLAPPING": "true",  # a model that does not compile is a result
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
-    environment.pop(PARENT_VARIABLE)
     command = [
         sys.executable,
         "-m",
@@ -179,100 +183,46 @@ def _start(
             env=environment,
             start_new_session=True,
         )
-    if lane.cores:
+    if slot.cores:
         with contextlib.suppress(OSError):
-            os.sched_setaffinity(process.pid, lane.cores)
-    return _Agent(lane, process, log)
+            os.sched_setaffinity(process.pid, slot.cores)
+    return _Agent(slot, process, log)
 
 
-def _wait(agents: Sequence[_Agent], screen: Screen, stopper: _Stopper) -> int:
-    """Wait for all agents; 1 where one gave up or failed."""
+def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
+    """Wait for all agents, and stop them on a signal; 1 where one gave up or failed."""
     code = 0
     left = list(agents)
+    deadline: float | None = None
     while left:
         time.sleep(0.25)
         screen.tick()
-        if stopper.late():
+        if stop.number and deadline is None:
+            deadline = time.monotonic() + KILL_GRACE_S
             for agent in left:
-                _kill(agent, signal.SIGKILL)
+                signal_process(agent.process.pid, signal.SIGTERM)  # it stops its own trial
+        if stop.kill or (deadline is not None and time.monotonic() > deadline):
+            for agent in left:
+                kill_tree(agent.process.pid)  # its trial has a process group of its own
         for agent in [agent for agent in left if agent.process.poll() is not None]:
             left.remove(agent)
             text = agent.log.read_text("utf-8", "replace")
             gave_up = _GAVE_UP in text
             failed = gave_up or agent.process.returncode != 0
-            detail = (
-                next((line for line in reversed(text.splitlines()) if line.strip()), "")
-                if failed
-                else ""
-            )
+            detail = last_line_of(text) if failed else ""
             outcome = "gave up" if gave_up else "failed" if failed else "finished"
             screen.ended(
-                agent.lane.name,
+                agent.slot.name,
                 "wandb agent",
                 outcome,
                 f"{detail}  log={agent.log}" if failed else "",
             )
-            if failed and not stopper.number:
+            if failed and not stop.number:
                 screen.warn(
-                    f"the agent on {agent.lane.name} {outcome}: {detail or 'see'} {agent.log}"
+                    f"the agent on {agent.slot.name} {outcome}: {detail or 'see'} {agent.log}"
                 )
                 code = 1
     return code
-
-
-class _Stopper:
-    """Passes the first Ctrl-C or SIGTERM on to the agents, who pass it on to their trials.
-
-    The second kills.
-    """
-
-    def __init__(self, agents: Sequence[_Agent]) -> None:
-        self.number = 0
-        self._agents = agents
-        self._deadline = 0.0
-        self._previous: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> _Stopper:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        for agent in self._agents:
-            if agent.process.poll() is None:
-                _kill(agent, signal.SIGKILL)
-
-    def late(self) -> bool:
-        """Whether the grace after the first signal is over."""
-        return bool(self._deadline) and time.monotonic() > self._deadline
-
-    def _handle(self, number: int, frame: types.FrameType | None) -> None:
-        again = bool(self.number)
-        self.number = self.number or number
-        self._deadline = 1e-9 if again else time.monotonic() + KILL_GRACE_S
-        for agent in self._agents:
-            _kill(agent, signal.SIGKILL if again else signal.SIGTERM)
-
-
-def _kill(agent: _Agent, number: signal.Signals) -> None:
-    """Signal an agent; SIGKILL goes to its trial as well, which has a process group of its own."""
-    targets = [agent.process.pid]
-    if number is signal.SIGKILL:
-        targets += _descendants(agent.process.pid)
-    for pid in targets:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *_descendants(int(child))]
-    return found
 
 
 def _shim(folder: Path) -> Path:
@@ -315,9 +265,7 @@ def _create(written: Path, document: Mapping[str, Any], values: Mapping[str, Any
         ) from None
     found = _CREATED.search(done.stdout + done.stderr)
     if done.returncode or not found:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise XlaSweepsError(
-            f"the W&B server did not take the sweep: {said[-1] if said else 'no word'}"
-        )
+        message = last_line_of(done.stderr or done.stdout)
+        raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
     path = found[1].strip()
     return path if path.count("/") == 2 else f"{entity or ''}/{path}"

@@ -1,0 +1,79 @@
+"""What a launcher tells its trial, what signals ask for, and which processes belong together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+from xla_sweeps.system.process import (
+    JOB_VARIABLE,
+    Assignment,
+    StopSignals,
+    descendants,
+    kill_tree,
+)
+
+
+def test_an_assignment_travels_in_one_variable_of_the_environment() -> None:
+    given = Assignment(parent=7, known_records=0, recorded="/r/1.records", turns="/r/turns.lock")
+    assert list(given.environment()) == [JOB_VARIABLE]
+    assert Assignment.of(given.environment()) == given
+
+
+def test_a_command_that_a_person_starts_has_an_empty_assignment() -> None:
+    assert Assignment.of({}) == Assignment()
+    assert Assignment().known_records is None
+
+
+def test_an_assignment_is_taken_by_one_process_only() -> None:
+    environ = Assignment(parent=7).environment()
+    assert Assignment.take(environ).parent == 7
+    assert environ == {}
+
+
+def test_a_second_sigterm_changes_nothing_and_a_second_interrupt_kills() -> None:
+    calls: list[str] = []
+    with StopSignals(
+        on_stop=lambda number: calls.append(f"stop {number}"), on_kill=lambda: calls.append("kill")
+    ) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert (stop.number, stop.kill) == (signal.SIGTERM, False)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.kill
+    assert stop.number == signal.SIGTERM
+    assert calls == [f"stop {signal.SIGTERM:d}", "kill"]
+
+
+def test_handlers_of_before_are_back_afterwards() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with StopSignals(numbers=(signal.SIGTERM, signal.SIGUSR1)):
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_tree_ends_with_the_members_that_left_the_group() -> None:
+    child = "import subprocess, sys, time; subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", child])
+    deadline = time.monotonic() + 20
+    while not (found := descendants(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    kill_tree(process.pid)
+    process.wait(5)
+    assert len(found) == 1
+    psutil.wait_procs([psutil.Process(pid) for pid in found if psutil.pid_exists(pid)], timeout=5)
+    assert not any(
+        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        for pid in found
+    )
+
+
+def test_a_process_that_is_gone_has_no_descendants() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert descendants(process.pid) == []

@@ -1,0 +1,121 @@
+"""Which trial of a sweep runs next: those that wait, those tried again later, and the anchors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol
+
+from xla_sweeps.sweep.anchors import Anchors
+from xla_sweeps.sweep.compose import Task
+from xla_sweeps.sweep.launchers import Launcher
+
+
+class Source(Protocol):
+    """Gives tasks while the sweep runs, beyond those that were planned; a search does."""
+
+    def next(self) -> Task | None:
+        """The next task, or None where there is none at the moment."""
+
+    def done(self, task: Task) -> None:
+        """A task has all that it wants."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there will be no more."""
+
+
+class Backlog:
+    """The tasks that are not running.
+
+    Args:
+        anchors: the anchor trial, once for each slot.
+        source: of further tasks.
+
+    Attributes:
+        tasks: all of the sweep, running and done ones too, without anchors.
+    """
+
+    def __init__(self, anchors: Sequence[Task] = (), source: Source | None = None) -> None:
+        self.anchors = Anchors(anchors)
+        self.tasks: list[Task] = []
+        self._source = source
+        self._waiting: deque[Task] = deque()
+        self._later: list[tuple[float, Task]] = []
+
+    def extend(self, tasks: Sequence[Task]) -> None:
+        """Add the planned tasks; those that want no replicate only count."""
+        self.tasks += tasks
+        self._waiting += [task for task in tasks if task.wanted]
+
+    def add(self, task: Task) -> None:
+        """Have a task run again, behind the others."""
+        self._waiting.append(task)
+
+    def add_later(self, task: Task, *, at: float) -> None:
+        """The same, not before that time of the monotonic clock."""
+        self._later.append((at, task))
+
+    def finish(self, task: Task) -> None:
+        """A task has all that it wants, or was given up."""
+        if self._source is not None:
+            self._source.done(task)
+
+    @property
+    def waiting(self) -> list[Task]:
+        """The tasks that are still to be run, without anchors."""
+        return [*self._waiting, *(task for _, task in self._later)]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left to run, the closing anchors apart."""
+        return not (
+            self._waiting
+            or self._later
+            or self.anchors.due
+            or (self._source is not None and not self._source.exhausted)
+        )
+
+    def refill(self, free: int) -> None:
+        """Take tasks from the source, so that as many wait as jobs can be submitted."""
+        while (
+            self._source is not None
+            and free > len(self._waiting)
+            and (task := self._source.next()) is not None
+        ):
+            self.tasks.append(task)
+            if task.wanted:
+                self._waiting.append(task)
+            else:
+                self._source.done(task)
+
+    def call_anchors(self, launcher: Launcher, *, now: float) -> None:
+        """Have the anchor trial run next, on each slot that can be chosen."""
+        self.anchors.call([*launcher.slots()] if launcher.targets else [None], now=now)
+
+    def ready(
+        self, launcher: Launcher, is_running: Callable[[Task], bool], *, now: float
+    ) -> Generator[tuple[Task, str | None], None, None]:
+        """The tasks to submit now, each with the slot that it must run on or None: anchors first.
+
+        A trial that runs is not started again beside itself, where it would only wait.
+        """
+        due = [task for at, task in self._later if at <= now]
+        self._later = [(at, task) for at, task in self._later if at > now]
+        self._waiting.extend(due)
+        if self._waiting and self.anchors.overdue(now=now):
+            self.call_anchors(launcher, now=now)
+        for anchor, slot in list(self.anchors.due):
+            if launcher.free(None, slot) and not is_running(anchor):
+                self.anchors.due.remove((anchor, slot))
+                yield anchor, slot
+        skipped: list[Task] = []
+        try:
+            while self._waiting and launcher.free(None):
+                task = self._waiting.popleft()
+                if is_running(task) or not launcher.free(task.accelerator):
+                    skipped.append(task)
+                else:
+                    yield task, None
+        finally:
+            self._waiting.extendleft(reversed(skipped))
