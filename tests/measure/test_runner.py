@@ -222,7 +222,7 @@ def test_the_request_is_the_same_on_every_device_and_the_trial_is_not(tmp_path: 
 def test_a_device_that_is_not_the_accelerator_asked_for_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DeviceError,
-        match=r"accelerator=H100: cpu here is .*; run this trial where there is one, or drop it",
+        match=r"accelerator=H100: cpu is .*; run this trial on a machine with one, or remove the option",
     ):
         settings(tmp_path, "accelerator=H100")
     assert settings(tmp_path, f"accelerator={cpu_name()[:3]}").document["accelerator"]

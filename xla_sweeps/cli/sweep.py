@@ -121,7 +121,7 @@ class _Request:
         return Store(Path(str(self.composer.base()["results_dir"])).expanduser())
 
     @property
-    def places(self) -> int:
+    def slot_count(self) -> int:
         """How many trials run at once, as far as is known beforehand."""
         return len(self.slots or [None])
 
@@ -339,7 +339,7 @@ def _show_plan(request: _Request, plan: Plan) -> None:
         search=sweep.trials if sweep.method == "bayes" else None,
         repeated=plan.repeated,
         known=known,
-        left_s=Forecast(plan.costs).left_s(left, slots=request.places) if known else None,
+        left_s=Forecast(plan.costs).left_s(left, slots=request.slot_count) if known else None,
     )
 
 
@@ -390,7 +390,7 @@ def _driver(
         extra.append(f"tracker.group={search.group_word(name)}")
     anchors: list[Task] = []
     if any(task.wanted for task in plan.tasks):
-        seeds = range(request.places)
+        seeds = range(request.slot_count)
         anchors = [composer.anchor([*ANCHOR, f"seed={seed}"]) for seed in seeds]
     if isinstance(launcher, LocalLauncher) and len(anchors) > 1:
         take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, warn=board.warn)

@@ -170,11 +170,11 @@ def run_attempt(
 
     Args:
         job: what to measure.
-        environment: the whole environment of the child.
+        environment: the complete environment of the child.
         log: file that its output is appended to.
         watch: starts the watcher beside it.
         stop: ends it early.
-        on_event: told of every event, between blocks.
+        on_event: called with every event, between blocks.
         command: what to start; gets our process id and the event descriptor as arguments.
     """
     log.parent.mkdir(parents=True, exist_ok=True)

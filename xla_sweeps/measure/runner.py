@@ -59,7 +59,7 @@ class Screen(Protocol):
         target: float,
         remaining_s: tuple[float, float] | None,
     ) -> None:
-        """A whole square of rounds is measured."""
+        """A group of rounds is measured, in which each mode took each place once."""
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended."""
@@ -243,7 +243,7 @@ def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
 
 
 def child_environment(trial: Trial, settings: Settings, *, turns: str = "") -> dict[str, str]:
-    """The whole environment of the measuring process.
+    """The complete environment of the measuring process.
 
     Flags that TensorFlow reads when it loads are set here.
 
@@ -320,7 +320,7 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
         phase=Phase.RECORD,
         kind="died",
         message=f"the trial's own process died: {detail}",
-        hint="its log is in logs/sweeps; the kernel's log may say who killed it",
+        hint="its log is in logs/sweeps; the kernel's log may name what killed it",
     )
     attempt = process.Attempt(status=Status.CRASHED, failure=failure)
     record = make_record(settings, identifier, 0, attempt, environment.environment())

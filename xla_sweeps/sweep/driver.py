@@ -98,7 +98,7 @@ class Driver:
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
-        self._launcher, self._screen = launcher, screen
+        self._launcher = launcher
         self._backlog = Backlog(anchors, source)
         self._collector = Collector(store, screen.warn)
         self._judge = Judge(
@@ -163,9 +163,7 @@ class Driver:
         self._asked = True
         self._launcher.stop(now=False)
         if self._stop.number:
-            self._screen.warn(
-                "stopping: running trials are being saved; press Ctrl-C again to kill them"
-            )
+            self._progress.stopping()
 
     def _submit_ready(self) -> None:
         """Give every idle slot the first task that may run on it."""
@@ -273,6 +271,12 @@ class Progress:
             self._drawn = time.monotonic()
             self.report(running)
             self._screen.tick()
+
+    def stopping(self) -> None:
+        """The sweep was asked to stop."""
+        self._screen.warn(
+            "stopping: running trials are being saved; press Ctrl-C again to kill them"
+        )
 
     def ended(self, job: EndedJob, word: str, new: Sequence[Record]) -> None:
         """A job ended, and was judged."""

@@ -104,7 +104,7 @@ def _want_again(
     *,
     warn: Callable[[str], None],
 ) -> None:
-    """One more replicate for trials whose headline row says so."""
+    """Add a replicate to trials whose headline row has that value."""
     if column not in COLUMNS:
         raise unknown_name("column in --rerun", column, COLUMNS)
     wanted = {

@@ -70,7 +70,7 @@ class SearchSource:
         return None
 
     def done(self, task: Task) -> None:
-        """Tell the search what a trial measured."""
+        """Report a trial's result to the search."""
         records = [record for group in self._records(task).values() for record in group]
         value = None
         if records:
@@ -183,11 +183,11 @@ def _combination(parameters: Mapping[str, Parameter], index: int) -> Values:
 
 
 class Search:
-    """Asks Optuna's TPE sampler for trials of a sweep and tells it their results.
+    """Gets trials of a sweep from Optuna's TPE sampler, and reports their results to it.
 
     Args:
         sweep: with method bayes and a metric.
-        seed: of the sampler: told the same results, it proposes the same trials, so that a sweep
+        seed: of the sampler: with the same results it proposes the same trials, so that a sweep
             can be resumed.
 
     Raises:
@@ -235,7 +235,7 @@ class Search:
         }
 
     def tell(self, number: int, value: float | None) -> None:
-        """What the trial of that number measured; None where it failed."""
+        """Report the result of the trial of that number; None where it failed."""
         trial = self._asked.pop(number)
         if value is None:
             self._study.tell(trial, state=self._failed)

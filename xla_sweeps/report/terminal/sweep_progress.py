@@ -22,7 +22,7 @@ LAST = 5
 
 TAIL_BYTES = 2048
 
-GOOD, WEAK_WORDS = ("ok",), ("held", "contaminated", "infra", "interrupted", "stopped", "lost")
+GOOD, WEAK_WORDS = ("ok",), ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
 
 
 class Board:

@@ -26,7 +26,7 @@ class End(StrEnum):
     """How a command ended."""
 
     FINISHED = "finished"
-    """It ran to its end; what it recorded says the rest."""
+    """It ran to its end; its records hold the results."""
     FAILED = "failed"
     """It refused the request (exit code 2)."""
     LOCKED = "locked"
@@ -113,7 +113,7 @@ class Launcher(Protocol):
 
 
 def end_of(exit_code: int) -> End:
-    """What the exit code of `python -m xla_sweeps` says."""
+    """How `python -m xla_sweeps` ended, from its exit code."""
     if exit_code in (130, 143):
         return End.STOPPED
     if exit_code < 0 or exit_code >= 128:

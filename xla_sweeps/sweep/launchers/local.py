@@ -75,7 +75,7 @@ def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> li
 
 
 def _cpu_slots(names: Sequence[str], cpu: Device) -> list[Slot]:
-    """The CPU whole, or in as many equal parts as there are names."""
+    """The whole CPU, or one equal part for each name."""
     if len(names) == 1:
         return [Slot(name=names[0], device=cpu)]
     cores = sorted(os.sched_getaffinity(0))

@@ -66,7 +66,7 @@ class _Submitted:
 
 @dataclass
 class _Queue:
-    """What `squeue` says: node by task."""
+    """The answer of `squeue`: node by task."""
 
     nodes: dict[str, str] = field(default_factory=dict)
 
@@ -161,7 +161,7 @@ class SlurmLauncher:
             _slurm(["scancel", "--batch", f"--signal={'KILL' if now else 'TERM'}", *arrays])
 
     def close(self) -> None:
-        """Stop polling; cancel what is left of ours."""
+        """Cancel the jobs that are left, and stop polling."""
         if self._items():
             self.stop(now=True)
             if arrays := self._arrays():

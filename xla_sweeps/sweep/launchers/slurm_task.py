@@ -123,7 +123,7 @@ def _leave(task: _Task, job: TaskJob, finished: int) -> int:
 
 
 def write_end(path: Path, end: EndFile) -> None:
-    """Write an end file, whole or not at all."""
+    """Write an end file, atomically."""
     replace_whole(path, msgspec.json.encode(end))
 
 
