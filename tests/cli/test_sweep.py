@@ -249,7 +249,7 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
     definition(tmp_path, accelerator={"value": "H100"})
     done = sweep(tmp_path)
     assert done.returncode == 2
-    assert "mine.yaml:1: accelerator=H100: the devices here are " in done.stderr
+    assert "mine.yaml:1: accelerator=H100: this machine has " in done.stderr
     word = devices.cpu_name().split()[0]
     definition(tmp_path, model={"value": "resnet50"}, accelerator={"value": word})
     assert sweep(tmp_path).returncode == 0
@@ -260,17 +260,17 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
     ("arguments", "line"),
     [
         (["--launcher", "loca"], "sweep: argument --launcher: invalid choice: 'loca'"),
-        (["--devices", "gpu:9"], "--devices=gpu:9: gpu:9 is not here; this machine has "),
+        (["--devices", "gpu:9"], "--devices=gpu:9: no device gpu:9; this machine has "),
         (["--devices", "cpu,cpu"], "--devices=cpu,cpu: name each device once"),
-        (["--rerun", "verdict"], "--rerun verdict: write KEY=VALUE"),
+        (["--rerun", "verdict"], "--rerun verdict: expected KEY=VALUE"),
         (["device=cpu", "--devices", "cpu"], "device=cpu and --devices=cpu: give one of the two"),
         (
             ["device=cpu", "--launcher", "ray"],
-            "device=cpu with --launcher ray: device is the launcher's to give: use ",
+            "device=cpu with --launcher ray: the launcher chooses the device: use ",
         ),
         (
             ["device=cpu", "--launcher", "slurm"],
-            "device=cpu with --launcher slurm: device is the launcher's to give",
+            "device=cpu with --launcher slurm: the launcher chooses the device",
         ),
         (
             ["--devices", "cpu", "--launcher", "slurm"],
@@ -280,7 +280,7 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
         (["--chunk", "4"], "--chunk is for --launcher slurm, not for local"),
         (
             ["--max-trials", "1"],
-            "mine.yaml: 2 trials are more than --max-trials=1; raise it if you mean it",
+            "mine.yaml: 2 trials are more than --max-trials=1; raise it if that is intended",
         ),
         (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
     ],
@@ -305,7 +305,7 @@ def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(
     done = sweep(tmp_path, "--launcher", launcher)
     assert (done.returncode, done.stderr) == (
         2,
-        "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this machine, or accelerator\n",
+        "xla-sweeps: mine.yaml:1: the launcher chooses the device: use --devices on this machine, or accelerator\n",
     )
     assert not (tmp_path / "results").exists()
 

@@ -58,7 +58,7 @@ def test_without_a_gpu_auto_is_the_cpu_and_gpu_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("xla_sweeps.system.devices.devices", lambda: (CPU,))
     assert resolve_device("auto") == CPU
     with pytest.raises(
-        DeviceError, match="has no NVIDIA GPU that its driver shows; allowed here: auto, cpu"
+        DeviceError, match="has no NVIDIA GPU visible to its driver; allowed here: auto, cpu"
     ):
         resolve_device("gpu")
 

@@ -72,8 +72,8 @@ METRIC_GOALS: Mapping[str, Literal["minimize", "maximize"]] = {
     "maximize": "maximize",
 }
 
-Where = Callable[..., str]
-"""Gives `file:line` of a path of keys."""
+Locate = Callable[..., str]
+"""Gives `file:line` of a path of keys of the definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,14 +220,14 @@ def parse_sweep(
     )
 
 
-def _ignored(key: str, at: Where) -> str:
+def _ignored(key: str, at: Locate) -> str:
     if key in IGNORED:
         return f"{at(key)}: ignored {key} (W&B server only)"
     return f"{at(key)}: {unknown_name('key', key, KEYS)} Ignored, as W&B does."
 
 
 def _flatten(
-    parameters: Mapping[Any, Any], path: tuple[str, ...], at: Where
+    parameters: Mapping[Any, Any], path: tuple[str, ...], at: Locate
 ) -> list[tuple[tuple[str, ...], Parameter]]:
     """Parameters under their flat keys; nested ones as W&B writes them."""
     flat = []
@@ -254,30 +254,30 @@ def _nested(keys: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _parameter(given: Any, path: tuple[str, ...], at: Where) -> Parameter:
+def _parameter(given: Any, path: tuple[str, ...], at: Locate) -> Parameter:
     """One parameter; as in W&B, values imply categorical and integer bounds int_uniform."""
-    place = f"{at('parameters', *path)}: parameters.{'.'.join(path)}"
+    location = f"{at('parameters', *path)}: parameters.{'.'.join(path)}"
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{place}: expected value: X, values: [X, Y], or min: and max:")
+        raise ConfigError(f"{location}: expected value: X, values: [X, Y], or min: and max:")
     for key in given:
         if key not in PARAMETER_KEYS:
-            raise ConfigError(f"{place}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
-    distribution = given.get("distribution") or _implied(given, place)
+            raise ConfigError(f"{location}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
+    distribution = given.get("distribution") or _implied(given, location)
     if distribution not in DISTRIBUTIONS:
         raise ConfigError(
-            f"{place}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}"
+            f"{location}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}"
         )
     for key in DISTRIBUTIONS[distribution]:
         if key not in given:
-            raise ConfigError(f"{place}: distribution {distribution} needs {key}")
+            raise ConfigError(f"{location}: distribution {distribution} needs {key}")
     if distribution == "constant":
         return Parameter(distribution="constant", values=(given["value"],))
     if distribution == "categorical":
-        return _categorical(given, place)
-    return _numeric(distribution, given, place)
+        return _categorical(given, location)
+    return _numeric(distribution, given, location)
 
 
-def _implied(given: Mapping[str, Any], place: str) -> str:
+def _implied(given: Mapping[str, Any], location: str) -> str:
     if "value" in given:
         return "constant"
     if "values" in given:
@@ -287,14 +287,14 @@ def _implied(given: Mapping[str, Any], place: str) -> str:
     bounds = [given.get("min"), given.get("max")]
     if all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
         return "int_uniform" if all(isinstance(bound, int) for bound in bounds) else "uniform"
-    raise ConfigError(f"{place}: expected value, values, or numbers min <= max")
+    raise ConfigError(f"{location}: expected value, values, or numbers min <= max")
 
 
-def _categorical(given: Mapping[str, Any], place: str) -> Parameter:
+def _categorical(given: Mapping[str, Any], location: str) -> Parameter:
     values = given["values"]
     if not isinstance(values, list) or not values:
         raise ConfigError(
-            f"{place}.values={json.dumps(values, default=str)}: expected a list with at least "
+            f"{location}.values={json.dumps(values, default=str)}: expected a list with at least "
             "one value"
         )
     shares = given.get("probabilities") or []
@@ -304,12 +304,12 @@ def _categorical(given: Mapping[str, Any], place: str) -> Parameter:
         or not math.isclose(math.fsum(shares), 1, rel_tol=1e-3)
     ):
         raise ConfigError(
-            f"{place}.probabilities={shares}: expected one for each value, with sum 1"
+            f"{location}.probabilities={shares}: expected one for each value, with sum 1"
         )
     return Parameter(distribution="categorical", values=tuple(values), probabilities=tuple(shares))
 
 
-def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Parameter:
+def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Parameter:
     numbers: dict[str, float] = {}
     for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
         value = given.get(key, default)
@@ -318,18 +318,18 @@ def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Paramet
             or not isinstance(value, int | float)
             or not math.isfinite(value)
         ):
-            raise ConfigError(f"{place}.{key}={value}: expected a number")
+            raise ConfigError(f"{location}.{key}={value}: expected a number")
         numbers[key] = value
     if numbers["min"] > numbers["max"]:
-        raise ConfigError(f"{place}: min={given['min']} is above max={given['max']}")
+        raise ConfigError(f"{location}: min={given['min']} is above max={given['max']}")
     if "log" in distribution and "min" in given and numbers["min"] <= 0:
-        raise ConfigError(f"{place}: {distribution} needs min above 0")
+        raise ConfigError(f"{location}: {distribution} needs min above 0")
     if distribution == "int_uniform" and not all(
         isinstance(numbers[key], int) for key in ("min", "max")
     ):
-        raise ConfigError(f"{place}: int_uniform needs integers")
+        raise ConfigError(f"{location}: int_uniform needs integers")
     if numbers["q"] <= 0 or numbers["sigma"] < 0:
-        raise ConfigError(f"{place}: q must be above 0, and sigma not below it")
+        raise ConfigError(f"{location}: q must be above 0, and sigma not below it")
     return Parameter(
         distribution=distribution,
         low=numbers["min"],
@@ -340,7 +340,7 @@ def _numeric(distribution: str, given: Mapping[str, Any], place: str) -> Paramet
     )
 
 
-def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Where) -> None:
+def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Locate) -> None:
     for path, parameter in parameters.items():
         if parameter.count is None:
             raise ConfigError(
@@ -350,7 +350,7 @@ def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Wher
             )
 
 
-def _metric(given: Any, *, required: bool, at: Where) -> Metric | None:
+def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:
     if given is None and not required:
         return None
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):

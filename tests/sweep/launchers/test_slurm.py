@@ -387,5 +387,5 @@ def test_without_slurm_the_error_says_where_to_run_it(
     )
     assert done.returncode == 2
     assert done.stderr.endswith(
-        "no sbatch on this machine; run it on a login node of the cluster\n"
+        "sbatch not found; run this on a login node of the cluster\n"
     )
