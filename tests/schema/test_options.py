@@ -12,7 +12,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.options import BY_NAME, OPTIONS
 from xla_sweeps.schema.trial import Scenario
 
-PRIVATE = {"known_records", "hydra", "defaults"}
+PRIVATE = {"hydra", "defaults"}
 
 
 def test_the_configuration_has_the_declared_keys_and_defaults() -> None:

@@ -386,6 +386,4 @@ def test_without_slurm_the_error_says_where_to_run_it(
         timeout=60,
     )
     assert done.returncode == 2
-    assert done.stderr.endswith(
-        "sbatch not found; run this on a login node of the cluster\n"
-    )
+    assert done.stderr.endswith("sbatch not found; run this on a login node of the cluster\n")
