@@ -421,3 +421,15 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
     assert "drift" in summaries[trial(3)].flags
     only, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
     assert only == {trial(3): records[trial(3)]}
+
+
+def test_coded_rows_are_the_same_rows(tmp_path: Path) -> None:
+    for number in range(3):
+        save(tmp_path, number)
+    plain = rows_.load(tmp_path).table
+    coded = rows_.load(tmp_path, coded=True).table
+    assert coded.schema != plain.schema
+    assert coded.to_pylist() == plain.to_pylist()
+    save(tmp_path, 4)
+    again = rows_.load(tmp_path, coded=True).table
+    assert again.to_pylist() == rows_.load(tmp_path).table.to_pylist()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from xla_sweeps.cli import command_parser
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.export import csv_of, write_parquet, write_text
-from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require, summaries
 from xla_sweeps.results.table import rows_of
@@ -93,8 +92,7 @@ def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
     from xla_sweeps.results import imported
 
     done = imported.add(file, results_dir, label=label)
-    for warning in done.warnings:
-        warn(f"{file}, {warning}")
+    _warn(f"{file}, {warning}" for warning in done.warnings)
     compared = sum(row.speedup is not None for row in done.rows)
     verb = "replaced" if done.replaced else "wrote"
     print(
@@ -119,9 +117,8 @@ def show(
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
     chosen = parse_filter(where) if where is not None else None
-    rows = load(results_dir)
-    for problem in rows.problems:
-        warn(problem)
+    rows = load(results_dir, coded=True)
+    _warn(rows.problems)
     require(results_dir, rows)
     table = rows.table if every else rows.table.filter(rows.table["headline"])
     table = matching(table, chosen)
@@ -138,6 +135,13 @@ def show(
     return 0
 
 
+def _warn(lines: Iterable[str]) -> None:
+    for line in lines:
+        from xla_sweeps.report.terminal.console import warn
+
+        warn(line)
+
+
 def _show_table(rows: Sequence[ComparisonRow]) -> None:
     from xla_sweeps.report.terminal.tables import show_rows
 
@@ -152,8 +156,7 @@ def push(results_dir: Path, *, project: str | None, entity: str | None, force: b
 
     credentials.require_api_key(os.environ)
     rows = load(results_dir)
-    for problem in rows.problems:
-        warn(problem)
+    _warn(rows.problems)
     records, found = summaries(results_dir, rows)
     trials = [
         (
@@ -165,6 +168,5 @@ def push(results_dir: Path, *, project: str | None, entity: str | None, force: b
     ]
     report = wandb.push(trials, log=results_dir / "wandb" / "push.log", force=force)
     print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
-    for line in report.failed:
-        warn(line)
+    _warn(report.failed)
     return 1 if report.failed else 0

@@ -82,7 +82,7 @@ def write_parquet(table: pyarrow.Table, output: Path) -> None:
     import pyarrow.parquet
 
     try:
-        pyarrow.parquet.write_table(table, output)
+        pyarrow.parquet.write_table(table, output, store_schema=False)
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
 
@@ -92,6 +92,10 @@ def _texts(column: pyarrow.Array) -> pyarrow.Array:
     import pyarrow
     import pyarrow.compute as compute
 
+    if pyarrow.types.is_dictionary(column.type):
+        values = _texts(column.dictionary)
+        coded = pyarrow.DictionaryArray.from_arrays(column.indices, values)
+        return coded.cast(pyarrow.string())
     if pyarrow.types.is_boolean(column.type):
         return compute.if_else(column, "True", "False")
     texts = column.cast(pyarrow.string())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +14,12 @@ import numpy as np
 
 from xla_sweeps.analysis import noise, summary
 from xla_sweeps.analysis.noise import Span
-from xla_sweeps.analysis.speedup import judged
+from xla_sweeps.analysis.speedup import comparison_pairs, judged
 from xla_sweeps.results.store import Store
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.schema.trial import is_aa_pair
 
 if TYPE_CHECKING:
@@ -102,6 +100,9 @@ def read_many(
     with contextlib.ExitStack() as stack:
         run: Callable[..., Iterable[Trials]] = map
         if len(names) >= PARALLEL_FROM:
+            import multiprocessing
+            from concurrent.futures import ProcessPoolExecutor
+
             workers = min(len(chunks), len(os.sched_getaffinity(0)))
             spawn = multiprocessing.get_context("spawn")
             run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=spawn)).map
@@ -149,6 +150,26 @@ def aa_distances(table: pyarrow.Table) -> AaDistances:
                 trials = found.setdefault(row["device"], {})
                 trials.setdefault(row["trial_id"], []).append(noise.aa_distance(row["speedup"]))
     return found
+
+
+def aa_distances_of(found: TrialSummary) -> list[float]:
+    """How far apart the A/A pairs of one trial are."""
+    return [
+        noise.aa_distance(row.speedup)
+        for row in found.comparisons
+        if row.speedup and is_aa_pair(row.baseline, row.candidate)
+    ]
+
+
+def aa_distances_of_records(store: Store) -> AaDistances:
+    """The same as `aa_distances`, from all records: for a folder of which nothing is kept."""
+    devices: AaDistances = {}
+    for trial, _ in store.folders():
+        for records in store.load(trial).records.values():
+            if any(is_aa_pair(*pair) for pair in comparison_pairs(list(records[0].modes))):
+                found = summary.summarize(records)
+                devices.setdefault(found.device, {})[trial] = aa_distances_of(found)
+    return devices
 
 
 def floor_of(trials: Mapping[str, Sequence[float]]) -> float:

@@ -32,7 +32,6 @@ from xla_sweeps.results.store import RACY_NS, Store
 from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of_documents
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, TrialSummary, row_dict
-from xla_sweeps.schema.trial import is_aa_pair
 from xla_sweeps.system import files
 
 if TYPE_CHECKING:
@@ -99,21 +98,27 @@ class _KeptAa(msgspec.Struct):
 
 
 def load(
-    results_dir: Path, *, advance: Callable[[int, int], None] = lambda done, total: None
+    results_dir: Path,
+    *,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+    coded: bool = False,
 ) -> Rows:
     """All rows of a results folder, measured and imported; what changed is read and kept.
 
     Args:
         results_dir: the results folder; one that does not exist has no rows.
         advance: called with (trials read, trials to read) now and then.
+        coded: texts may be dictionary-encoded: half the time for whom only shows or writes them.
     """
-    rows = _measured(results_dir, advance)
+    rows = _measured(results_dir, advance, coded=coded)
     if not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported
 
     published, problems = imported.load(results_dir)
-    table = ordered(joined([rows.table, table_of(published)])) if published else rows.table
+    table = rows.table
+    if published:
+        table = ordered(joined([table.cast(schema()), table_of(published)]))
     return replace(rows, table=table, problems=(*rows.problems, *problems))
 
 
@@ -177,21 +182,16 @@ def end_trial(store: Store, trial_id: str) -> EndedTrial:
     if not loaded.problems:
         kept = _KeptTrial(_versions(), derive.facts_of(records, listing), list(map(row_dict, rows)))
         _write(store.results_dir / "cache" / "rows" / f"{trial_id}.json", msgspec.json.encode(kept))
-    own = [
-        noise.aa_distance(row.speedup)
-        for row in rows
-        if row.speedup and is_aa_pair(row.baseline, row.candidate)
-    ]
-    floor = derive.floor_of(_with_own_aa(store.results_dir, trial_id, found.device, own))
+    floor = derive.floor_of(_with_own_aa(store, trial_id, found))
     return EndedTrial(
         found if floor == MIN_FLOOR else summarize(records, floor=floor), loaded.problems
     )
 
 
-def _measured(results_dir: Path, advance: Callable[[int, int], None]) -> Rows:
+def _measured(results_dir: Path, advance: Callable[[int, int], None], *, coded: bool) -> Rows:
     store, path = Store(results_dir), results_dir / "cache" / "rows.parquet"
     folders = dict(store.folders())
-    table, beside = _read_parquet(path)
+    table, beside = _read_parquet(path, folders, coded=coded)
     problems: tuple[str, ...] = ()
     if beside.modified_ns != folders:
         pending = _pending(results_dir)
@@ -269,14 +269,13 @@ def _ended_trials(
     return Trials(table_of_documents(documents), facts)
 
 
-def _with_own_aa(
-    results_dir: Path, trial_id: str, device: str, own: list[float]
-) -> dict[str, list[float]]:
-    """The A/A distances of a device by trial, with a trial's own, which are kept."""
-    path, first = results_dir / "cache" / "aa.json", AaDistances()
+def _with_own_aa(store: Store, trial_id: str, found: TrialSummary) -> dict[str, list[float]]:
+    """The A/A distances of a trial's device by trial, with its own, which are kept."""
+    path, first = store.results_dir / "cache" / "aa.json", AaDistances()
     if _decoded(path, _KeptAa) is None:
-        first = derive.aa_distances(_measured(results_dir, lambda done, total: None).table)
-    with _locked(results_dir):
+        first = derive.aa_distances_of_records(store)
+    device, own = found.device, derive.aa_distances_of(found)
+    with _locked(store.results_dir):
         kept = _decoded(path, _KeptAa)
         known = _KeptAa(_versions(), first) if kept is None else kept
         trials = known.devices.setdefault(device, {})
@@ -313,16 +312,25 @@ def _save(results_dir: Path, table: pyarrow.Table, beside: _Beside, merged: list
         _write(cache / "aa.json", msgspec.json.encode(_KeptAa(_versions(), devices)))
 
 
-def _read_parquet(path: Path) -> tuple[pyarrow.Table, _Beside]:
-    """What is kept; nothing where there is none, or where another version wrote it."""
+def _read_parquet(
+    path: Path, folders: Mapping[str, int], *, coded: bool
+) -> tuple[pyarrow.Table, _Beside]:
+    """What is kept; nothing where there is none, or where another version wrote it.
+
+    Texts are dictionary-encoded if that is asked for and nothing has to be read again.
+    """
     import pyarrow
     import pyarrow.parquet
 
     with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
-        with pyarrow.parquet.ParquetFile(path, memory_map=True) as kept:
-            beside = msgspec.json.decode(kept.metadata.metadata[_META], type=_Beside)
-            table = kept.read()
-        if beside.version == _versions() and table.schema == schema():
+        with pyarrow.memory_map(str(path)) as source:
+            metadata = pyarrow.parquet.read_metadata(source).metadata
+            beside = msgspec.json.decode(metadata[_META], type=_Beside)
+            texts = [name for name, column in COLUMNS.items() if column.kind is str]
+            table = pyarrow.parquet.ParquetFile(
+                source, read_dictionary=texts if coded and beside.modified_ns == folders else None
+            ).read()
+        if beside.version == _versions() and table.schema.names == schema().names:
             return table, beside
     return joined([]), _Beside(_versions(), {}, 0, 0, {}, msgspec.Raw(b"{}"))
 

@@ -1,0 +1,49 @@
+"""Exported rows: a table is written as its rows are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from factories import make_record
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.export import csv_of, csv_text, write_parquet
+from xla_sweeps.results.table import schema, table_of
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
+
+NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
+WORDS = ("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum", "é ✕")
+
+
+@pytest.fixture
+def rows() -> list[ComparisonRow]:
+    (row,) = summarize([make_record()]).comparisons
+    return [
+        *(replace(row, speedup=number, p_value=number) for number in NUMBERS),
+        *(replace(row, model=word, note=word, headline=False) for word in WORDS),
+    ]
+
+
+def test_a_table_is_the_same_csv_as_its_rows(rows: list[ComparisonRow]) -> None:
+    table = table_of(rows)
+    expected = csv_text([row_dict(row) for row in rows], tuple(COLUMNS))
+    assert csv_of(table) == expected
+    place = table.schema.get_field_index("note")
+    coded = table.set_column(place, "note", table["note"].dictionary_encode())
+    assert csv_of(coded) == expected
+    assert csv_of(table.slice(0, 0)) == ",".join(COLUMNS) + "\n"
+
+
+def test_dictionary_encoded_texts_are_plain_in_the_parquet_file(
+    rows: list[ComparisonRow], tmp_path: Path
+) -> None:
+    table = table_of(rows)
+    place = table.schema.get_field_index("note")
+    coded = table.set_column(place, "note", table["note"].dictionary_encode())
+    write_parquet(coded, tmp_path / "rows.parquet")
+    written = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
+    assert written.schema == schema()
+    assert written.to_pylist() == table.to_pylist()
