@@ -18,7 +18,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from page_building import ROWS_A_TRIAL, make_records
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.page_building import ROWS_A_TRIAL, make_records
 
 READ = "import sys, pyarrow.parquet; pyarrow.parquet.read_table(sys.argv[1])"
 

@@ -15,7 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from page_building import make_records
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.page_building import make_records
 
 END = """
 import sys, time

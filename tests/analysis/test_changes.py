@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.changes import (
     BROKE,
-    MENDED,
+    FIXED,
     Change,
     Difference,
     as_section,
@@ -271,14 +271,14 @@ def test_trials_of_one_name_are_told_apart_by_what_differs() -> None:
     }
 
 
-def test_a_mode_that_fails_on_one_side_broke_or_mended_and_comes_first() -> None:
+def test_a_mode_that_fails_on_one_side_broke_or_is_fixed_and_comes_first() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
     modes = {
         "graph": make_outcome(0.2),
         "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for Foo"),
     }
     failing = trial({"graph": 0.2}, seed=5, modes=modes)
-    broke, mended = compare(whole, failing), compare(failing, whole)
+    broke, fixed = compare(whole, failing), compare(failing, whole)
     assert [(item.what, item.mode, item.status) for item in broke.breaks] == [
         (BROKE, "xla", Status.UNSUPPORTED_OP)
     ]
@@ -286,9 +286,9 @@ def test_a_mode_that_fails_on_one_side_broke_or_mended_and_comes_first() -> None
         str(broke.breaks[0])
         == "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
     )
-    assert [item.what for item in mended.breaks] == [MENDED]
+    assert [item.what for item in fixed.breaks] == [FIXED]
     assert as_section(broke)["only_a"] == [str(broke.breaks[0])]
-    assert as_section(mended)["only_b"] == [str(mended.breaks[0])]
+    assert as_section(fixed)["only_b"] == [str(fixed.breaks[0])]
     assert [change.quantity for change in broke.changes] == ["graph throughput"]
     assert compare(failing, failing).failed_both == 1
     unfinished = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
@@ -388,7 +388,7 @@ def test_the_section_for_the_page_has_its_agreed_shape() -> None:
         "equivalent": 1,
         "ambiguous": 0,
         "broke": 0,
-        "mended": 0,
+        "fixed": 0,
         "failed_both": 0,
         "only_a": 0,
         "only_b": 0,

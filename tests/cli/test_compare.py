@@ -103,7 +103,7 @@ def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:
     assert done.stdout.splitlines()[2].startswith("✕ ")
     assert "xla broke (unsupported_op: no kernel for Foo)" in done.stdout.splitlines()[2]
     back = command("compare", "B", "A", cwd=folders)
-    assert "xla mended" in back.stdout.splitlines()[2]
+    assert "xla fixed" in back.stdout.splitlines()[2]
 
 
 def test_csv_and_json_hold_the_same_changes(folders: Path) -> None:

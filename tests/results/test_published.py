@@ -191,9 +191,9 @@ def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None
         ("zzz", "Family", "", ""),
     ]
     assert warnings[0].startswith(
-        "line 2: 'resnet51_v1' is no model of the catalog and keeps its name; the nearest is 'resnet"
+        "line 2: 'resnet51_v1' is not in the catalog and keeps its name; the nearest is 'resnet"
     )
-    assert warnings[1] == "line 3: 'zzz' is no model of the catalog and keeps its name"
+    assert warnings[1] == "line 3: 'zzz' is not in the catalog and keeps its name"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""What changed between two sets of results: one verdict per trial and quantity, and what exists on one side only. Pure.
+"""Compare two sets of results: a verdict per trial and quantity, and what one side lacks. Pure.
 
 Unlike the modes of a trial, the two sides were measured in different processes, perhaps months
-apart, so nothing is
-paired: three processes a side give Welch's interval over processes; fewer give one from their
-    rounds, which knows nothing of how processes differ, and is called preliminary.
+apart, so nothing is paired. Three replicates on each side give Welch's interval over replicates;
+fewer give one from their rounds, which does not cover how replicates differ, and is preliminary.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from xla_sweeps.schema.row import ModeSummary, Verdict
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
-BROKE, MENDED = "broke", "mended"
+BROKE, FIXED = "broke", "fixed"
 
 FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
 """What `failures` looks for, by name."""
@@ -54,7 +53,7 @@ class Change:
         q_value: the smallest false discovery rate, over all changes of the kind, at which this
             counts as a difference.
         floor: the smallest relative difference that is called one: the larger of both sides'.
-        preliminary: fewer than three processes on a side.
+        preliminary: fewer than three replicates on a side.
         flags: of either side.
     """
 
@@ -83,7 +82,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A mode that works on one side only: `broke` where it did in A, `mended` where it does in B."""
+    """A mode that works on one side only: `broke` where that is A, `fixed` where it is B."""
 
     what: str
     name: str
@@ -106,7 +105,7 @@ class Difference:
         only_a: trials and modes that B does not have; `only_b` likewise.
         failed_both: modes that work on neither side.
         environment: `(what, A's, B's)`, everything that is recorded.
-        notes: what to know about the matching.
+        notes: caveats of the matching.
     """
 
     title_a: str
@@ -123,7 +122,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: its interval at `LEVEL` and at `NARROWER`, and its p-value against the floor."""
+    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor."""
 
     interval: stats.Interval
     narrower: stats.Interval
@@ -135,8 +134,8 @@ def difference_of(first: Side, second: Side) -> Difference:
     """Compare two sets of results, trial by trial.
 
     Args:
-        first: A, what is compared with.
-        second: B, what is in question.
+        first: A, the baseline results.
+        second: B, the candidate results.
     """
     found = matching.match(first, second)
     changes: list[Change] = []
@@ -147,7 +146,7 @@ def difference_of(first: Side, second: Side) -> Difference:
         modes_a, modes_b = ({mode.label: mode for mode in trial.summary.modes} for trial in (a, b))
         for label in dict.fromkeys([*modes_a, *modes_b]):
             state = _state(modes_a.get(label), modes_b.get(label))
-            if state in (BROKE, MENDED):
+            if state in (BROKE, FIXED):
                 breaks.append(
                     _break(state, name, device, (modes_b if state == BROKE else modes_a)[label])
                 )
@@ -180,13 +179,13 @@ def contrast(
     """How much larger the second side's logs are than the first's.
 
     Args:
-        first: logs of each process, a value a round; processes with fewer than `stats.MIN_PAIRS`
-            rounds are left out.
+        first: logs of each replicate, a value per round; replicates with fewer than
+            `stats.MIN_PAIRS` rounds are ignored.
         second: of the other side.
         floor: the smallest relative difference that is called one.
 
     Returns:
-        None where a side has no process with enough rounds.
+        None where a side has no replicate with enough rounds.
     """
     sides = [
         [values for values in side if len(values) >= stats.MIN_PAIRS] for side in (first, second)
@@ -226,7 +225,7 @@ def counts(difference: Difference) -> dict[str, int]:
         "compared": len(difference.changes),
         **{kind: verdicts[kind] for kind in kinds},
         "broke": broke,
-        "mended": len(difference.breaks) - broke,
+        "fixed": len(difference.breaks) - broke,
         "failed_both": difference.failed_both,
         "only_a": len(difference.only_a),
         "only_b": len(difference.only_b),
@@ -267,8 +266,8 @@ def as_section(difference: Difference) -> dict[str, Any]:
         "verdict",
         "preliminary",
     )
-    broke, mended = (
-        [str(item) for item in difference.breaks if item.what == what] for what in (BROKE, MENDED)
+    broke, fixed = (
+        [str(item) for item in difference.breaks if item.what == what] for what in (BROKE, FIXED)
     )
     return {
         "title_a": difference.title_a,
@@ -278,7 +277,7 @@ def as_section(difference: Difference) -> dict[str, Any]:
             for document in map(change_dict, difference.changes)
         ],
         "only_a": [*broke, *difference.only_a],
-        "only_b": [*mended, *difference.only_b],
+        "only_b": [*fixed, *difference.only_b],
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
         "counts": counts(difference),
     }
@@ -298,7 +297,7 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
 
 
 def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
-    """`both`, `a`, `b`, `broke`, `mended`, `failed`, or "" where neither side is finished."""
+    """`both`, `a`, `b`, `broke`, `fixed`, `failed`, or "" where neither side is finished."""
     known = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
     works = [mode is not None and mode.status is Status.OK for mode in (a, b)]
     match (*works, *known):
@@ -307,7 +306,7 @@ def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
         case (True, False, _, True):
             return BROKE
         case (False, True, True, _):
-            return MENDED
+            return FIXED
         case (True, False, _, False):
             return "a"
         case (False, True, False, _):
@@ -402,22 +401,22 @@ def _counts(row: Any) -> bool:
     return bool(row.headline and row.verdict is not Verdict.FAILED)
 
 
-def _level(processes: Sequence[Seconds], scale: float) -> float:
-    """The figure itself, from the mean of its processes' estimates."""
+def _level(replicates: Sequence[Seconds], scale: float) -> float:
+    """The figure itself, from the mean of its replicates' estimates."""
     estimates = [
         stats.signed_rank_interval(values.tolist()).estimate
-        for values in processes
+        for values in replicates
         if len(values) >= stats.MIN_PAIRS
     ]
     return math.exp(statistics.fmean(estimates) + scale)
 
 
-def _enough(processes: Sequence[Seconds]) -> int:
-    return sum(len(values) >= stats.MIN_PAIRS for values in processes)
+def _enough(replicates: Sequence[Seconds]) -> int:
+    return sum(len(values) >= stats.MIN_PAIRS for values in replicates)
 
 
 def _error(within: Sequence[stats.Interval]) -> float:
-    """Standard error of a side with few processes: from their rounds, or from how two differ where that is more."""
+    """Standard error of a side with few replicates: the larger of within and between them."""
     errors = [(interval.high - interval.low) / 2 / NORMAL_95 for interval in within]
     inside = math.hypot(*errors) / len(errors)
     if len(within) < 2:

@@ -1,4 +1,4 @@
-"""From the rounds of processes to one interval, verdict and p-value of a log ratio. Pure."""
+"""From the rounds of replicates to one interval, verdict and p-value of a log ratio. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interva
     """Intervals of each replicate that has enough rounds for one, at `LEVEL` and at `NARROWER`.
 
     Args:
-        values: of each replicate: log seconds, or log-ratios, a value a round.
+        values: of each replicate: log seconds, or log-ratios, a value per round.
     """
     intervals = (
         stats.signed_rank_intervals(item, levels=(LEVEL, NARROWER))
@@ -40,12 +40,10 @@ def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interva
 
 
 def over_replicates(within: Sequence[Interval]) -> Interval | None:
-    """One interval from those of all replicates.
+    """One interval from those of all replicates: Student's t from three replicates on.
 
-    From within a process where there are fewer than three.
-
-    Two processes give the hull of their own intervals: a t interval of two would be infinitely
-        timid, and pooling their rounds would hide how they differ.
+    Two give the hull of their own intervals: a t interval of two would be far too wide, and pooling
+    their rounds would hide how they differ.
     """
     if len(within) < 2:
         return within[0] if within else None
@@ -60,12 +58,12 @@ def over_replicates(within: Sequence[Interval]) -> Interval | None:
 
 
 def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
-    """Where the uncertainty comes from, in percent: rounds within a process, or differences between processes.
+    """Where the uncertainty comes from, in percent: rounds within a replicate, or the replicates.
 
-    The larger says what to buy more of: time in each process, or processes.
+    The larger says what to increase: time per replicate, or the number of replicates.
 
     Args:
-        within: of the log speedup, of each process, at 95 %.
+        within: intervals of the log speedup, of each replicate, at 95 %.
     """
     errors = [(interval.high - interval.low) / 2 / NORMAL_95 for interval in within]
     estimates = [interval.estimate for interval in within]
@@ -76,12 +74,12 @@ def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
 
 
 def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
-    """Verdict on a log speedup: a difference counts past the floor, and only where the whole interval lies past it.
+    """Verdict on a log speedup: faster or slower where the whole interval lies past the floor.
 
     Args:
         interval: at 95 %.
         narrower: at 90 %: inside the floor on both sides, two one-sided 5 % tests find equivalence.
-        floor: the smallest relative difference that is called one.
+        floor: the smallest relative difference that counts.
     """
     bound = math.log1p(floor)
     if interval.low > bound:
@@ -98,10 +96,10 @@ def p_value_of(interval: Interval, *, floor: float, replicates: int, rounds: int
 
     Args:
         interval: of the log speedup, from `over_replicates`.
-        floor: the smallest relative difference that is called one.
-        replicates: processes; under three, the figure is from within a process, and no smaller than
-            the signed-rank test of so many rounds can give.
-        rounds: of all processes together.
+        floor: the smallest relative difference that counts.
+        replicates: how many; under three, the figure is from within a replicate, and no smaller
+            than the signed-rank test of so many rounds can give.
+        rounds: of all replicates together.
     """
     if replicates >= MIN_REPLICATES:
         return stats.p_beyond(interval, math.log1p(floor), freedom=replicates - 1)
@@ -156,22 +154,22 @@ class Samples:
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
         self._chosen: dict[tuple[tuple[str, ...], bool], Seconds] = {}
 
-    def call_s(self, *labels: str, undisturbed: bool = True) -> Seconds:
+    def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
 
         Args:
             labels: of modes; one that was never measured gives no rounds.
-            undisturbed: leave out disturbed rounds, unless fewer than `stats.MIN_PAIRS` are left
-                without them.
+            contaminated: include contaminated rounds; without it they are included only
+                where fewer than `stats.MIN_PAIRS` others are left.
         """
-        kept = self._chosen.get((labels, undisturbed))
+        kept = self._chosen.get((labels, contaminated))
         if kept is None:
-            kept = self._chosen[labels, undisturbed] = self._choose(labels, undisturbed)
+            kept = self._chosen[labels, contaminated] = self._choose(labels, contaminated)
         return kept
 
-    def log_ratios(self, baseline: str, candidate: str, *, undisturbed: bool = True) -> Seconds:
+    def log_ratios(self, baseline: str, candidate: str, *, contaminated: bool = False) -> Seconds:
         """log(baseline / candidate) of each round that holds both, shape (rounds,)."""
-        both = self.call_s(baseline, candidate, undisturbed=undisturbed)
+        both = self.call_s(baseline, candidate, contaminated=contaminated)
         ratios: Seconds = np.log(both[:, 0] / both[:, 1])
         return ratios
 
@@ -183,7 +181,7 @@ class Samples:
         known: Seconds = shares[~np.isnan(shares)]
         return known
 
-    def _choose(self, labels: tuple[str, ...], undisturbed: bool) -> Seconds:
+    def _choose(self, labels: tuple[str, ...], contaminated: bool) -> Seconds:
         if not all(label in self._place for label in labels):
             return np.empty((0, len(labels)))
         places = [self._place[label] for label in labels]
@@ -192,7 +190,7 @@ class Samples:
             return kept
         whole = self._known[:, places].all(axis=1)
         quiet = whole & self._quiet
-        if undisturbed and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
+        if not contaminated and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
             whole = quiet
         kept = self._call_s[whole][:, places]
         return kept

@@ -25,7 +25,7 @@ _VALUES_SHOWN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One set of results, as `results.load` gives it, and what to call it."""
+    """One set of results, as `rows.summaries` gives it, and its title."""
 
     title: str
     records: Mapping[str, Sequence[Record]]
@@ -51,7 +51,7 @@ class Trial:
 
     @property
     def measured_at(self) -> str:
-        """When its last process started."""
+        """When its last replicate started."""
         return max(record.started_at for record in self.records)
 
 
@@ -117,7 +117,7 @@ def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
 
 
 def _trials(side: Side, other: Side) -> list[Trial]:
-    """A record without a request's id takes that of the same configuration, the other side's first."""
+    """The trials of a side; an old record gets the request id of the same configuration."""
     lasts = [
         source.records[trial_id][-1] for source in (side, other) for trial_id in source.summaries
     ]

@@ -1,4 +1,4 @@
-"""Many comparisons as one answer: verdict counts, geometric means, false discoveries, families, podiums. Pure.
+"""Summarize many comparisons: verdict counts, geometric means, families, podiums. Pure.
 
 The terminal, the W&B report and the page's header ask here; the page computes the same for what a
 reader filters.
@@ -60,8 +60,7 @@ class Overview:
         compared: those with a speedup.
         geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % t interval over
             pairs (n >= 3).
-        discoveries: differences past the floor that stand with the false discovery rate held at 5
-            %.
+        discoveries: differences past the floor at a false discovery rate of 5 %.
         median_extra_compile_s: seconds.
         median_break_even_calls: a pair that never pays back counts as infinitely many calls; None
             where that is the median, or nothing is known.
@@ -183,7 +182,7 @@ def podium(
     candidate: str = "xla",
     limit: int = 10,
 ) -> list[tuple[int | None, ComparisonRow]]:
-    """The best rows with their ranks: one whose interval overlaps that of the leader above shares its rank.
+    """The best rows with their ranks; a row that overlaps the leader above shares its rank.
 
     Returns:
         Best first; the rank is None for a row without an interval.
@@ -218,7 +217,7 @@ def podium_figure(
 
 
 def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list[int | None]:
-    """Ranks of values in descending order: while an interval reaches its group leader's, the rank is the leader's.
+    """Ranks in descending order: an interval that reaches its group leader's shares its rank.
 
     Args:
         intervals: (low, high) of each; None where there is none, which has no rank and leads no

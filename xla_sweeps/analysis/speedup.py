@@ -31,7 +31,7 @@ HOST_BOUND_INDEX = 0.9
 
 
 def comparison_pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
-    """(baseline, candidate) of every comparison, the headline's first: against its baseline, then against eager."""
+    """(baseline, candidate) of every comparison: the headline's first, then against eager."""
     if len(labels) < 2:
         return []
     baseline = baseline_of(labels)
@@ -42,7 +42,7 @@ def comparison_pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def shared_columns(records: Sequence[Record], model: ModelFacts) -> dict[str, Any]:
-    """The columns that all rows of a trial share: what was measured, on what, and with what to know about it."""
+    """The columns that all rows of a trial share: model, device, flags, provenance."""
     first, last = records[0], records[-1]
     return {
         "trial_id": first.trial_id,
@@ -94,9 +94,9 @@ def compare(
     Args:
         samples: of each replicate.
         modes: all modes of the trial, by label.
-        baseline: label of the mode compared with.
-        candidate: label of the mode in question.
-        floor: the smallest relative difference that is called one.
+        baseline: label of the baseline mode.
+        candidate: label of the candidate mode.
+        floor: the smallest relative difference that counts.
         shared: `shared_columns`.
         contaminated: whether any replicate is.
     """
@@ -228,9 +228,9 @@ def _rounds(samples: Sequence[Samples], baseline: str, candidate: str) -> int:
 
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
-    """The speedup with disturbed rounds left in."""
+    """The speedup with contaminated rounds included."""
     within = within_replicates(
-        sample.log_ratios(baseline, candidate, undisturbed=False) for sample in samples
+        sample.log_ratios(baseline, candidate, contaminated=True) for sample in samples
     )
     interval = over_replicates([wide for wide, _ in within])
     return math.exp(interval.estimate) if interval else None
@@ -302,7 +302,7 @@ def driver_of(record: Record) -> str:
 
 
 def flags_of(record: Record) -> str:
-    """What of the process's environment changes XLA or TensorFlow: `XLA_FLAGS=...`, one after the other."""
+    """Environment variables that change XLA or TensorFlow: `XLA_FLAGS=...`, joined by blanks."""
     flags = record.environment.get("flags") or {}
     return " ".join(f"{name}={value}" for name, value in sorted(flags.items()))
 

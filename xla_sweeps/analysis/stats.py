@@ -111,7 +111,7 @@ def interval_about(
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Standard error of mean(second) - mean(first) and its degrees of freedom, spreads being unequal.
+    """Standard error of mean(second) - mean(first) and its degrees of freedom (Welch).
 
     Args:
         first: independent estimates, at least two; so is `second`.
@@ -144,7 +144,7 @@ def q_values(p_values: Sequence[float]) -> list[float]:
 
 
 def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
-    """Two-sided p-value of an estimate against the hypothesis that the truth lies within `bound` of zero.
+    """Two-sided p-value against the hypothesis that the truth lies within `bound` of zero.
 
     Built from the interval, so that p < 1 - level exactly where the whole interval lies past the
     bound.
@@ -176,7 +176,7 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
 
 
 def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
-    """Whether two windows of positive figures agree in median, and show no trend over both, within `tolerance`.
+    """Whether two windows of positive figures agree in median and show no trend over both.
 
     The trend is the Theil-Sen slope times the length of both windows, relative to the median.
     """
@@ -213,7 +213,7 @@ def _special() -> Any:
 
 @functools.cache
 def _signed_rank_quantile(count: int, tail: float) -> int:
-    """The largest k with P(W < k) <= tail for the signed-rank statistic W of `count` differences."""
+    """The largest k with P(W < k) <= tail, W the signed-rank statistic of `count` values."""
     if count > _EXACT_UP_TO:
         mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
         return max(0, math.floor(mean + float(_special().ndtri(tail)) * math.sqrt(variance) + 0.5))

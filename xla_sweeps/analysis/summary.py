@@ -142,7 +142,7 @@ def _summarize_mode(
 
 
 def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
-    """The worst process's coefficient of variation, percent."""
+    """The worst replicate's coefficient of variation, percent."""
     worst = None
     for seconds in blocks:
         if seconds.size > 1:

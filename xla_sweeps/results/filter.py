@@ -311,7 +311,8 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
         if number and sign.text != "~":
             _complain(
                 value,
-                f"{column} is text, not a number; for the text write {column} {sign.text} '{value.text}'",
+                f"{column} is text, not a number; for the text write "
+                f"{column} {sign.text} '{value.text}'",
             )
         glob = value.text.lower()
         return f"*{glob}*" if sign.text == "~" and not re.search(r"[*?\[]", glob) else glob

@@ -42,7 +42,7 @@ class _Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """What an import did: where it stands, the rows it gives, what was warned about, what it replaced."""
+    """An import that was done: its file, its rows, its warnings, whether it replaced another."""
 
     path: Path
     figures: int
@@ -57,7 +57,7 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     Args:
         file: CSV with the columns `published.COLUMNS`.
         results_dir: made where it is missing.
-        label: what to know the import by (default: the file's name).
+        label: name of the import (default: the file's).
 
     Raises:
         ConfigError: the file or the label cannot be used; nothing was written.
@@ -65,7 +65,8 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     """
     if label is not None and not _LABEL.fullmatch(label):
         raise ConfigError(
-            f"--name {label}: up to 64 letters, digits and . _ - are allowed, a letter or digit first"
+            f"--name {label}: up to 64 letters, digits and . _ - are allowed, "
+            "a letter or digit first"
         )
     label = label or re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._")[:64] or "published"
     figures = published.parse(_text(file), where=str(file))
@@ -126,7 +127,8 @@ def _read(path: Path) -> _Document:
         raise ValueError("no schema_version: not an import of xla_sweeps")
     if version > SCHEMA_VERSION:
         raise ValueError(
-            f"schema {version} is newer than this version's {SCHEMA_VERSION}: update xla_sweeps to read it"
+            f"schema {version} is newer than this version's {SCHEMA_VERSION}: "
+            "update xla_sweeps to read it"
         )
     return msgspec.convert(document, _Document)
 

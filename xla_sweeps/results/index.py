@@ -1,10 +1,8 @@
-"""What planning needs of every record, kept beside them so that it need not be read again.
+"""Index records for planning, kept beside them; it may be deleted at any time.
 
-May be deleted at any time.
-
-A trial's folder is read again when it changed since, or when it changed so lately that the clock
-could not tell. A file that is damaged in place leaves its folder's time as it was: planning does
-not notice until `cache/` is deleted.
+A trial's folder is read again when it changed, or when it was read within the resolution of the
+file system's time stamps. A file that is damaged in place leaves its folder's time as it was:
+planning does not notice until `cache/` is deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One record, in short.
 
     Attributes:
-        outcome: `standing.outcome_of`.
+        outcome: `schema.record.outcome_of`.
         software: versions that make records comparable (`software_of`).
         cost_s: wall time of the replicate.
     """
@@ -120,7 +118,7 @@ def entry_of(record: Record) -> Entry:
 
 
 def software_of(environment: Mapping[str, Any]) -> str:
-    """The versions that make records of different machines comparable, of `environment.environment()`."""
+    """The versions that make records of different machines comparable."""
     packages = environment.get("packages") or {}
     return " ".join(str(packages.get(name, "")) for name in _SOFTWARE)
 
@@ -144,7 +142,7 @@ def _load(path: Path) -> dict[str, _Folder]:
 
 
 def _save(path: Path, folders: dict[str, _Folder]) -> None:
-    """Replace the kept index; where that cannot be done, it is read anew next time."""
+    """Replace the kept index; where that fails, the records are read again next time."""
     with contextlib.suppress(OSError):
         replace_whole(path, msgspec.json.encode(_File(VERSION, folders)))
 
@@ -158,9 +156,7 @@ class _PlannedFile(msgspec.Struct):
 
 
 def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
-    """Keep what a sweep means to measure, in the place of what it meant before.
-
-    A folder that is full is no fault.
+    """Keep the trials that a sweep plans, in place of its earlier plan; a full disk is ignored.
 
     Args:
         results_dir: the results folder.

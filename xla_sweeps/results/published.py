@@ -1,8 +1,8 @@
-"""Published figures as comparison rows: those of the study keras-xla-benchmarks, whose columns are `COLUMNS`. Pure.
+"""Read the published figures of the study keras-xla-benchmarks as comparison rows. Pure.
 
-A figure there is one measurement: throughput over a hundred calls of four float32 images, eager
-    (`xla` False) or with jit_compile=True, each timed alone. So the rows have no interval, and no
-    verdict but `ambiguous`.
+A figure there (columns: `COLUMNS`) is one measurement: throughput over a hundred calls of four
+float32 images, eager (`xla` False) or with jit_compile=True, each timed alone. So the rows have no
+interval, and no verdict but `ambiguous`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Figure:
 def parse(text: str, *, where: str) -> list[Figure]:
     """The figures of a CSV file, in its order.
 
-    Columns may stand in any order, further ones are passed over.
+    Columns may stand in any order; further ones are ignored.
 
     Args:
         text: of the file.
@@ -119,7 +119,7 @@ def parse(text: str, *, where: str) -> list[Figure]:
 def rows(
     figures: Sequence[Figure], catalog: Mapping[str, CatalogEntry], *, label: str
 ) -> tuple[list[ComparisonRow], list[str]]:
-    """One row per model, resolution and accelerator, and a line for each name that the catalog lacks.
+    """One row per model, resolution and accelerator, and a warning per name not in the catalog.
 
     Args:
         figures: of one import.
@@ -148,7 +148,8 @@ def _places(header: Sequence[str], *, where: str) -> dict[str, int]:
         near = difflib.get_close_matches(missing[0], given, n=1, cutoff=0.5)
         hint = f" Is it '{near[0]}'?" if near else ""
         raise ConfigError(
-            f"{where}, line 1: no column {', '.join(map(repr, missing))}.{hint} Needed: {', '.join(COLUMNS)}"
+            f"{where}, line 1: no column {', '.join(map(repr, missing))}.{hint} "
+            f"Needed: {', '.join(COLUMNS)}"
         )
     twice = [column for column in COLUMNS if given.count(column) > 1]
     if twice:
@@ -175,7 +176,8 @@ def _figure(cells: Sequence[str], places: Mapping[str, int], *, line: int, where
             raise ConfigError(f"{where}, line {line}, column '{column}': {given} is not above 0")
         if not _LEAST <= value <= _MOST:
             raise ConfigError(
-                f"{where}, line {line}, column '{column}': {given} is not between {_LEAST:g} and {_MOST:g}"
+                f"{where}, line {line}, column '{column}': {given} is not between "
+                f"{_LEAST:g} and {_MOST:g}"
             )
         return value
 
@@ -225,7 +227,7 @@ def _index(catalog: Mapping[str, CatalogEntry]) -> dict[str, str]:
 def _identified(
     figure: Figure, names: Mapping[str, str], catalog: Mapping[str, CatalogEntry]
 ) -> tuple[CatalogEntry | None, tuple[str, ...]]:
-    """The catalog's model behind a figure, and what to know about it."""
+    """The catalog's model behind a figure, and notes on it."""
     folded = _folded(figure.variant)
     spellings = [
         folded,
@@ -278,13 +280,14 @@ def _doubts(figure: Figure, entry: CatalogEntry) -> list[str]:
 def _unknown(figure: Figure, names: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(_folded(figure.variant), list(names), n=1, cutoff=0.5)
     hint = f"; the nearest is '{names[near[0]]}'" if near else ""
-    return f"line {figure.line}: '{figure.variant}' is no model of the catalog and keeps its name{hint}"
+    what = f"'{figure.variant}' is not in the catalog and keeps its name"
+    return f"line {figure.line}: {what}{hint}"
 
 
 def _rates(
     group: Sequence[tuple[Figure, CatalogEntry | None, tuple[str, ...]]],
 ) -> tuple[float | None, float | None, list[str]]:
-    """Throughput of eager and of XLA, and what to know about them."""
+    """Throughput of eager and of XLA, and notes on them."""
     notes = list(dict.fromkeys(note for _, _, found in group for note in found))
     rates: list[float | None] = []
     for mode, compiled in (("eager", False), ("XLA", True)):

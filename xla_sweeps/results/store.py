@@ -1,8 +1,8 @@
-"""Records on disk: one immutable JSON file per replicate, first writer wins, nothing acknowledged is ever lost.
+"""Store records on disk: one immutable JSON file per replicate; the first writer wins.
 
 A file appears whole or not at all: written under a temporary name in the same folder, synced,
-    linked to its final name (`link` fails where that exists), and the folder synced. What cannot be
-    read is moved aside and counted, never fatal.
+linked to its final name (`link` fails where that exists), and the folder synced. What cannot be
+read is moved aside and reported, never fatal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ATTEMPTS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a results folder holds: records by trial, and a line for each file that could not be used."""
+    """Records of a results folder by trial, and a line for each file that cannot be used."""
 
     records: dict[str, list[Record]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Store:
         self.records_dir = results_dir / "records"
 
     def check_writable(self) -> None:
-        """Write, sync, link and delete one file, so that a full or read-only folder is found before measuring.
+        """Find a full or read-only folder before measuring: write, sync, link and delete a file.
 
         Raises:
             StoreError: one line with the reason.
@@ -83,8 +83,8 @@ class Store:
             ) from error
         if space.f_bavail * space.f_frsize < MIN_FREE_BYTES:
             raise StoreError(
-                f"results_dir={self.results_dir} has less than {MIN_FREE_BYTES // 2**20} MiB of space left. "
-                "Free some, or choose another: results_dir=PATH"
+                f"results_dir={self.results_dir} has less than {MIN_FREE_BYTES // 2**20} MiB of "
+                "space left. Free some, or choose another: results_dir=PATH"
             )
 
     def save(self, record: Record) -> tuple[Record, Path]:
@@ -217,8 +217,9 @@ class Store:
             except BlockingIOError:
                 handle.seek(0)
                 raise HeldError(
-                    f"this trial ({trial_id}) is being measured into {self.results_dir} by another process"
-                    f" ({_holder(handle.read())}): wait for it, or choose another results_dir=PATH"
+                    f"this trial ({trial_id}) is being measured into {self.results_dir} by another "
+                    f"process ({_holder(handle.read())}): wait for it, or choose another "
+                    "results_dir=PATH"
                 ) from None
             except OSError:
                 # A file system without locks: saving is exclusive all the same, so nothing is lost.

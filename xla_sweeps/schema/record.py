@@ -37,7 +37,7 @@ class ModelFacts:
         resolution_px: side of the square image; 0 where the model takes something else.
         macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be
             counted.
-        macs_note: why not, or what to know about them.
+        macs_note: why not, or a caveat.
         eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's
             always do), so that they compare with no Keras model's eager.
         replica_of: the handle of the published model whose architecture this is, with random
@@ -127,7 +127,8 @@ class Record:
             raise RecordFormatError("no schema_version: not a record of xla_sweeps")
         if version > SCHEMA_VERSION:
             raise NewerSchemaError(
-                f"schema {version} is newer than this version's {SCHEMA_VERSION}: update xla_sweeps to read it"
+                f"schema {version} is newer than this version's {SCHEMA_VERSION}: "
+                "update xla_sweeps to read it"
             )
         try:
             return msgspec.convert(document, cls)

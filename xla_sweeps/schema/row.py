@@ -207,7 +207,7 @@ class ComparisonRow:
         wandb=True,
     )
     replicates: int = _column(
-        "processes that measured it", unit="replicates", page=True, wandb=True
+        "how many replicates (processes) measured it", unit="replicates", page=True, wandb=True
     )
     rounds: int = _column("rounds behind the speedup", unit="rounds", page=True)
     within_percent: float | None = _column(

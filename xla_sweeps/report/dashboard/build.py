@@ -1,4 +1,4 @@
-"""`xla-sweeps dashboard`: the rows of results folders, and what goes with them, as the local page."""
+"""Build the local page (`xla-sweeps dashboard`) of the rows of results folders."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def write_page(
         raise StoreError(_nothing(results_dirs, where))
     if table.num_rows > MAX_ROWS:
         raise ConfigError(
-            f"dashboard: {table.num_rows:,} rows are more than a page holds ({MAX_ROWS:,}); keep some with --where, "
+            f"dashboard: {table.num_rows:,} rows are more than a page holds ({MAX_ROWS:,}); "
+            "keep some with --where, "
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
     problems = tuple(problem for _, rows in found for problem in rows.problems)

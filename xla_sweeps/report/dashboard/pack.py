@@ -1,4 +1,4 @@
-"""Rows as bytes that a browser unpacks without parsing: columns, coded by a dictionary or as rounded floats, gzipped.
+"""Pack rows into gzipped columns that a browser unpacks without parsing.
 
 Layout, before gzip: the length of the header (4 bytes, little-endian), the header (JSON, UTF-8),
     then the planes of each column in the header's order. Plane k holds byte k, from the lowest, of
@@ -83,7 +83,7 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
 
 
 def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """The columns and the meta data of packed bytes: what the page does, for tests and for other readers."""
+    """The columns and the meta data of packed bytes, as the page reads them."""
     raw = gzip.decompress(content)
     length = int.from_bytes(raw[:4], "little")
     document = json.loads(raw[4 : 4 + length])

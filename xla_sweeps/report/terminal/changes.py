@@ -125,6 +125,6 @@ def _summary(found: Difference) -> Text:
         f"{number[verdict]} {WORDS[verdict]}"
         for verdict in ("slower", "faster", "ambiguous", "equivalent")
     ]
-    words += [f"{number[what]} {what}" for what in ("broke", "mended") if number[what]]
+    words += [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
     words += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
     return Text(f"{words[0]}, {words[1]}: {', '.join(words[2:])}", style="bold")

@@ -70,7 +70,8 @@ def plan_document(
         "project": project,
         "title": f"XLA on or off - {project}",
         "workspace_title": "XLA on or off",
-        "description": f"Computed from {len(summaries):,} trials by xla-sweeps {__version__}. {marker}",
+        "description": f"Computed from {len(summaries):,} trials by xla-sweeps {__version__}. "
+        f"{marker}",
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {len(summaries):,} trials",
@@ -113,7 +114,8 @@ def place(
         recorded = sorted({str(item[name]) for item in settings if item.get(name)})
         if not asked and len(recorded) > 1:
             raise ConfigError(
-                f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): choose with --{name}"
+                f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): "
+                f"choose with --{name}"
             )
         places[name] = asked or (
             recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}")
