@@ -109,6 +109,11 @@ def _column(
     return field(default=default, metadata=facts)
 
 
+def _number(meaning: str, *, unit: str, page: bool = False, wandb: bool = False) -> Any:
+    """A number that may be missing."""
+    return _column(meaning, unit=unit, page=page, wandb=wandb, default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
     """One candidate against one baseline of a trial: what `results`, W&B and the page share.
@@ -146,54 +151,54 @@ class ComparisonRow:
     )
     baseline: str = _column("the mode it is compared with", page=True, wandb=True)
     headline: bool = _column("whether this is the trial's main comparison", page=True)
-    throughput_samples_per_s: float | None = _column(
+    throughput_samples_per_s: float | None = _number(
         "throughput of the candidate, from blocks of back-to-back calls",
         unit="samples/s",
         page=True,
         wandb=True,
     )
-    throughput_low: float | None = _column(
+    throughput_low: float | None = _number(
         "lower bound of its 95 % interval", unit="samples/s", page=True, wandb=True
     )
-    throughput_high: float | None = _column(
+    throughput_high: float | None = _number(
         "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
     )
-    baseline_throughput_samples_per_s: float | None = _column(
+    baseline_throughput_samples_per_s: float | None = _number(
         "throughput of the baseline, from blocks of back-to-back calls",
         unit="samples/s",
         page=True,
         wandb=True,
     )
-    baseline_throughput_low: float | None = _column(
+    baseline_throughput_low: float | None = _number(
         "lower bound of its 95 % interval", unit="samples/s", page=True
     )
-    baseline_throughput_high: float | None = _column(
+    baseline_throughput_high: float | None = _number(
         "upper bound of its 95 % interval", unit="samples/s", page=True
     )
-    latency_ms: float | None = _column(
+    latency_ms: float | None = _number(
         "one call of the candidate, from the same blocks (batch_size / throughput)", unit="ms"
     )
-    latency_low_ms: float | None = _column("lower bound of its 95 % interval", unit="ms")
-    latency_high_ms: float | None = _column("upper bound of its 95 % interval", unit="ms")
-    baseline_latency_ms: float | None = _column(
+    latency_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    latency_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    baseline_latency_ms: float | None = _number(
         "one call of the baseline, from the same blocks (batch_size / throughput)", unit="ms"
     )
-    baseline_latency_low_ms: float | None = _column("lower bound of its 95 % interval", unit="ms")
-    baseline_latency_high_ms: float | None = _column("upper bound of its 95 % interval", unit="ms")
-    speedup: float | None = _column(
+    baseline_latency_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    baseline_latency_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    speedup: float | None = _number(
         "baseline latency / candidate latency, paired; above 1 the candidate is faster",
         unit="ratio",
         page=True,
         wandb=True,
     )
-    speedup_low: float | None = _column(
+    speedup_low: float | None = _number(
         "lower bound of its 95 % interval", unit="ratio", page=True, wandb=True
     )
-    speedup_high: float | None = _column(
+    speedup_high: float | None = _number(
         "upper bound of its 95 % interval", unit="ratio", page=True, wandb=True
     )
-    speedup_percent: float | None = _column("100 × (speedup - 1)", unit="%", wandb=True)
-    absolute_speedup_samples_per_s: float | None = _column(
+    speedup_percent: float | None = _number("100 × (speedup - 1)", unit="%", wandb=True)
+    absolute_speedup_samples_per_s: float | None = _number(
         "the candidate's throughput less the baseline's", unit="samples/s", wandb=True
     )
     verdict: Verdict = _column(
@@ -210,41 +215,41 @@ class ComparisonRow:
         "how many replicates (processes) measured it", unit="replicates", page=True, wandb=True
     )
     rounds: int = _column("rounds behind the speedup", unit="rounds", page=True)
-    within_percent: float | None = _column(
+    within_percent: float | None = _number(
         "standard error of one replicate's estimate, from its own rounds", unit="%", page=True
     )
-    between_percent: float | None = _column(
+    between_percent: float | None = _number(
         "standard deviation of the replicates' estimates; missing for one", unit="%", page=True
     )
-    compile_s_extra: float | None = _column(
+    compile_s_extra: float | None = _number(
         "extra time to prepare the candidate (trace and first call) over the baseline",
         unit="s",
         page=True,
         wandb=True,
     )
-    break_even_calls: float | None = _column(
+    break_even_calls: float | None = _number(
         "calls after which that time is paid back; missing where it never is",
         unit="calls",
         page=True,
         wandb=True,
     )
-    peak_memory_ratio: float | None = _column(
+    peak_memory_ratio: float | None = _number(
         "candidate / baseline", unit="ratio", page=True, wandb=True
     )
     host_bound: bool = _column("the device waits for the host", page=True)
     status: Status = _column("ok, contaminated, or why there is no number", page=True, wandb=True)
     flags: tuple[str, ...] = _column("caveats, separated by blanks", page=True, wandb=True)
-    params: int | None = _column(
+    params: int | None = _number(
         "parameters, moving statistics included", unit="1", page=True, wandb=True
     )
-    macs: int | None = _column(
+    macs: int | None = _number(
         "multiply-accumulates of one sample", unit="1", page=True, wandb=True
     )
-    speedup_raw: float | None = _column(
+    speedup_raw: float | None = _number(
         "the speedup with contaminated rounds included, where the trial is contaminated",
         unit="ratio",
     )
-    failure_message: str = _column("why the failed mode failed", page=True, wandb=True)
+    failure_message: str = _column("why the failed mode failed", page=True, wandb=True, default="")
     failed_mode: str = _column("the mode that failed", page=True, default="")
     eager_is_graph: bool = _column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
@@ -255,48 +260,40 @@ class ComparisonRow:
         "the published model whose architecture this is, with random weights", default=""
     )
     failure_hint: str = _column("what to do about the failure", page=True, default="")
-    p_value: float | None = _column(
+    p_value: float | None = _number(
         "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
         "or slower",
         unit="1",
         page=True,
-        default=None,
     )
-    speedup_low_90: float | None = _column(
-        "lower bound of the 90 % interval, which decides equivalence", unit="ratio", default=None
+    speedup_low_90: float | None = _number(
+        "lower bound of the 90 % interval, which decides equivalence", unit="ratio"
     )
-    speedup_high_90: float | None = _column(
-        "upper bound of the 90 % interval", unit="ratio", default=None
-    )
-    cv_percent: float | None = _column(
+    speedup_high_90: float | None = _number("upper bound of the 90 % interval", unit="ratio")
+    cv_percent: float | None = _number(
         "coefficient of variation of the candidate's uncontaminated blocks, the worst replicate's",
         unit="%",
         page=True,
-        default=None,
     )
-    sm_clock_mhz_low: float | None = _column(
+    sm_clock_mhz_low: float | None = _number(
         "lowest clock of the GPU while measured; missing on a CPU",
         unit="MHz",
         page=True,
-        default=None,
     )
-    sm_clock_mhz_high: float | None = _column(
+    sm_clock_mhz_high: float | None = _number(
         "highest clock of the GPU while measured; missing on a CPU",
         unit="MHz",
         page=True,
-        default=None,
     )
-    temperature_high: float | None = _column(
+    temperature_high: float | None = _number(
         "highest temperature of the GPU while measured; missing on a CPU",
         unit="°C",
         page=True,
-        default=None,
     )
-    foreign_cores: float | None = _column(
+    foreign_cores: float | None = _number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",
         page=True,
-        default=None,
     )
     origin: str = _column(
         "measured, or imported: published figures without an interval", page=True, default=MEASURED
