@@ -52,10 +52,10 @@ def test_what_changed_is_shown_with_what_is_missing_and_what_measured_it(folders
         "B against A",
         "resnet50 224 px, batch 4 xla throughput 0.80",
         "▼ slower 3:3",
-        "■ same 3:3",
+        "■ equivalent 3:3",
         "only in A (1) vgg16 224 px, batch 4 on Some CPU",
         "tensorflow 2.20.0 2.21.0",
-        "1 trials on both sides, 4 comparisons: 2 slower, 0 faster, 0 unsure, 2 same",
+        "1 trials on both sides, 4 comparisons: 2 slower, 0 faster, 0 ambiguous, 2 equivalent",
     ):
         assert part in text, part
     assert max(map(len, done.stdout.splitlines())) <= 120

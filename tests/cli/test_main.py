@@ -78,7 +78,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         ),
         (["resolution=0"], "xla-sweeps: resolution=0: must be at least 1"),
         (["device=gpu:77"], "xla-sweeps: device=gpu:77: this machine has"),
-        (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B online needs an API key"),
+        (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B needs an API key"),
         (
             ["resuls"],
             "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, dashboard, import, compare, sweep, agents, models, hub-replicas, doctor, push, report, check.",

@@ -85,7 +85,7 @@ def test_a_formula_in_a_name_is_no_formula_in_a_csv(tmp_path: Path) -> None:
 def test_push_without_a_key_is_one_line(results: Path) -> None:
     done = command("push", cwd=results)
     assert done.returncode == 2
-    assert done.stderr.startswith("xla-sweeps: tracker=wandb: W&B online needs an API key")
+    assert done.stderr.startswith("xla-sweeps: tracker=wandb: W&B needs an API key")
 
 
 @pytest.mark.parametrize("where", [None, "model=nosuch", "speedup>1"])

@@ -211,7 +211,7 @@ def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(
     assert sweep(tmp_path).returncode == 0
     assert len(records(tmp_path)) == first
     plan = sweep(tmp_path, "--dry-run")
-    assert "5 trials, proposed one after the other as results come in" in plan.stderr
+    assert "5 trials, proposed one by one from earlier results" in plan.stderr
 
 
 def test_a_metric_that_no_run_has_is_one_line(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_ctrl_c_on_a_terminal_saves_prints_the_way_on_and_exits_130(tmp_path: Pa
     definition(tmp_path)
     code, screen = on_terminal(tmp_path, presses=1, worker="wait-at:4")
     assert code == 130
-    assert "to go on: xla-sweeps sweep mine.yaml tracker=none" in screen
+    assert "resume with: xla-sweeps sweep mine.yaml tracker=none" in screen
     assert "Traceback" not in screen
     assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
     assert sweep(tmp_path).returncode == 0

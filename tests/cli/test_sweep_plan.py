@@ -37,7 +37,7 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
     assert len(done.stdout.splitlines()) == 3
     assert done.stderr == (
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
-        "no estimate of the time: nothing like it has been measured into this folder yet\n"
+        "no time estimate: this folder has no records of these models\n"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -200,7 +200,7 @@ def test_measuring_again_adds_a_replicate_and_an_aa_pair_is_a_trial_of_its_own(
         assert code == 0, err
     assert [record.replicate for record in records(tmp_path)] == [0, 1]
     assert "A/A: two copies of graph measure" in out
-    assert "2 processes: preliminary" in out
+    assert "2 replicates: preliminary" in out
 
 
 def test_bfloat16_and_another_library_work_too(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_multirun_measures_each_choice(tmp_path: Path) -> None:
     ("limit", "status", "text"),
     [
         ("memory_limit_gib=0.25", Status.OOM_HOST, "more memory than its limit of 0.2 GiB"),
-        ("timeouts.build=0.5", Status.TIMEOUT, "no end of the stage 'import' within 0.5 s"),
+        ("timeouts.build=0.5", Status.TIMEOUT, "stage 'import' timed out after 0.5 s"),
     ],
 )
 def test_a_limit_that_is_passed_is_a_recorded_outcome(
@@ -393,7 +393,7 @@ def test_a_saved_batch_is_the_only_one_and_that_is_said_in_one_line(tmp_path: Pa
     asked = ("model=local", "path=saved", "trust_code=true", "tracker=none", *SHORT)
     code, out, _ = finished(*asked, cwd=tmp_path)
     assert code == 1
-    assert "batch_size=4: saved was saved for a batch of 1 only; give batch_size=1" in out
+    assert "batch_size=4: saved was saved for batches of 1; use batch_size=1" in out
     code, out, _ = finished(*asked, "batch_size=1", cwd=tmp_path)
     assert code == 0
     record = next(item for item in records(tmp_path) if item.status is Status.OK or item.rounds)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.measure.monitor import Sample, Sampler, around, disturbance, machine_times
+from xla_sweeps.measure.monitor import Sample, Sampler, around, contamination, machine_times
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.system.devices import Device
 
@@ -46,17 +46,17 @@ def sample(at_s: float, **changes: object) -> Sample:
         (sample(1, throttled_s=0.01), "the CPU quota throttled this control group"),
         (sample(1, gpu={"reasons": 0x40}), "the GPU slowed its clock (event reasons 0x40)"),
         (sample(1, gpu={"reasons": 0x1}), ""),
-        (sample(1, gpu={"foreign": 1.0}), "another process computes on the GPU"),
+        (sample(1, gpu={"foreign": 1.0}), "another process used the GPU"),
     ],
 )
 def test_what_disturbs_is_said_in_words(last: Sample, reason: str) -> None:
-    assert disturbance([sample(0), last], cores=2) == reason
+    assert contamination([sample(0), last], cores=2) == reason
 
 
 def test_on_a_large_machine_five_percent_by_others_are_allowed() -> None:
     samples = [sample(0), sample(1, busy_s=3.0, own_s=1.0)]
-    assert disturbance(samples, cores=64) == ""
-    assert disturbance(samples, cores=8) == "other processes used 2.0 cores"
+    assert contamination(samples, cores=64) == ""
+    assert contamination(samples, cores=8) == "other processes used 2.0 cores"
 
 
 def test_a_short_stretch_is_judged_over_half_a_second_around_it() -> None:
@@ -181,7 +181,7 @@ def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
     assert foreign < 0.9 * (last.busy_s - first.busy_s)
 
 
-def test_where_we_may_use_some_cores_only_what_others_do_on_the_rest_is_no_disturbance() -> None:
+def test_where_we_may_use_some_cores_only_what_others_do_on_the_rest_is_no_contamination() -> None:
     stat = "cpu  300 0 0 900 0 0 0 30 0 0\ncpu0 100 0 0 500 0 0 0 10 0 0\ncpu1 200 0 0 400 0 0 0 20 0 0\nintr 5\n"
     tick = 1 / os.sysconf("SC_CLK_TCK")
     assert machine_times(stat, {0}) == pytest.approx((100 * tick, 10 * tick))

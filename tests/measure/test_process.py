@@ -148,7 +148,7 @@ def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(
     assert result.status is Status.TIMEOUT
     assert result.dead_mode == "xla"
     assert result.failure is not None
-    assert result.failure.message == "no end of the stage 'compile' within 1.5 s"
+    assert result.failure.message == "stage 'compile' timed out after 1.5 s"
 
 
 def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:

@@ -28,16 +28,16 @@ ROW = replace(
     [
         (
             {},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); its 12.3 s of compiling pay back after "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s of compilation pay back after "
             "5,400 calls.",
         ),
         (
             {"replicates": 3, "preliminary": False, "break_even_calls": 0.0},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 processes); getting ready costs no more time.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 replicates); preparation takes no longer.",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 process: preliminary). Keep tf.function(jit_compile=False) for "
+            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 replicate: preliminary). Keep tf.function(jit_compile=False) for "
             "this model on this device.",
         ),
         (
@@ -47,7 +47,7 @@ ROW = replace(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 process: preliminary). Choose by compile time "
+            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 replicate: preliminary). Choose by compile time "
             "and memory, not by speed.",
         ),
         (
@@ -57,7 +57,7 @@ ROW = replace(
                 "speedup_low": 0.98,
                 "speedup_high": 1.06,
             },
-            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 1 process: preliminary), and differences up to 1.0% do "
+            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 1 replicate: preliminary); differences up to 1.0% do "
             "not count. Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
         ),
         (
@@ -71,8 +71,8 @@ ROW = replace(
                 "within_percent": 0.3,
                 "between_percent": 1.4,
             },
-            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 3 processes), and differences up to 1.0% do not count. "
-            "Processes differ by 1.4%, rounds within one by 0.3%: more processes narrow it (effort.replicates=8).",
+            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 3 replicates); differences up to 1.0% do not count. "
+            "Replicates differ by 1.4%, rounds within one by 0.3%: more replicates narrow the interval (effort.replicates=8).",
         ),
         (
             {
@@ -81,23 +81,23 @@ ROW = replace(
                 "break_even_calls": None,
                 "compile_s_extra": None,
             },
-            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, 1 process: preliminary); use "
+            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, 1 replicate: preliminary); use "
             'tf.config.optimizer.set_jit("autoclustering").',
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); its 12.3 s of compiling pay back after "
-            "5,400 calls. The machine was not quiet, so measure again before you rely on it (all rounds: 1.300×).",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s of compilation pay back after "
+            "5,400 calls. The measurement is contaminated: repeat it before you rely on it (all rounds: 1.300×).",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); getting ready costs no more time. The "
-            "device waits for the host here: a larger batch_size would tell more about the device.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); preparation takes no longer. The "
+            "device waits for the host here: a larger batch_size says more about the device.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); getting ready costs no more time. Mind "
-            "that graph contains XLA already: the model compiles parts of itself.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); preparation takes no longer. Note "
+            "that graph contains XLA too, in parts of the model.",
         ),
         (
             {
@@ -107,12 +107,12 @@ ROW = replace(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 process: preliminary), 0.1% apart, as copies "
-            "should.",
+            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate: preliminary), 0.1% apart, as "
+            "expected.",
         ),
         (
             {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},
-            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 process: preliminary), 5.0% apart, though they are "
+            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 replicate: preliminary), 5.0% apart, although they are "
             "the same: this machine adds differences of that size. Run `xla-sweeps doctor`.",
         ),
     ],
@@ -134,15 +134,15 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
         ),
         (
             Status.WRONG_RESULT,
-            "XLA computes something else than eager execution, so its speed means nothing: R.",
+            "XLA does not compute what eager execution computes, so its speed is meaningless: R.",
         ),
         (
             Status.NONDETERMINISTIC,
-            "No mode can be checked, because the model itself is not repeatable: R.",
+            "No mode can be verified, because the model is not deterministic: R.",
         ),
         (
             Status.MODE_NOT_EFFECTIVE,
-            "XLA was asked for but not in force, so there is no number: R.",
+            "XLA was not in force, so there is no result: R.",
         ),
         (
             Status.RETRACED,
@@ -152,10 +152,10 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
             Status.OOM_GPU,
             "XLA against graph ran out of memory: R. Try batch_size=1 or a smaller resolution.",
         ),
-        (Status.TIMEOUT, "XLA against graph took too long: R."),
+        (Status.TIMEOUT, "XLA against graph timed out: R."),
         (
             Status.INTERRUPTED,
-            "XLA against graph was stopped before there was enough to compare; run it again to go on.",
+            "XLA against graph was interrupted before there was enough to compare. Rerun to resume.",
         ),
         (Status.CRASHED, "XLA against graph could not be measured: R."),
     ],
@@ -181,10 +181,10 @@ def test_the_mode_that_failed_is_the_one_that_is_named() -> None:
         "failure_message": "R",
     }
     assert answer(replace(ROW, **changes, failed_mode="graph")).startswith(
-        "Graph computes something else than eager"
+        "Graph does not compute what eager"
     )
     assert answer(replace(ROW, **changes, failed_mode="xla")).startswith(
-        "XLA computes something else than eager"
+        "XLA does not compute what eager"
     )
 
 
@@ -197,7 +197,8 @@ def test_a_check_that_cannot_be_made_accuses_no_mode() -> None:
         failure_message="refused: eager's output is constant",
     )
     assert (
-        answer(row) == "No mode can be checked, so no speedup is given: eager's output is constant."
+        answer(row)
+        == "No mode can be verified, so no speedup is given: eager's output is constant."
     )
 
 

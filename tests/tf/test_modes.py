@@ -74,10 +74,10 @@ def test_a_mode_that_is_not_in_force_is_caught() -> None:
     executable.concrete = downgraded.concrete
     evidence = modes.effective(executable, device=CPU)
     assert not evidence["in_force"]
-    assert evidence["reason"] == "jit_compile is False, asked for True"
+    assert evidence["reason"] == "jit_compile is False, expected True"
     clustered = prepared(ExecutionMode.AUTOCLUSTER)
     clustered.clusters = 0
-    assert modes.effective(clustered, device=CPU)["reason"] == "auto-clustering made no cluster"
+    assert modes.effective(clustered, device=CPU)["reason"] == "auto-clustering made no clusters"
     plain = prepared(ExecutionMode.GRAPH)
     plain.clusters = 2
     assert "auto-clusters run in graph mode" in modes.effective(plain, device=CPU)["reason"]

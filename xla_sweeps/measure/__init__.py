@@ -1,1 +1,1 @@
-"""One trial: runner, measuring process seen from outside, monitor, timing loop, agreement."""
+"""Measure one trial: runner, child process, monitor, timing loop, correctness check."""

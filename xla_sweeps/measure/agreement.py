@@ -1,4 +1,4 @@
-"""Do two outputs agree? The correctness gate that stands before any timing. Pure, numpy only."""
+"""Check, before timing, that a mode computes what eager execution computes. Pure, numpy only."""
 
 from __future__ import annotations
 
@@ -10,37 +10,40 @@ from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
 
 TOLERANCE = {Precision.FLOAT32: 1e-4, Precision.MIXED_FLOAT16: 1e-2, Precision.MIXED_BFLOAT16: 2e-2}
-"""Largest difference from eager, relative to the largest absolute eager output, that passes by itself."""
+"""A difference from eager that always passes, relative to the largest absolute eager output."""
 
 REFERENCE_FACTOR = {
     Precision.FLOAT32: 2.0,
     Precision.MIXED_FLOAT16: 3.0,
     Precision.MIXED_BFLOAT16: 3.0,
 }
-"""How many times eager's own error against float64 a mode may have (as TorchDynamo's accuracy check does)."""
+"""A mode's error against float64 may be this many times eager's own (as in TorchDynamo's check)."""
 
 SMALLEST_OUTPUT = 1e-30
+"""Outputs below this, in absolute value, are too small to compare."""
 
 REFUSED = "refused:"
-"""How a reason begins where the check itself cannot be made."""
+"""Prefix of the reason where the outputs cannot be checked at all."""
 
 BOX_TOLERANCE = {
     Precision.FLOAT32: 1e-3,
     Precision.MIXED_FLOAT16: 2e-2,
     Precision.MIXED_BFLOAT16: 5e-2,
 }
-"""How far a box's corners may move, relative to the largest coordinate, and a confidence, to count as the same."""
+"""Two boxes match if corners (relative to the largest coordinate) and confidence differ by less."""
 
 BOXES_FOUND = 0.95
 """Share of eager's boxes that a mode must find.
 
-Not all: where two boxes' confidences or overlaps are equal to within
-rounding, suppression keeps the one or the other."""
+Not all: where confidences or overlaps are equal to within rounding, non-max suppression may keep
+either box.
+"""
 
 SLACK = 0.05
-"""How many fewer a mode may find than eager itself does on inputs that differ by rounding."""
+"""A mode may find this share fewer than eager itself finds on inputs that differ by rounding."""
 
 FEWEST_FOUND = 0.5
+"""Share of eager's boxes that a mode must find, however few eager itself finds again."""
 
 Outputs = Sequence[np.ndarray]
 
@@ -55,17 +58,17 @@ def compare(
 ) -> Agreement:
     """Compare a mode's outputs with eager's, and both with a float64 reference where there is one.
 
-    Shapes first, then finiteness; an eager output that is constant or vanishingly small refuses the
-    check, since everything would pass it. A mode agrees if it is close to eager, or as close to
-    float64 as eager is; and if it finds the same classes, except between classes that eager itself
-    cannot tell apart.
+    Shapes are checked first, then that all values are finite. A constant or vanishingly small eager
+    output is refused, because any output would agree with it. A mode agrees if it is close to
+    eager, or as close to float64 as eager is, and if it predicts the same classes, except where
+    eager itself cannot tell two classes apart.
 
     Args:
-        outputs: of the mode, one array a head, shape (batch, ...).
-        eager: of eager execution, likewise.
-        reference: in float64, likewise, for the first images of the batch.
-        precision: of the model; sets the tolerances.
-        classes: whether the last axis is classes, so that the largest logit means something.
+        outputs: the mode's outputs, one array per head, shape (batch, ...).
+        eager: eager execution's outputs, likewise.
+        reference: float64 outputs, likewise, for the first images of the batch.
+        precision: the model's precision; sets the tolerances.
+        classes: whether the last axis is classes, so that the largest logit is a prediction.
     """
     if [item.shape for item in outputs] != [item.shape for item in eager]:
         shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
@@ -88,17 +91,17 @@ def compare(
 def compare_detections(
     outputs: Outputs, eager: Outputs, nudged: Outputs, *, precision: Precision
 ) -> Agreement:
-    """Compare what a detector finds, box by box, in whatever order.
+    """Compare a detector's boxes, in any order.
 
-    Which boxes are left after suppression hangs on ties that rounding decides, the more so with
-    random weights; how much, eager itself shows on inputs changed by no more than rounding.
+    Rounding decides ties in non-max suppression, especially with random weights, so boxes can
+    differ without an error. Eager execution on inputs changed by rounding shows how many do.
 
     Args:
-        outputs: of the mode: boxes (batch, n, 4), confidences (batch, n), classes (batch, n), how
-            many count (batch).
-        eager: of eager execution, likewise.
-        nudged: of eager execution on the same inputs changed by rounding, likewise.
-        precision: of the model; sets the tolerance.
+        outputs: the mode's outputs: boxes (batch, n, 4), confidences (batch, n), classes
+            (batch, n), number of valid boxes (batch).
+        eager: eager execution's outputs, likewise.
+        nudged: eager execution's outputs on the same inputs changed by rounding, likewise.
+        precision: the model's precision; sets the tolerance.
     """
     if [item.shape for item in outputs] != [item.shape for item in eager]:
         shapes = f"{[item.shape for item in outputs]} instead of {[item.shape for item in eager]}"
@@ -113,7 +116,7 @@ def compare_detections(
     reason = (
         ""
         if share >= wanted
-        else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} wanted)"
+        else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} required)"
     )
     return Agreement(rmse_rel=moved, top1_match=None, ok=not reason, reason=reason)
 
@@ -163,11 +166,14 @@ def _compare_head(
     as_good = error is not None and eager_error is not None and error <= factor * eager_error
     reason = ""
     if not close and not as_good:
-        reason = f"outputs differ from eager's by {difference:.1e} of the largest (allowed: {tolerance:.0e})"
+        reason = (
+            f"outputs differ from eager's by {difference:.1e} of the largest output "
+            f"(allowed: {tolerance:.0e})"
+        )
         if error is not None:
-            reason += f"; error against float64 {error:.1e}, eager's own {eager_error:.1e}"
+            reason += f"; error against float64 {error:.1e}, eager's {eager_error:.1e}"
     elif clear_mismatch and matches is not None:
-        reason = f"the largest logit is another class in {1 - matches:.0%} of the images"
+        reason = f"the predicted class differs in {1 - matches:.0%} of the images"
     return Agreement(
         rmse_rel=difference,
         top1_match=matches,
@@ -179,7 +185,7 @@ def _compare_head(
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
-    """Share of images with the same largest class, and whether one differs that eager tells apart clearly."""
+    """Share of images with the same prediction, and whether one clear prediction differs."""
     rows, expected = output.reshape(-1, output.shape[-1]), eager.reshape(-1, eager.shape[-1])
     found, wanted = rows.argmax(axis=1), expected.argmax(axis=1)
     index = np.arange(len(expected))
@@ -192,7 +198,10 @@ def _refused(reason: str) -> Agreement:
 
 
 def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
-    """Share of eager's boxes that are there too, and how far those moved, relative to the largest coordinate."""
+    """Share of eager's boxes that the outputs have too, and how far those moved.
+
+    The distance is relative to the largest coordinate.
+    """
     counts = [(int(wanted), int(found)) for wanted, found in zip(eager[3], outputs[3], strict=True)]
     scale = _scale(eager[0])
     nearest = np.concatenate(
@@ -214,10 +223,7 @@ def _same_boxes(
     tolerance: float,
     scale: float,
 ) -> np.ndarray:
-    """For each of eager's boxes in an image, the distance to the nearest that counts as the same.
-
-    Inf where none.
-    """
+    """For each of eager's boxes in an image, the distance to the nearest matching box, or inf."""
     (boxes, confidences, classes), (others, other_confidences, other_classes) = (
         [np.asarray(item[image][:size]) for item in found[:3]]
         for found, size in ((eager, sizes[0]), (output, sizes[1]))

@@ -1,8 +1,7 @@
-"""From an exception's text or a process's end to a status, one line for a person, and what to do about it. Pure.
+"""Diagnose an exception or a dead process: a status, one line for a person, and what to do. Pure.
 
-TensorFlow reports the same fault under different exception types (a compile error arrives as
-ValueError from the compiler IR and as InvalidArgumentError from a call), so the text decides, not
-the type.
+TensorFlow reports the same fault under different exception types (a compile error is a ValueError
+from the compiler IR and an InvalidArgumentError from a call), so the text decides, not the type.
 """
 
 from __future__ import annotations
@@ -27,9 +26,10 @@ class ProcessEnd:
 
     Attributes:
         exit_code: as `Popen.returncode`: negative for a signal.
-        killed_for: why we killed it (`timeout`, `memory`, `interrupt`), or "".
         phase: the last stage that it announced.
-        oom_kills: the kernel's out-of-memory kills meanwhile.
+        killed_for: why we killed it (`timeout`, `memory`, `interrupt`), or "".
+        limit: the limit that it exceeded, with its unit, or "".
+        oom_kills: the kernel's out-of-memory kills in that time.
         log_tail: the end of its log.
     """
 
@@ -43,7 +43,7 @@ class ProcessEnd:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """A known fault: what its text looks like, and what it means."""
+    """A known fault: the text that identifies it, and what it means."""
 
     expression: re.Pattern[str]
     status: Status
@@ -63,16 +63,17 @@ _PATTERNS = (
             f"XLA has no kernel for the operation {match['op']} on {match['device']}",
             match["op"],
         ),
-        "replace the operation, or keep it outside jit_compile; auto-clustering (jit=auto) leaves it out by itself",
+        "replace the operation, or move it out of jit_compile; auto-clustering (jit=auto) skips it",
     ),
     _Pattern(
         re.compile(
-            r"Input (?P<input>\d+) to node [`'](?P<node>.+?)[`'] with op (?P<op>\w+) must be a compile-time const"
+            r"Input (?P<input>\d+) to node [`'](?P<node>.+?)[`'] with op (?P<op>\w+) "
+            r"must be a compile-time const"
         ),
         Status.DYNAMIC_SHAPE,
         lambda match: (
-            f"input {match['input']} of {match['op']} ({match['node']}) must be known at compile time: "
-            "a shape depends on computed values",
+            f"input {match['input']} of {match['op']} ({match['node']}) must be known at compile "
+            "time: a shape depends on computed values",
             match["op"],
         ),
         "make that shape static, or compute it outside jit_compile",
@@ -80,7 +81,7 @@ _PATTERNS = (
     _Pattern(
         re.compile(r"Input and output shapes of loop body do not match"),
         Status.DYNAMIC_SHAPE,
-        _fixed("a while loop changes the shape of its variables, which XLA cannot compile"),
+        _fixed("XLA cannot compile a while loop that changes the shape of its variables"),
         "pad the loop's variables to a fixed shape",
     ),
     _Pattern(
@@ -110,9 +111,10 @@ _PHASE_STATUS = {
 }
 
 _OOM_HINT = {
-    Status.OOM_GPU: "the batch size is never changed for you: try batch_size=1, a smaller resolution, or a larger GPU",
-    Status.OOM_HOST: "the batch size is never changed for you: try batch_size=1 or a smaller resolution, "
-    "or raise memory_limit_gib",
+    Status.OOM_GPU: "try batch_size=1, a smaller resolution or a larger GPU; "
+    "the batch size is never changed automatically",
+    Status.OOM_HOST: "try batch_size=1 or a smaller resolution, or raise memory_limit_gib; "
+    "the batch size is never changed automatically",
 }
 
 
@@ -120,7 +122,7 @@ def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Fail
     """Status and failure for a Python exception in the measuring process.
 
     Args:
-        phase: the stage it arose in.
+        phase: the stage that raised it.
         kind: name of the exception's type.
         text: the whole message.
     """
@@ -143,39 +145,42 @@ def diagnose_exception(phase: Phase, kind: str, text: str) -> tuple[Status, Fail
             phase=phase, kind=kind, message=first_line(text)
         )
     return _PHASE_STATUS.get(phase, Status.RUN_ERROR), _failure(
-        phase, kind, text, hint="the log has the whole traceback"
+        phase, kind, text, hint="see the traceback in the log"
     )
 
 
 def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:
-    """Status and failure for a measuring process that ended without saying why."""
+    """Status and failure for a measuring process that ended without reporting a reason."""
     name = signal_name(end.exit_code)
     if end.killed_for == "timeout":
-        hint = f"raise it: timeouts.{_timeout_key(end.phase)}=SECONDS; the log has the stack at the end"
-        message = f"no end of the stage '{end.phase}' within {end.limit}"
+        key = _timeout_key(end.phase)
+        hint = f"raise timeouts.{key}=SECONDS; the end of the log shows where it was"
+        message = f"stage '{end.phase}' timed out after {end.limit}"
         return Status.TIMEOUT, Failure(phase=end.phase, kind="timeout", message=message, hint=hint)
     if end.killed_for == "memory":
-        message = f"the process used more memory than its limit of {end.limit}"
+        message = f"the process exceeded its memory limit of {end.limit}"
         return Status.OOM_HOST, Failure(
             phase=end.phase, kind="memory_limit", message=message, hint=_OOM_HINT[Status.OOM_HOST]
         )
     if end.killed_for == "interrupt":
         return Status.INTERRUPTED, Failure(
-            phase=end.phase, kind="interrupted", message="stopped from outside"
+            phase=end.phase, kind="interrupted", message="interrupted"
         )
     if end.oom_kills or _MEMORY.search(end.log_tail):
-        message = f"the process ended with {name} for want of memory"
+        message = (
+            f"killed by {name}: out of memory" if end.exit_code < 0 else f"out of memory ({name})"
+        )
         return Status.OOM_HOST, Failure(
             phase=end.phase, kind=name, message=message, hint=_OOM_HINT[Status.OOM_HOST]
         )
     if end.phase is Phase.IMPORT and end.exit_code > 0:
         message = f"TensorFlow could not be loaded (exit code {end.exit_code})"
         return Status.INFRA, Failure(
-            phase=end.phase, kind=name, message=message, hint="the log says why"
+            phase=end.phase, kind=name, message=message, hint="see the log"
         )
-    message = f"the process died with {name} in the stage '{end.phase}'"
+    message = f"the process died with {name} in stage '{end.phase}'"
     return Status.CRASHED, Failure(
-        phase=end.phase, kind=name, message=message, hint="the log's end has the stack"
+        phase=end.phase, kind=name, message=message, hint="see the stack at the end of the log"
     )
 
 
@@ -190,10 +195,7 @@ def signal_name(exit_code: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, bounded.
-
-    Keras's wrapper around a layer's error does not.
-    """
+    """The first informative line, shortened; Keras's wrapper around a layer's error is skipped."""
     plain = _MARKUP.sub("", text)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(_KERAS_WRAPPER):

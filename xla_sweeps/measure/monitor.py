@@ -1,8 +1,7 @@
-"""Watches the machine from outside the measuring process, ten times a second, with blocking sleeps.
+"""Watch the machine for contamination, from outside the measuring process, ten times a second.
 
-What the measuring process and its helpers use is known from their own counters; everything else
-that runs, steals or throttles meanwhile disturbs the measurement, and the rounds it falls into are
-measured again.
+The measuring process and its helpers have CPU counters of their own. Any other load, stolen CPU
+time or throttling contaminates the rounds that it falls into, and they are measured again.
 """
 
 from __future__ import annotations
@@ -25,29 +24,28 @@ PERIOD_S = 0.1
 GPU_PERIOD_S = 0.5
 
 WINDOW_S = 0.5
-"""The shortest stretch that is judged: the kernel counts time in ticks of 10 ms, too coarse for a single block."""
+"""Shortest interval that is judged: the kernel counts CPU time in ticks of 10 ms."""
 
 FOREIGN_CORES = 0.25
-
 FOREIGN_SHARE = 0.05
-"""Others may use a quarter of a core, or 5 % of the machine if that is more, before a round counts as disturbed."""
+"""A round is contaminated if other processes use more than this many cores and share of them."""
 
 STEAL_SHARE = 0.05
 
 THERMAL_REASONS = 0x8 | 0x20 | 0x40 | 0x80
-"""NVML's clock event reasons: hardware slowdown, software thermal, hardware thermal, hardware power brake."""
+"""NVML's clock event reasons: slowdown, software and hardware thermal limits, power brake."""
 
 _KEEP = 36_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Counters at one moment; seconds since start except where said.
+    """Counters at one moment; times are seconds since boot unless stated otherwise.
 
     Attributes:
         at_ns: CLOCK_MONOTONIC, the clock of `perf_counter_ns`.
-        busy_s: the machine's cores, all together.
-        own_s: of these, the measuring process, this process and its helpers.
+        busy_s: CPU time of all cores together.
+        own_s: of which by the measuring process, this process and its helpers.
         rss_bytes: resident memory of the measuring process.
         gpu: temperature (°C), SM clock (MHz), clock event reasons, power (W), foreign processes;
             empty without a GPU.
@@ -68,10 +66,11 @@ class Sampler:
     """Samples in a thread of its own until it is closed.
 
     Args:
-        pid: of the measuring process, the leader of its group.
-        device: that it measures on; a GPU is watched through NVML.
-        memory_limit_bytes: resident memory past which `exceeded` is called, once.
-        root: where `proc` and `sys` are; another for tests.
+        pid: the measuring process, leader of its group.
+        device: the device that it measures on; a GPU is watched through NVML.
+        memory_limit_bytes: limit of resident memory.
+        exceeded: called once when the limit is exceeded.
+        root: the folder that holds `proc` and `sys`; another one in tests.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Sampler:
     def watching(
         cls, pid: int, *, device: Device, memory_limit_bytes: int, exceeded: Callable[[], None]
     ) -> Iterator[Sampler]:
-        """A sampler for the length of a `with` block."""
+        """A sampler that runs during a `with` block."""
         sampler = cls(pid, device=device, memory_limit_bytes=memory_limit_bytes, exceeded=exceeded)
         try:
             yield sampler
@@ -112,12 +111,12 @@ class Sampler:
         self._thread.join()
 
     def review(self, rounds: Sequence[Round]) -> dict[int, str]:
-        """Which rounds were disturbed, by number, and by what."""
+        """The contaminated rounds: number and cause."""
         self._samples.append(self.read())
         samples = list(self._samples)
         found = {}
         for item in rounds:
-            reason = disturbance(
+            reason = contamination(
                 around(samples, item.started_ns, item.finished_ns), cores=self._cores
             )
             if reason:
@@ -125,7 +124,7 @@ class Sampler:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """The whole stretch for the record: shares of the machine's time, peaks, the GPU's extremes."""
+        """The whole time for the record: shares of CPU time, peaks, extremes of the GPU."""
         samples = list(self._samples)
         first, last = samples[0], samples[-1]
         span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
@@ -168,7 +167,7 @@ class Sampler:
         return (self._pid,)
 
     def _helpers(self) -> list[int]:
-        """Processes that this one started, and theirs: the tracker's."""
+        """All descendants of this process but the measuring one: the tracker's."""
         found, todo = [], [os.getpid()]
         while todo:
             parent = todo.pop()
@@ -183,9 +182,8 @@ class Sampler:
         if self._device.kind != "gpu" or now - self._gpu_at < GPU_PERIOD_S:
             return self._gpu
         self._gpu_at = now
-        with contextlib.suppress(
-            Exception
-        ):  # a driver that stops answering must not stop the measurement
+        # A driver that stops answering must not stop the measurement.
+        with contextlib.suppress(Exception):
             import pynvml
 
             handle = pynvml.nvmlDeviceGetHandleByUUID(self._device.uuid)
@@ -199,8 +197,8 @@ class Sampler:
                 "sm_mhz": float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
                 "reasons": float(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
                 "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-                # In a container the driver shows other process ids than ours, so one of them is
-                # taken for ours.
+                # In a container, NVML reports process ids of the host, so one process is assumed
+                # to be the measuring one.
                 "foreign": float(max(0, len(processes) - 1)),
             }
         return self._gpu
@@ -218,7 +216,7 @@ class Sampler:
 
 
 def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list[Sample]:
-    """The samples that span a stretch, widened on both sides until it is long enough to judge."""
+    """The samples that span an interval, widened on both sides to at least `WINDOW_S`."""
     missing_ns = max(0, round(WINDOW_S * 1e9) - (finished_ns - started_ns)) // 2
     low, high = started_ns - missing_ns, finished_ns + missing_ns
     before = [index for index, sample in enumerate(samples) if sample.at_ns <= low]
@@ -228,8 +226,8 @@ def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list
     )
 
 
-def disturbance(samples: Sequence[Sample], *, cores: int) -> str:
-    """What disturbed a stretch, in words, or ""."""
+def contamination(samples: Sequence[Sample], *, cores: int) -> str:
+    """What contaminated an interval, in words, or ""."""
     if len(samples) < 2:
         return ""
     first, last = samples[0], samples[-1]
@@ -248,7 +246,7 @@ def disturbance(samples: Sequence[Sample], *, cores: int) -> str:
     if any(reasons):
         return f"the GPU slowed its clock (event reasons {max(reasons):#x})"
     if any(sample.gpu.get("foreign", 0) > 0 for sample in samples):
-        return "another process computes on the GPU"
+        return "another process used the GPU"
     return ""
 
 
@@ -257,11 +255,11 @@ def _foreign_s(first: Sample, last: Sample) -> float:
 
 
 def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
-    """Seconds that cores were busy, and that the hypervisor took: of all, or of ours where we may use some only.
+    """Seconds that the cores were busy, and seconds that the hypervisor took from them.
 
     Args:
-        stat: /proc/stat.
-        mine: numbers of the cores that this process and its children may run on.
+        stat: content of /proc/stat.
+        mine: numbers of the cores that this process and its children may run on; only those count.
     """
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     lines = {

@@ -1,8 +1,7 @@
-"""What the measuring process tells its parent, one JSON document a line, and the one thing it asks.
+"""Messages between the measuring process and its parent, one JSON document per line.
 
-After each whole square of rounds the child sends `Square` and waits for a `Review` on its standard
-    input: only the parent sees the rest of the machine, so only it can say which rounds were
-    disturbed.
+After each Williams square of rounds the child sends `Square` and waits for a `Review` on its
+standard input: only the parent watches the machine and knows which rounds are contaminated.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from xla_sweeps.schema.record import ModelFacts
 
 
 class Stage(msgspec.Struct, frozen=True, tag="stage"):
-    """A stage begins; its deadline starts to run."""
+    """A stage begins, and with it the stage's timeout."""
 
     phase: Phase
     mode: str = ""
@@ -25,26 +24,26 @@ class Stage(msgspec.Struct, frozen=True, tag="stage"):
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """TensorFlow is loaded; versions and settings as it reports them."""
+    """TensorFlow is loaded; versions and settings as TensorFlow reports them."""
 
     environment: Mapping[str, Any]
 
 
 class Built(msgspec.Struct, frozen=True, tag="built"):
-    """The model stands; parameters and multiply-accumulates counted."""
+    """The model is built; parameters and multiply-accumulates are counted."""
 
     model: ModelFacts
 
 
 class ModeReady(msgspec.Struct, frozen=True, tag="mode"):
-    """What is known of a mode; sent again as more becomes known, the last one counts."""
+    """What is known of a mode so far; the last one sent counts."""
 
     mode: str
     outcome: ModeOutcome
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """A Python exception ended a mode, or with `mode` empty the whole replicate."""
+    """A Python exception ended a mode, or the whole replicate if `mode` is empty."""
 
     phase: Phase
     mode: str
@@ -53,19 +52,19 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class Flagged(msgspec.Struct, frozen=True, tag="flagged"):
-    """Something a reader of the numbers should know."""
+    """A caveat for whoever reads the numbers."""
 
     flag: str
 
 
 class Square(msgspec.Struct, frozen=True, tag="square"):
-    """A whole square of rounds is measured; a `Review` is waited for."""
+    """A Williams square of rounds is measured; the child waits for a `Review`."""
 
     rounds: tuple[Round, ...]
 
 
 class Progressed(msgspec.Struct, frozen=True, tag="progress"):
-    """Where measuring stands; `remaining_s` is the soonest and the latest end."""
+    """Progress of the rounds; `remaining_s` is the shortest and the longest time left."""
 
     rounds: int
     rounds_max: int
@@ -75,7 +74,7 @@ class Progressed(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """All done; `sync` is the synchronization self-test, `seconds` the wall time of the stages."""
+    """The replicate is done; `sync` is the synchronization self-test, `seconds` the stage times."""
 
     contaminated: bool
     sync: Mapping[str, Any]
@@ -86,7 +85,7 @@ Event = Stage | Loaded | Built | ModeReady | Failed | Flagged | Square | Progres
 
 
 class Review(msgspec.Struct, frozen=True):
-    """The parent's answer to `Square`: the disturbed rounds, by number, and what disturbed them."""
+    """The parent's answer to `Square`: the contaminated rounds, by number, and the cause."""
 
     dirty: Mapping[int, str] = {}
 
@@ -100,5 +99,5 @@ def encode(event: Event | Review) -> bytes:
 
 
 def decode(line: bytes) -> Event:
-    """Read one line; raises `msgspec.DecodeError` for anything that is no event."""
+    """Read one line; raises `msgspec.DecodeError` for anything that is not an event."""
     return _DECODER.decode(line)

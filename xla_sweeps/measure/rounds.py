@@ -1,7 +1,7 @@
-"""Rounds of one replicate: one block of every mode in balanced order, until the headline interval is narrow enough.
+"""Measure rounds of one replicate until the headline interval is narrow enough.
 
-Pure in the same sense as `timing`: executables, clock, order's seed and the judge of disturbed
-    rounds are arguments.
+A round is one block of every mode; the order is balanced. Pure in the same sense as `timing`:
+executables, clock, seed and the review of contaminated rounds are arguments.
 """
 
 from __future__ import annotations
@@ -17,16 +17,12 @@ from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort, baseline_of, headline_candidates
 
 MAX_REPEATED_SHARE = 0.2
-
 REPEAT_PASSES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where the rounds stand after a whole square.
-
-    `half_width` is that of the widest headline log-ratio.
-    """
+    """Progress after a Williams square; `half_width` is that of the widest headline log-ratio."""
 
     rounds: int
     rounds_max: int
@@ -38,7 +34,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsResult:
-    """All rounds of a replicate, dirty ones included, and how measuring ended."""
+    """All rounds of a replicate, contaminated ones included, and how measuring ended."""
 
     rounds: tuple[Round, ...]
     converged: bool
@@ -53,15 +49,15 @@ class RoundsResult:
 
 
 Review = Callable[[Sequence[Round]], Mapping[int, str]]
-"""Asked between squares, outside timed code: which of these rounds were disturbed, and by what."""
+"""Called between squares, outside timed code: which of these rounds are contaminated, and why."""
 
 
 def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
-    """Orders of one whole square: each mode stands in each place, and follows each other mode, equally often.
+    """Orders of the modes in one Williams square.
 
-    Two modes: ABBA BAAB, that is the rounds AB, BA, BA, AB, at a random phase. More: the rows of a
-        Williams design (n rows for an even number of modes, 2n for an odd one), modes and rows
-        shuffled.
+    Each mode takes each position, and follows each other mode, equally often. Two modes: ABBA BAAB,
+    that is the rounds AB, BA, BA, AB, from a random phase on. More: the rows of a Williams design
+    (n rows for an even number of modes, 2n for an odd one), modes and rows shuffled.
 
     References:
         Williams (1949), Experimental designs balanced for the estimation of residual effects of
@@ -101,7 +97,10 @@ class _Interleaving:
     next_look: int = 0
 
     def run_round(self, order: tuple[str, ...]) -> Round:
-        """One block of each mode, in this order, each after an untimed call that settles caches after the switch."""
+        """Measure one block of each mode, in this order, each after an untimed call.
+
+        That call refills the caches after the switch of modes.
+        """
         blocks = []
         started = self.clock()
         for label in order:
@@ -124,10 +123,7 @@ class _Interleaving:
         return result
 
     def run_square(self, review: Review) -> None:
-        """A whole square.
-
-        Rounds that were disturbed are repeated whole, so all modes are treated alike.
-        """
+        """Measure a Williams square; contaminated rounds are repeated with all their modes."""
         pending = [self.run_round(order) for order in balanced_square(self.active, self.rng)]
         for _ in range(REPEAT_PASSES):
             dirty = review(pending)
@@ -142,7 +138,7 @@ class _Interleaving:
             self.rounds[number] = replace(self.rounds[number], dirty=reason)
 
     def over_cap(self) -> list[str]:
-        """The modes whose next square would not fit under the time cap."""
+        """The modes whose next square would exceed their time limit."""
         rows = len(balanced_square(self.active, random.Random(0)))
         counted = {
             label: sum(1 for item in self.rounds if label in item.order) for label in self.active
@@ -165,21 +161,22 @@ def measure_rounds(
     review: Review,
     on_square: Callable[[Progress], None],
 ) -> RoundsResult:
-    """Measure rounds of all modes until every headline log-ratio's interval is narrow enough, never on significance.
+    """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
 
-    Whole squares only, and after each switch an untimed call (`effort.settle_s`). A mode that is no
-    part of the headline leaves when its time cap is spent; when a headline mode's is, measuring
-    ends, not converged.
+    Significance never ends it, because that would bias the result. Squares are never cut short,
+    and an untimed call follows each switch of modes (`effort.settle_s`). A mode outside the
+    headline is dropped when its time limit is reached; when a headline mode reaches its limit,
+    measuring ends without convergence.
 
     Args:
-        executables: by label, warm.
-        calls: of one block, by label.
+        executables: warm, by label.
+        calls: calls per block, by label.
         call_s: expected seconds of one call, by label.
-        effort: how many rounds, how narrow.
-        seed: of the order of the modes.
+        effort: how many rounds, how narrow an interval.
+        seed: seed of the order of the modes.
         clock: nanoseconds.
-        review: says between squares which rounds were disturbed.
-        on_square: told of progress between squares.
+        review: returns the contaminated rounds; called between squares.
+        on_square: receives the progress; called between squares.
     """
     labels = list(executables)
     rows = len(balanced_square(labels, random.Random(0)))
@@ -215,7 +212,7 @@ def measure_rounds(
         ended = exhausted or any(label in pair for pair in headline for label in over)
         if measured >= state.next_look:
             ended = (
-                ended or converged or (effort.hopeless_ends and _hopeless(width, measured, effort))
+                ended or converged or (effort.hopeless_ends and _futile(width, measured, effort))
             )
             while state.next_look <= measured:
                 state.next_look += effort.rounds_look
@@ -232,8 +229,11 @@ def measure_rounds(
         state.active = [label for label in state.active if label not in over]
 
 
-def _hopeless(width: float | None, measured: int, effort: Effort) -> bool:
-    """Whether the last allowed round would still leave the interval too wide: widths shrink with the root of rounds."""
+def _futile(width: float | None, measured: int, effort: Effort) -> bool:
+    """Whether the interval would still be too wide after the last allowed round.
+
+    Widths shrink with the square root of the number of rounds.
+    """
     return (
         width is not None
         and width * math.sqrt(measured / max(measured, effort.rounds_max))
@@ -242,10 +242,7 @@ def _hopeless(width: float | None, measured: int, effort: Effort) -> bool:
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Half-width of the widest 95 % interval of the pairs' log-ratios over clean rounds.
-
-    None while there is none.
-    """
+    """Half-width of the pairs' widest 95 % interval over clean rounds; None while there is none."""
     widths = []
     for baseline, candidate in pairs:
         ratios = log_ratios(rounds, baseline, candidate)
@@ -259,7 +256,7 @@ def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]
 def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
     """log(baseline call time / candidate call time) of each round that holds both modes.
 
-    Clean rounds only, unless too few of them are left for an interval: then all.
+    Contaminated rounds are left out, unless too few others remain for an interval.
     """
     clean, every = [], []
     for item in rounds:

@@ -1,8 +1,7 @@
-"""The timing loop of one replicate: warm-up, calibration, balanced rounds, the latency pass, the sync self-test.
+"""Time calls: warm-up, blocks, latencies of single calls, and the synchronization self-test.
 
-Knows a clock and an `Executable`, never TensorFlow: with a fake device and a fake clock every
-    figure is exact. Nothing but the calls themselves happens inside a block; garbage collection is
-    off meanwhile.
+It knows a clock and an `Executable`, never TensorFlow, so tests with a fake device and a fake clock
+are exact. A block contains nothing but the calls, with garbage collection off.
 """
 
 from __future__ import annotations
@@ -20,13 +19,9 @@ from xla_sweeps.schema.measurement import Block, Round
 from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
-
 STATIONARY_TOLERANCE = 0.01
-
 SYNC_CALLS = 50
-
 BLOCK_OVER_SYNC = 200
-
 MIN_LATENCY_CALLS = 10
 
 Clock = Callable[[], int]
@@ -37,7 +32,7 @@ class Executable(Protocol):
     """One model in one execution mode, its inputs already on the device."""
 
     def prepare(self) -> None:
-        """Put the mode in force; called before a block or a run of calls, never timed."""
+        """Activate the mode; called before a block or a series of calls, never timed."""
 
     def step(self) -> None:
         """Start one call on the next input; it may return before the device has finished."""
@@ -48,11 +43,13 @@ class Executable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """How a mode was brought to its steady state.
+    """The warm-up of one mode.
 
     Attributes:
-        call_s: median seconds of one call over the last window.
-        stationary: whether the last two windows agree; False where the cap ended it.
+        calls: number of calls.
+        seconds: time that they took.
+        call_s: median seconds of one call in the last window.
+        stationary: whether the last two windows agree; False if the time limit ended the warm-up.
     """
 
     calls: int
@@ -75,7 +72,7 @@ def measure_block(executable: Executable, mode: str, calls: int, *, clock: Clock
 
 
 def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
-    """Median seconds of a synchronization with nothing to wait for."""
+    """Median seconds of a synchronization when there is nothing to wait for."""
     executable.synchronize()
     spans = []
     for _ in range(SYNC_CALLS):
@@ -86,11 +83,10 @@ def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
 
 
 def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
-    """Call until speed is stationary: enough calls, enough time, two windows of blocks that agree.
+    """Call until the speed is stationary, or until `effort.warmup_cap_s`.
 
-    Or the cap.
-
-    A window is ten blocks; windows agree when neither median nor trend moves by more than 1 %.
+    Stationary: enough calls, enough time, and two windows of ten blocks that agree. They agree if
+    neither median nor trend differs by more than 1 %.
     """
     executable.prepare()
     started = clock()
@@ -115,9 +111,9 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
 
 
 def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
-    """The smallest number of calls whose block lasts `block_s` and 200 empty synchronizations.
+    """Calls for a block that lasts at least `block_s` and 200 empty synchronizations.
 
-    Durations are matched between modes, not calls: a fast mode gets more of them.
+    Blocks of all modes last equally long: a faster mode gets more calls.
     """
     target_s = max(block_s, BLOCK_OVER_SYNC * sync_s)
     return max(1, math.ceil(target_s / call_s))
@@ -131,11 +127,10 @@ def measure_latencies(
     effort: Effort,
     clock: Clock,
 ) -> dict[str, tuple[float, ...]]:
-    """Seconds of single calls with a synchronization after each, by label.
+    """Seconds of single calls, each with a synchronization, by label.
 
-    A mode whose blocks were single calls has been timed so already, and those blocks are returned.
-    The others get two passes in opposite order, up to `effort.latency_calls` calls or
-    `effort.latency_cap_s` seconds in all.
+    Where blocks were single calls, those are returned. The other modes get two passes in opposite
+    order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
     """
     single = {label for label in executables if calls[label] == 1}
     latencies: dict[str, list[float]] = {label: [] for label in executables}
@@ -163,11 +158,14 @@ def measure_latencies(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncTest:
-    """Whether a synchronization really waits: a long chain returns early without it and takes its full time with it.
+    """Whether a synchronization really waits for the device.
 
     Attributes:
-        works: False where calls do queue but the synchronization returns before the work is done.
-        queued: whether calls return before their work is done at all; on a CPU they need not.
+        works: False if the synchronization returns before queued calls are done.
+        queued: whether calls return before their work is done; on a CPU they need not.
+        enqueue_s: seconds until all calls had returned.
+        synced_s: seconds until the synchronization had returned.
+        after_s: seconds that a second wait took; near 0 if the first one waited.
     """
 
     works: bool
@@ -178,10 +176,10 @@ class SyncTest:
 
 
 def sync_self_test(executable: Executable, *, calls: int, clock: Clock) -> SyncTest:
-    """Enqueue a chain of calls, synchronize, and synchronize again: the second wait must find nothing left to do.
+    """Start many calls, synchronize, then wait again: the second wait must take no time.
 
-    A synchronization that does not wait leaves the device busy: reading a result afterwards
-        (`executable.drain`) then takes the time that the synchronization should have taken.
+    If the synchronization does not wait, the device is still busy, and reading a result afterwards
+    (`executable.drain`) takes the time that the synchronization should have taken.
     """
     executable.prepare()
     executable.step()

@@ -1,7 +1,7 @@
-"""Trackers mirror a trial somewhere else; the records on disk stay the truth.
+"""Trackers: copy a trial's results to another place; the records on disk remain authoritative.
 
-A tracker never raises into a trial and never makes a measurement wait: what goes wrong is a warning
-    in its report.
+A tracker never raises an exception into a trial and never delays a measurement: its problems are
+warnings in its report.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from xla_sweeps.schema.trial import ExecutionMode, headline_candidates, mode_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """What is known of a run before it is measured.
+    """A run as known before it is measured.
 
     Attributes:
-        name: for people: "efficientnetv2s 384 xla cpu".
-        config: the resolved configuration; stored under the single root `cfg`.
+        name: readable name: "efficientnetv2s 384 xla cpu".
+        config: the resolved configuration; stored under the single key `cfg`.
         scalars: flat values for panels (`family, variant, source_name, resolution, xla,
             accelerator, ...`).
-        results_dir: the tracker's own files go below it.
+        results_dir: the results folder; the tracker keeps its files below it.
     """
 
     trial_id: str
@@ -52,7 +52,7 @@ def run_header(
     device_name: str,
     results_dir: Path,
 ) -> RunHeader:
-    """The header of a trial's run, from the resolved configuration that its records hold as well.
+    """The header of a trial's run, from its resolved configuration.
 
     Args:
         config: `Settings.document`, or a record's `config`.
@@ -89,12 +89,12 @@ def run_header(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerReport:
-    """How tracking ended: where to look, and what a person should know.
+    """How tracking ended.
 
     Attributes:
-        place: a URL or a folder; "" for no tracking.
-        complete: whether everything arrived where it was meant to.
-        warnings: one line each, loud.
+        place: the URL or folder of the run; "" without tracking.
+        complete: whether everything was delivered.
+        warnings: problems, one line each.
     """
 
     place: str
@@ -103,16 +103,16 @@ class TrackerReport:
 
 
 class Tracker(Protocol):
-    """One run of one trial. Every call returns quickly, whatever the server does."""
+    """One run of one trial. Every call returns quickly, however slow the server is."""
 
     def open(self, header: RunHeader) -> None:
-        """Start opening the run; returns at once, before any connection stands."""
+        """Start opening the run; returns before a connection exists."""
 
     def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
-        """Mirror finished rounds; called between timed rounds only."""
+        """Send finished rounds; called between timed rounds only."""
 
     def preempt(self) -> None:
-        """Say that the run is being stopped from outside and will be resumed."""
+        """Mark the run as interrupted, to be resumed later."""
 
     def finish(
         self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
@@ -128,7 +128,7 @@ TRACKERS = {
 
 
 def tracker_named(name: str) -> Tracker:
-    """The tracker of that name; its module is imported only now."""
+    """The tracker with that name; its module is imported here."""
     if name not in TRACKERS:
         raise unknown_name("tracker", name, TRACKERS)
     tracker: Tracker = pkgutil.resolve_name(TRACKERS[name])()
@@ -145,10 +145,10 @@ class NoTracker:
         """Log nothing."""
 
     def preempt(self) -> None:
-        """Nothing to tell."""
+        """Mark nothing."""
 
     def finish(
         self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
     ) -> TrackerReport:
-        """Nothing to finish."""
+        """Finish nothing."""
         return TrackerReport(place="", complete=True)

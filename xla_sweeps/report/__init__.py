@@ -1,1 +1,1 @@
-"""What people see: terminal, page, W&B, reports, files."""
+"""Show results: terminal, page, W&B runs and reports, exported files."""

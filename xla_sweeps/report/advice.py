@@ -1,4 +1,4 @@
-"""The answer in words: one sentence a verdict, and what to do about it. Pure."""
+"""The answer in words: a sentence for each verdict, and what to do about it. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Verdict
 from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair, mode_of
+
+SYMBOLS = {"faster": "▲", "slower": "▼", "equivalent": "■", "ambiguous": "◆", "failed": "✕"}
+"""Shown before a verdict's word, which is the one that `--where verdict=…` takes."""
 
 NAMES = {
     ExecutionMode.EAGER: "eager execution",
@@ -24,25 +27,28 @@ SWITCH = {
 }
 
 FLAG_TEXTS: dict[str, str] = {
-    Flag.NOT_CONVERGED: "the interval was still wider than asked for when rounds or time ran out",
-    Flag.WARMUP_NOT_STATIONARY: "speed was still moving when warm-up ended",
+    Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
+    Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended",
     Flag.HOST_BOUND: "the device waits for the host",
-    Flag.CONTAINS_XLA: "the model compiles parts of itself with XLA in every mode (grouped convolutions of Keras do), "
-    "so the other modes contain XLA too",
-    Flag.NO_REFERENCE: "no float64 reference could be computed; the modes were compared with eager alone",
+    Flag.CONTAINS_XLA: "parts of the model are compiled by XLA in every mode (such as Keras's "
+    "grouped convolutions), so the other modes contain XLA too",
+    Flag.NO_REFERENCE: "there is no float64 reference, so the modes were compared with eager only",
     Flag.RECOMPILES: "new input values make the mode compile again",
-    Flag.EAGER_IS_GRAPH: "the model is a saved graph: its eager calls run that graph, so they compare with no other "
-    "model's eager execution",
-    Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine changed its speed meanwhile",
-    Flag.TOOK_TURNS: "devices side by side disturbed each other, so only one measured at a time",
-    Flag.CUT_SHORT: "the measuring process ended early; the rounds it had finished are kept",
-    IMPORTED: "published by others: single measurements without an interval, timed one mode after the other",
-    Status.CONTAMINATED: "the machine was busy with other things in more than a fifth of the rounds",
+    Flag.EAGER_IS_GRAPH: "the model is a saved graph, which its eager calls run, so they cannot be "
+    "compared with another model's eager execution",
+    Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine's speed "
+    "changed between them",
+    Flag.TOOK_TURNS: "devices slowed each other down, so only one measured at a time",
+    Flag.CUT_SHORT: "the measuring process ended early; its finished rounds are kept",
+    IMPORTED: "published by others: single measurements without an interval, one mode after the "
+    "other",
+    Status.CONTAMINATED: "more than a fifth of the rounds were contaminated by other load on the "
+    "machine",
 }
 
 
 def answer(row: ComparisonRow) -> str:
-    """One sentence with the figure, its interval and how sure it is, and one of advice."""
+    """A sentence with the speedup, its interval and the replicates, and a sentence of advice."""
     if row.origin == IMPORTED:
         return _imported(row)
     if row.verdict is Verdict.FAILED:
@@ -52,7 +58,10 @@ def answer(row: ComparisonRow) -> str:
     candidate, baseline = name_of(row.candidate), name_of(row.baseline)
     match row.verdict:
         case Verdict.FASTER:
-            text = f"{candidate} is {row.speedup:.2f}× faster than {baseline} ({_sure(row)}); {_pays_back(row)}"
+            text = (
+                f"{candidate} is {row.speedup:.2f}× faster than {baseline} ({_sure(row)}); "
+                f"{_pays_back(row)}"
+            )
         case Verdict.SLOWER:
             slowdown = 1 / row.speedup if row.speedup else float("nan")
             text = (
@@ -61,32 +70,32 @@ def answer(row: ComparisonRow) -> str:
             )
         case Verdict.EQUIVALENT:
             text = (
-                f"{candidate} and {baseline} are equally fast to within {row.floor:.1%} ({_sure(row)}). "
-                f"Choose by compile time and memory, not by speed."
+                f"{candidate} and {baseline} are equally fast to within {row.floor:.1%} "
+                f"({_sure(row)}). Choose by compile time and memory, not by speed."
             )
         case _:
             text = (
-                f"{candidate} against {baseline} is undecided: {row.speedup:.2f}× ({_sure(row)}), and differences up "
-                f"to {row.floor:.1%} do not count. {_buy_more(row)}"
+                f"{candidate} against {baseline} is ambiguous: {row.speedup:.2f}× ({_sure(row)}); "
+                f"differences up to {row.floor:.1%} do not count. {_measure_more(row)}"
             )
     return _capitalized(text) + _caveats(row)
 
 
 def name_of(label: str) -> str:
-    """A mode's name for a person; a second copy says so."""
+    """A mode's readable name; a second copy is named as such."""
     name = NAMES[mode_of(label)]
     return f"a second copy of {name}" if "_" in label else name
 
 
 def explain_flag(flag: str) -> str:
-    """A flag in words; what stands behind its colon, a mode or a reason, is kept."""
+    """A flag in words, with the mode or reason after its colon."""
     word, _, rest = flag.partition(":")
     text = FLAG_TEXTS.get(word, word)
     return f"{text} ({rest.strip()})" if rest else text
 
 
 def _sure(row: ComparisonRow) -> str:
-    """The interval in the direction that the sentence speaks, and how many processes stand behind it."""
+    """The interval, inverted for a slowdown, and the number of replicates."""
     low, high = row.speedup_low, row.speedup_high
     if low is None or high is None:
         interval = "no interval"
@@ -95,24 +104,27 @@ def _sure(row: ComparisonRow) -> str:
     else:
         digits = 2 if row.verdict is Verdict.FASTER else 3
         interval = f"95 % {low:.{digits}f}–{high:.{digits}f}"
-    processes = "1 process" if row.replicates == 1 else f"{row.replicates} processes"
-    return f"{interval}, {processes}{': preliminary' if row.preliminary else ''}"
+    replicates = "1 replicate" if row.replicates == 1 else f"{row.replicates} replicates"
+    return f"{interval}, {replicates}{': preliminary' if row.preliminary else ''}"
 
 
 def _pays_back(row: ComparisonRow) -> str:
     if row.compile_s_extra is None or row.break_even_calls is None:
         return f"use {SWITCH[mode_of(row.candidate)]}."
     if row.break_even_calls <= 1:
-        return "getting ready costs no more time."
-    return f"its {row.compile_s_extra:.1f} s of compiling pay back after {_count(row.break_even_calls)} calls."
+        return "preparation takes no longer."
+    return (
+        f"its {row.compile_s_extra:.1f} s of compilation pay back after "
+        f"{_count(row.break_even_calls)} calls."
+    )
 
 
-def _buy_more(row: ComparisonRow) -> str:
-    """What would narrow the interval: more processes where they differ more than rounds within one do."""
+def _measure_more(row: ComparisonRow) -> str:
+    """What would narrow the interval: more replicates if they differ more than their rounds do."""
     if row.within_percent and row.between_percent and row.between_percent > 2 * row.within_percent:
         return (
-            f"Processes differ by {row.between_percent:.1f}%, rounds within one by {row.within_percent:.1f}%: more "
-            "processes narrow it (effort.replicates=8)."
+            f"Replicates differ by {row.between_percent:.1f}%, rounds within one by "
+            f"{row.within_percent:.1f}%: more replicates narrow the interval (effort.replicates=8)."
         )
     return "Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`)."
 
@@ -123,12 +135,15 @@ def _aa(row: ComparisonRow) -> str:
     mode = name_of(row.baseline)
     text = f"A/A: two copies of {mode} measure {row.speedup:.4f}× ({_sure(row)}), {apart:.1%} apart"
     if low <= 1 <= high or row.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
-        return f"{text}, as copies should."
-    return f"{text}, though they are the same: this machine adds differences of that size. Run `xla-sweeps doctor`."
+        return f"{text}, as expected."
+    return (
+        f"{text}, although they are the same: this machine adds differences of that size. "
+        "Run `xla-sweeps doctor`."
+    )
 
 
 def _imported(row: ComparisonRow) -> str:
-    """A published figure; how sure it is cannot be said, so neither is which mode to choose."""
+    """A published result; its uncertainty is unknown, so no mode is recommended."""
     candidate, baseline = name_of(row.candidate), name_of(row.baseline)
     rates = [
         f"{name} ran at {rate:.4g} samples/s"
@@ -139,15 +154,15 @@ def _imported(row: ComparisonRow) -> str:
         if rate is not None
     ]
     if row.speedup is None:
-        text = f"published, not measured here: {' and '.join(rates)}; there is nothing to compare it with."
+        text = f"published, not measured here: {' and '.join(rates)}; there is no baseline."
     else:
         times, word = (row.speedup, "faster") if row.speedup >= 1 else (1 / row.speedup, "slower")
         text = (
-            f"published, not measured here: {candidate} {times:.2f}× {word} than {baseline}, from single measurements, "
-            "so how sure it is cannot be said."
+            f"published, not measured here: {candidate} {times:.2f}× {word} than {baseline}, from "
+            "single measurements, so the uncertainty is unknown."
         )
     if row.note:
-        text += f" Mind: {row.note}."
+        text += f" Note: {row.note}."
     return _capitalized(text) + (f" To measure it here: {row.command}" if row.command else "")
 
 
@@ -157,23 +172,39 @@ def _failed(row: ComparisonRow) -> str:
     reason = row.failure_message or f"status {row.status}"
     match row.status:
         case Status.WRONG_RESULT:
-            text = f"{failed} computes something else than eager execution, so its speed means nothing: {reason}."
+            text = (
+                f"{failed} does not compute what eager execution computes, so its speed is "
+                f"meaningless: {reason}."
+            )
             if reason.startswith(REFUSED):
-                text = f"no mode can be checked, so no speedup is given: {reason.removeprefix(REFUSED).strip()}."
+                refusal = reason.removeprefix(REFUSED).strip()
+                text = f"no mode can be verified, so no speedup is given: {refusal}."
         case Status.NONDETERMINISTIC:
-            text = f"no mode can be checked, because the model itself is not repeatable: {reason}."
+            text = f"no mode can be verified, because the model is not deterministic: {reason}."
         case Status.MODE_NOT_EFFECTIVE:
-            text = f"{failed} was asked for but not in force, so there is no number: {reason}."
+            text = f"{failed} was not in force, so there is no result: {reason}."
         case Status.RETRACED:
-            text = f"a mode was traced again while it was measured, so its speed is withheld: {reason}."
+            text = (
+                "a mode was traced again while it was measured, so its speed is withheld: "
+                f"{reason}."
+            )
         case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
-            text = f"{failed} cannot run this model: {reason}. Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
+            text = (
+                f"{failed} cannot run this model: {reason}. "
+                f"Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
+            )
         case Status.OOM_GPU | Status.OOM_HOST:
-            text = f"{candidate} against {baseline} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
+            text = (
+                f"{candidate} against {baseline} ran out of memory: {reason}. "
+                "Try batch_size=1 or a smaller resolution."
+            )
         case Status.TIMEOUT:
-            text = f"{candidate} against {baseline} took too long: {reason}."
+            text = f"{candidate} against {baseline} timed out: {reason}."
         case Status.INTERRUPTED:
-            text = f"{candidate} against {baseline} was stopped before there was enough to compare; run it again to go on."
+            text = (
+                f"{candidate} against {baseline} was interrupted before there was enough to "
+                "compare. Rerun to resume."
+            )
         case _:
             text = f"{candidate} against {baseline} could not be measured: {reason}."
     return _capitalized(text)
@@ -183,21 +214,23 @@ def _caveats(row: ComparisonRow) -> str:
     text = ""
     if row.status is Status.CONTAMINATED:
         raw = f" (all rounds: {row.speedup_raw:.3f}×)" if row.speedup_raw else ""
-        text += f" The machine was not quiet, so measure again before you rely on it{raw}."
+        text += f" The measurement is contaminated: repeat it before you rely on it{raw}."
     if row.host_bound:
-        text += " The device waits for the host here: a larger batch_size would tell more about the device."
+        text += (
+            " The device waits for the host here: a larger batch_size says more about the device."
+        )
     if row.eager_is_graph and ExecutionMode.EAGER in (
         mode_of(row.baseline),
         mode_of(row.candidate),
     ):
         text += " Eager calls of a saved model run its graph."
     if Flag.CONTAINS_XLA in row.flags and mode_of(row.baseline) is not ExecutionMode.XLA:
-        text += f" Mind that {name_of(row.baseline)} contains XLA already: the model compiles parts of itself."
+        text += f" Note that {name_of(row.baseline)} contains XLA too, in parts of the model."
     return text
 
 
 def _count(number: float) -> str:
-    """A count with two digits that mean something: 5,400."""
+    """A count with two significant digits: 5,400."""
     if number < 100:
         return f"{number:.0f}"
     step = 10 ** (len(f"{number:.0f}") - 2)

@@ -1,4 +1,4 @@
-"""The measuring process: the only TensorFlow.
+"""The measuring process, the only code that imports TensorFlow.
 
-Nothing imports it; it is entered by starting `tf.worker`.
+No other package imports this one; it is entered by starting `tf.worker`.
 """

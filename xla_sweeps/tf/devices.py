@@ -1,4 +1,4 @@
-"""The device as TensorFlow sees it: its name, memory, numerics flags, and the versions that are really loaded."""
+"""The device as TensorFlow sees it: name, memory, numerical settings, and the versions loaded."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from xla_sweeps.errors import DeviceError
 def tf_device(device: str) -> str:
     """TensorFlow's name of the trial's device.
 
-    The child sees only that one, so a GPU is always `GPU:0`.
+    The child process sees only that device, so a GPU is always `GPU:0`.
 
     Raises:
-        DeviceError: TensorFlow does not see the GPU that was asked for.
+        DeviceError: TensorFlow does not see the requested GPU.
     """
     if device.startswith("gpu"):
         if not tf.config.list_physical_devices("GPU"):
@@ -33,7 +33,7 @@ def tf_device(device: str) -> str:
 
 
 def configure(*, tf32: bool, seed: int) -> None:
-    """Process-wide settings, before anything is built: no memory grabbing, TF32 as asked, fixed seeds."""
+    """Set what holds for the whole process: GPU memory allocated on demand, TF32, fixed seeds."""
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
     tf.config.experimental.enable_tensor_float_32_execution(tf32)
@@ -41,12 +41,12 @@ def configure(*, tf32: bool, seed: int) -> None:
 
 
 def synchronize() -> None:
-    """Return once all work enqueued on every device is done."""
+    """Return when all work queued on every device is done."""
     tf.test.experimental.sync_devices()
 
 
 def reset_peak_memory(device: str) -> None:
-    """Forget the peak so far: the device's, or on a CPU the process's resident memory."""
+    """Reset the peak of device memory, or on a CPU of the process's resident memory."""
     if "GPU" in device:
         tf.config.experimental.reset_memory_stats("GPU:0")
         return
@@ -57,7 +57,7 @@ def reset_peak_memory(device: str) -> None:
 
 
 def peak_memory_bytes(device: str) -> int:
-    """Peak since `reset_peak_memory`: device memory on a GPU, resident memory of the process on a CPU."""
+    """Peak since `reset_peak_memory`: device memory, or on a CPU the process's resident memory."""
     if "GPU" in device:
         return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -67,7 +67,7 @@ def peak_memory_bytes(device: str) -> int:
 
 
 def loaded_environment() -> dict[str, Any]:
-    """Versions and settings that only the process that loaded TensorFlow can tell."""
+    """Versions and settings that are known only in the process that loaded TensorFlow."""
     build: Mapping[str, Any] = tf.sysconfig.get_build_info()
     return {
         "tensorflow": tf.__version__,

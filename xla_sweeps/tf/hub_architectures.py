@@ -1,8 +1,8 @@
-"""Architectures of the published study's TensorFlow Hub models, with random weights and logits for output.
+"""Architectures of the published study's TensorFlow Hub models, with random weights.
 
-Composed from the layers of kept libraries: KerasHub's ViT, DeiT and Swin, KerasCV's MLP-Mixer.
-    Sizes are the papers': ViT arXiv:2010.11929, hybrids and small ViTs 2106.10270, DeiT 2012.12877,
-    Swin 2103.14030, Swin-S3 2111.14725, MLP-Mixer 2105.01601.
+They output logits and are built from KerasHub's layers (ViT, DeiT, Swin) and KerasCV's (MLP-Mixer).
+Sizes are those of the papers: ViT arXiv:2010.11929, hybrids and small ViTs 2106.10270, DeiT
+2012.12877, Swin 2103.14030, Swin-S3 2111.14725, MLP-Mixer 2105.01601.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import keras
 from keras import layers, ops
 
 CLASSES = 1000
-
 _SWIN_PATCH = 4
 
 
@@ -66,7 +65,6 @@ _TINY, _SMALL, _BASE, _LARGE = (
 )
 
 _SWIN_HEADS, _SWIN_BASE_HEADS, _SWIN_LARGE_HEADS = (3, 6, 12, 24), (4, 8, 16, 32), (6, 12, 24, 48)
-
 _OF_12, _S3 = (12, 12, 12, 12), (7, 7, 14, 7)
 
 _ARCHITECTURES: Mapping[str, _ViT | _Swin | _Mixer] = {
@@ -109,10 +107,10 @@ _ARCHITECTURES: Mapping[str, _ViT | _Swin | _Mixer] = {
 
 
 def build(name: str) -> Any:
-    """One of the study's models.
+    """Build one of the study's models.
 
     Args:
-        name: as in the catalog.
+        name: its name in the catalog.
 
     Returns:
         A Keras model from images of shape (batch, resolution, resolution, 3) in [0, 255] to logits
@@ -159,7 +157,10 @@ def _vit(images: Any, architecture: _ViT) -> Any:
 
 
 def _distilled(images: Any, architecture: _ViT) -> list[Any]:
-    """DeiT with a distillation token: one head reads the class token, the other that one (arXiv:2012.12877, fig. 2)."""
+    """DeiT with a distillation token and a head for each of the two tokens.
+
+    arXiv:2012.12877, figure 2.
+    """
     from keras_hub.src.models.deit.deit_layers import DeiTEmbeddings, DeiTEncoder
 
     size = (architecture.resolution, architecture.resolution)
@@ -229,7 +230,7 @@ def _mixer(images: Any, architecture: _Mixer) -> Any:
 
 @keras.saving.register_keras_serializable(package="xla_sweeps")
 class StandardizedConv2D(layers.Conv2D):  # type: ignore[misc]
-    """A convolution whose kernels have mean 0 and variance 1 over their inputs (arXiv:1903.10520)."""
+    """A convolution with kernels of mean 0 and variance 1 over their inputs (arXiv:1903.10520)."""
 
     def convolution_op(self, inputs: Any, kernel: Any) -> Any:
         """Convolve with the standardized kernel."""
@@ -238,7 +239,7 @@ class StandardizedConv2D(layers.Conv2D):  # type: ignore[misc]
 
 
 def _resnet(images: Any, stages: tuple[int, ...]) -> Any:
-    """The hybrids' stem: a ResNet of BiT's convolutions and group normalization, stride 32 (arXiv:1912.11370)."""
+    """The hybrids' stem: a ResNet of BiT's convolutions, group normalized (arXiv:1912.11370)."""
     x = layers.Activation("relu")(_normalized_convolution(images, 64, 7, stride=2))
     x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
     for index, blocks in enumerate(stages):

@@ -1,7 +1,7 @@
-"""Multiply-accumulates, counted from the text of an unoptimised HLO module. Pure.
+"""Count multiply-accumulates in the text of an unoptimized HLO module. Pure.
 
-Only HLO has every shape and every library function inlined: TensorFlow's own profiler misses
-    operations in library functions, such as grouped convolutions, without a word.
+Only HLO has every shape, and every library function inlined. TensorFlow's profiler silently misses
+operations in library functions, such as grouped convolutions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Shape = tuple[int, ...]
 
 
 class UncountableError(ValueError):
-    """A convolution or dot whose text this parser does not understand: better no count than a wrong one."""
+    """A convolution or dot that this parser cannot read, so no count is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,10 @@ class MacCount:
     """Multiply-accumulates of one execution of a module, whole batch included.
 
     Attributes:
-        convolutions: those of convolutions; padding positions count, as published figures do.
-        dots: those of matrix multiplications, attention's included.
-        operations: how many convolutions and dots were counted.
-        loops: whether there is a while loop, whose body counts once however often it runs.
+        convolutions: in convolutions; padding positions count, as in published figures.
+        dots: in matrix multiplications, including attention.
+        operations: number of convolutions and dots.
+        loops: whether there is a while loop; its body counts once, however often it runs.
     """
 
     convolutions: int
@@ -65,7 +65,7 @@ def count_macs(hlo_text: str) -> MacCount:
 
     A convolution needs |output| x prod(kernel dimensions but the output features); the kernel's
     input-feature dimension is already per group, so grouped and depthwise convolutions come out
-    right. Zeros put in by lhs dilation (transposed convolutions) are not multiplied by. A dot needs
+    right. Zeros inserted by lhs dilation (transposed convolutions) do not count. A dot needs
     |output| x prod(contracted dimensions).
 
     Raises:
@@ -124,7 +124,7 @@ def _dot(
 
 
 def _operand(operands: str, position: int, shapes: Mapping[str, Shape], line: str) -> Shape:
-    """Shape of an operand, written out before its name or known from the name's definition."""
+    """Shape of an operand, given before its name or in the name's definition."""
     typed = _TYPED_OPERAND.findall(operands)
     if len(typed) > position:
         return _shape(typed[position])

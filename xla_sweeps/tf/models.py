@@ -1,4 +1,4 @@
-"""Builds the model a trial asks for, gives it meaningful activations, and counts what was really built."""
+"""Build a trial's model, give it meaningful activations, and count its parameters and MACs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class BuiltModel:
     """A model on its device.
 
     Attributes:
-        loaded: what its source gave.
-        call: what one timed call does to a batch as `inputs` describes it; floating outputs are
-            float32.
-        params: elements of all variables, moving statistics included.
+        loaded: the model from its source.
+        call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
+        params: elements of all variables, including moving statistics.
+        trainable_params: elements of the trainable variables.
     """
 
     loaded: LoadedModel
@@ -38,7 +38,7 @@ class BuiltModel:
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
-        """Of one sample."""
+        """The inputs of one sample."""
         return self.loaded.inputs
 
 
@@ -50,42 +50,41 @@ def build(
     Args:
         spec: which model, on which inputs.
         precision: Keras dtype policy; floating outputs are float32 under every policy.
-        seed: of the random weights.
+        seed: seed of the random weights.
         scenario: what a call does.
 
     Raises:
-        ConfigError: no such constructor, or the model has no such scenario.
-        XlaSweepsError: the model or its pretrained weights cannot be had.
+        ConfigError: the constructor does not exist, or the model does not support the scenario.
+        XlaSweepsError: the model or its pretrained weights cannot be loaded.
     """
     return _build(spec, policy=str(precision), seed=seed, scenario=scenario)
 
 
 def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) -> Any:
-    """A batch of `count` samples with values drawn uniformly: a tensor, or a tuple where there are several inputs."""
+    """A batch of `count` random samples: a tensor, or a tuple if the model has several inputs."""
     tensors = tuple(tf.cast(tf.constant(_values(item, count, rng)), item.dtype) for item in inputs)
     return tensors[0] if len(tensors) == 1 else tensors
 
 
 def calibrate(built: BuiltModel, batch: Any) -> None:
-    """Give an untrained Keras model activations of order 1, so that comparing outputs means something.
+    """Give an untrained Keras model activations of order 1, so that its outputs can be compared.
 
-    Untrained models give logits from 1e-10 to 3e3, or exactly 0 where a library starts heads from
-    zeros. Matrices of zeros are drawn anew, and batch-normalization statistics set from one batch.
-    Speed does not depend on either.
+    Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
+    zeros. Matrices of zeros are drawn again, and batch-normalization statistics are set from one
+    batch. Speed depends on neither.
 
     Args:
         built: a model with random weights.
-        batch: more than one sample, as `draw` gives them.
+        batch: more than one sample, from `draw`.
     """
     model = built.loaded.keras_model
     if model is None:
         return
     _fill_zero_matrices(built.loaded)
-    every = model._flatten_layers(
-        include_self=False, recursive=True
-    )  # also those inside other layers
     layers = [
-        layer for layer in every if type(layer).__name__ == "BatchNormalization" and layer.built
+        layer
+        for layer in _all_layers(model)
+        if type(layer).__name__ == "BatchNormalization" and layer.built
     ]
     if not layers:
         return
@@ -98,29 +97,34 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
     for layer in layers:
-        # A channel that is constant over the batch (dead, or one pixel) would be blown up by 1 /
-        # sqrt(epsilon).
+        # 1 / sqrt(epsilon) would blow up a channel that is constant over the batch.
         variance = np.asarray(layer.moving_variance, dtype=np.float64)
         layer.moving_variance.assign(
             np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32)
         )
 
 
+def _all_layers(model: Any) -> list[Any]:
+    """All layers of a Keras model, including layers of layers, which `model.layers` leaves out.
+
+    Uses a private method, tried on Keras 3.15.1 and tf_keras 2.21.0.
+    """
+    return list(model._flatten_layers(include_self=False, recursive=True))
+
+
 def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np.ndarray]:
-    """Outputs of the same architecture with the same weights in float64 on the CPU, one array a head.
+    """Outputs of the same model and weights in float64 on the CPU, one array per head.
 
     Args:
         spec: what `built` was built from.
-        built: the model whose weights are taken.
-        batch: as `draw` gives it.
+        built: the model whose weights are used.
+        batch: a batch from `draw`.
 
     Raises:
-        XlaSweepsError: the model has its dtypes built in.
+        XlaSweepsError: the model's dtypes are fixed.
     """
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
-        raise XlaSweepsError(
-            "this model has its dtypes built in, so there is none in float64 to compare with"
-        )
+        raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
     with tf.device("/device:CPU:0"):
         weights = spec.weights if spec.weights == "own" else "random"
         twin = _build(
@@ -137,19 +141,15 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
         forward = tf.function(twin.call, jit_compile=False, autograph=False)
         outputs = tf.nest.flatten(forward(wide))
     if any(output.dtype.is_floating and output.dtype != tf.float64 for output in outputs):
-        raise XlaSweepsError(
-            "this model keeps to its own dtypes, so there is none in float64 to compare with"
-        )
+        raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
     return [np.asarray(output, dtype=np.float64) for output in outputs]
 
 
 def macs(built: BuiltModel) -> tuple[int, str]:
-    """Multiply-accumulates of one sample, from the HLO of a batch of one.
-
-    Lowered on the CPU, not compiled.
+    """Multiply-accumulates of one sample, from the HLO for a batch of one on the CPU.
 
     Returns:
-        The count, and "" or what to know about it.
+        The count, and a caveat about it or "".
     """
     batch = built.loaded.batch or 1
     signature = [tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs]
@@ -166,7 +166,7 @@ def macs(built: BuiltModel) -> tuple[int, str]:
 
 
 def library_functions_with_xla(concrete: Any) -> int:
-    """How many functions inside a traced function are compiled by XLA whatever its own mode is."""
+    """How many functions inside a traced function XLA compiles in every mode."""
     library = concrete.graph.as_graph_def().library.function
     return sum(
         function.attr["_XlaMustCompile"].b
@@ -200,7 +200,7 @@ def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[
     decode = loaded.decode
     if decode is None:
         raise ConfigError(
-            f"scenario={scenario}: {spec.name} from source={spec.source} has no decoding of boxes"
+            f"scenario={scenario}: {spec.name} from source={spec.source} does not decode boxes"
         )
     return lambda batch: decode(loaded.forward(batch), batch)
 
@@ -226,7 +226,7 @@ def _values(item: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray
 
 
 def _fill_zero_matrices(loaded: LoadedModel) -> None:
-    """Draw the matrices that are all zeros anew, uniformly as Glorot and Bengio do."""
+    """Draw matrices of zeros again, uniformly as Glorot and Bengio do."""
     for variable in loaded.variables:
         shape = tuple(variable.shape)
         if (
@@ -244,10 +244,7 @@ def _fill_zero_matrices(loaded: LoadedModel) -> None:
 
 @contextmanager
 def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
-    """The library's global dtype policy, put back afterwards.
-
-    Float64 needs the default float type as well.
-    """
+    """Set the library's global dtype policy for a `with` block, for float64 also its float type."""
     getter = (
         library.mixed_precision.dtype_policy
         if library is keras
@@ -270,7 +267,7 @@ def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
 
 
 def _elements(variables: Any) -> int:
-    """Elements of the model's variables; the state of random generators is no parameter."""
+    """Elements of the model's variables, without the state of random generators."""
     return sum(
         math.prod(variable.shape)
         for variable in variables

@@ -1,21 +1,21 @@
-"""A model bound to an execution mode, and the proof that the mode is in force.
+"""Bind a model to an execution mode, and prove that the mode is in force.
 
-Auto-clustering is scoped to its own calls: the optimizer's JIT level is part of the options that
-each call of a `tf.function` carries, so it is switched on before the auto-clustered mode runs and
-off before any other. The flag that allows it on a CPU (`--tf_xla_cpu_global_jit`) does nothing by
-itself and is set before TensorFlow loads.
+Auto-clustering affects only the calls of its own mode: each call of a `tf.function` carries the
+optimizer's JIT level, which is switched on before the auto-clustered mode runs and off before any
+other. The flag that allows it on a CPU (`--tf_xla_cpu_global_jit`) does nothing by itself and is
+set before TensorFlow loads.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import devices
@@ -42,10 +42,10 @@ class ModeExecutable:
     trace_s: float | None = None
     clusters: int = 0
     hlo: str = ""
-    """What XLA compiles, once the mode is proved."""
+    """The HLO that XLA compiles, known once the mode is proved."""
     steady_call_s: float = 0.0
     sync_by_reading: bool = False
-    """Wait by reading a result: for a device on which `sync_devices` does not wait."""
+    """Wait by reading a result, on a device where `sync_devices` does not wait."""
     position: int = 0
     last: Any = field(default=None, repr=False)
 
@@ -66,12 +66,12 @@ class ModeExecutable:
             devices.synchronize()
 
     def drain(self) -> None:
-        """Wait the other way: read a scalar that depends on the last output."""
+        """Wait by reading a scalar that depends on the last output."""
         for output in tf.nest.flatten(self.last):
             float(tf.reduce_sum(tf.cast(output, tf.float32)))
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs for one of the inputs, as float64 arrays of shape (batch, ...), one per head."""
+        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
         self.prepare()
         result = self.run(self.inputs[position])
         return [np.asarray(tf.cast(output, tf.float64)) for output in tf.nest.flatten(result)]
@@ -91,7 +91,7 @@ def make_executable(
 
     Args:
         call: the forward pass.
-        mode: how to execute it.
+        mode: the execution mode.
         inputs: batches of one shape and dtype, on the device.
     """
     if mode is ExecutionMode.EAGER:
@@ -121,29 +121,37 @@ def make_executable(
 
 
 def first_call_s(executable: ModeExecutable) -> float:
-    """Seconds of the first synced call; XLA compiles in it. Raises whatever TensorFlow raises.
+    """Seconds of the first call with a synchronization; XLA compiles in it.
 
-    The graphs that TensorFlow instantiates are kept meanwhile, since only a first call shows them:
-        XLA clusters in them are counted into `executable.clusters`.
+    The XLA clusters that TensorFlow makes of the graph are counted into `executable.clusters`; only
+    a first call shows them. Raises whatever TensorFlow raises.
     """
     executable.prepare()
-    collector = context.context()
-    collector.enable_graph_collection()
-    try:
+    with _collected_graphs() as graphs:
         started = time.perf_counter()
         executable.step()
         executable.synchronize()
         elapsed = time.perf_counter() - started
-        metadata = collector.export_run_metadata()
+    executable.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
+    return elapsed
+
+
+@contextmanager
+def _collected_graphs() -> Iterator[list[Any]]:
+    """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
+
+    Uses a private module of TensorFlow, tried on 2.21.0: the public profiler does not show them.
+    """
+    from tensorflow.python.eager import context
+
+    collector, graphs = context.context(), []  # type: ignore[var-annotated]
+    collector.enable_graph_collection()
+    try:
+        yield graphs
+        for function in collector.export_run_metadata().function_graphs:
+            graphs += function.partition_graphs
     finally:
         collector.disable_graph_collection()
-    executable.clusters = sum(
-        node.op == "_XlaRun"
-        for graphs in metadata.function_graphs
-        for graph in graphs.partition_graphs
-        for node in graph.node
-    )
-    return elapsed
 
 
 def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
@@ -170,15 +178,15 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
     evidence["jit_compile"] = None if attribute is None else bool(attribute.b)
     evidence["xla_clusters"] = clusters = executable.clusters
     if tf.config.functions_run_eagerly():
-        problems.append("tf.config.run_functions_eagerly is on: nothing runs as a graph")
+        problems.append("tf.config.run_functions_eagerly is on, so nothing runs as a graph")
     if evidence["jit_compile"] != JIT_COMPILE[mode]:
-        problems.append(f"jit_compile is {evidence['jit_compile']}, asked for {JIT_COMPILE[mode]}")
+        problems.append(f"jit_compile is {evidence['jit_compile']}, expected {JIT_COMPILE[mode]}")
     if mode is ExecutionMode.GRAPH and clusters:
         problems.append(
-            f"{clusters} auto-clusters run in graph mode: TF_XLA_FLAGS switch them on for every mode"
+            f"{clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in every mode"
         )
     if mode is ExecutionMode.AUTOCLUSTER and not clusters:
-        problems.append("auto-clustering made no cluster")
+        problems.append("auto-clustering made no clusters")
     if mode is ExecutionMode.XLA:
         executable.hlo = hlo_text(executable)
         evidence["hlo_bytes"] = len(executable.hlo)
@@ -186,7 +194,7 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
 
 
 def hlo_text(executable: ModeExecutable) -> str:
-    """The unoptimised HLO that XLA compiles for this mode's function."""
+    """The unoptimized HLO that XLA compiles for this mode's function."""
     text = executable.function.experimental_get_compiler_ir(executable.inputs[0])(
         stage="hlo_no_metadata"
     )

@@ -1,7 +1,7 @@
-"""Replicas of published TensorFlow Hub models: SavedModels of their architectures with random weights, made once.
+"""Copies of published TensorFlow Hub models with random weights: SavedModels, built once.
 
-Run as a program it makes one: `python -m xla_sweeps.tf.random_weights NAME`; in a process of its
-    own, so that what building takes does not stay in a measuring process's memory.
+`python -m xla_sweeps.tf.random_weights NAME` builds one, in a process of its own, so that the
+memory that building takes does not stay in a measuring process.
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ SEED = 0
 
 
 def is_made(name: str) -> bool:
-    """Whether a model's replica is there, whole."""
+    """Whether a model's copy exists and is complete."""
     return (replica_folder(name) / "saved_model.pb").is_file()
 
 
 def ensure(name: str) -> Path:
-    """The folder of a model's replica, which is made in another process where it is not there yet.
+    """The folder of a model's copy, which another process builds if it does not exist yet.
 
     Raises:
-        XlaSweepsError: it cannot be made.
+        XlaSweepsError: it cannot be built.
     """
     place = replica_folder(name)
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two that want it, one makes it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # if two processes need it, one builds it
         if not is_made(name):
             done = subprocess.run(
                 [sys.executable, "-m", __name__, name], stdin=subprocess.DEVNULL, check=False
             )
             if done.returncode or not is_made(name):
                 raise XlaSweepsError(
-                    f"the replica of {name} could not be made (exit code {done.returncode})"
+                    f"the copy of {name} with random weights could not be built "
+                    f"(exit code {done.returncode})"
                 )
     return place
 
 
 def make(name: str) -> Path:
-    """Build a model's architecture with random weights and save it, all at once or not at all."""
+    """Build a model's architecture with random weights and save it atomically."""
     import keras
     import tensorflow as tf
 
@@ -55,7 +56,7 @@ def make(name: str) -> Path:
     keras.utils.set_random_seed(SEED)
     model = hub_architectures.build(name)
     module = tf.Module()
-    module.model = model  # its variables are saved with it
+    module.model = model  # so that its variables are saved
     signature = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float32, name="images")
     module.__call__ = tf.function(
         lambda images: model(images, training=False), input_signature=[signature]

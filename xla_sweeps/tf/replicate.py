@@ -1,9 +1,7 @@
-"""One replicate inside the measuring process: build, prove, verify, warm up, measure.
+"""Measure one replicate inside the measuring process: build, prove, verify, warm up, measure.
 
-Told as events.
-
-The protocol's order is kept: one eager call before any compiled trace, correctness before timing,
-nothing printed or sent inside a timed block.
+Results are sent as events. The order is fixed: an eager call before anything is traced, correctness
+before timing, and nothing printed or sent inside a timed block.
 """
 
 from __future__ import annotations
@@ -45,29 +43,26 @@ from xla_sweeps.system.process import Assignment
 from xla_sweeps.tf import devices, macs, models, modes
 
 INPUT_BATCHES = 3
-
 REFERENCE_IMAGES = 2
 
 RECOMPILE_FACTOR = 10
-
 RECOMPILE_S = 0.02
-
 SYNC_TEST_S = 0.1
 
 NUDGE = 1e-6
-"""Relative change of inputs that is no more than rounding."""
+"""Relative change of the inputs, as small as rounding."""
 
 _IMAGE_RANK = 3
 
 
 class Channel(Protocol):
-    """Where events go; the parent's side is `isolation`."""
+    """The connection to the parent, whose side is `measure.process`."""
 
     def send(self, event: protocol.Event) -> None:
         """Send one event."""
 
     def review(self, square: protocol.Square) -> protocol.Review:
-        """Send a square and wait for its review."""
+        """Send a square's rounds and wait for their review."""
 
 
 @dataclass
@@ -80,7 +75,7 @@ class _Prepared:
 
 @dataclass
 class _Bench:
-    """The model on its device with its inputs and the outputs that every mode must reproduce."""
+    """The model on its device, its inputs, and the outputs that every mode must reproduce."""
 
     trial: Trial
     device: str
@@ -92,15 +87,12 @@ class _Bench:
     reference: list[np.ndarray] | None
     facts: ModelFacts
     nudged: list[np.ndarray] | None = None
-    """Eager outputs on the first inputs changed by rounding; computed where boxes are matched."""
+    """Eager outputs on the first inputs changed by rounding; computed only for detections."""
     seconds: dict[str, float] = field(default_factory=dict)
 
 
 def measure(job: ReplicateJob, channel: Channel) -> None:
-    """Measure one replicate and report it.
-
-    A mode that fails is reported and left out, the others go on.
-    """
+    """Measure one replicate and report it; a mode that fails is reported, the others continue."""
     started = time.perf_counter()
     devices.configure(tf32=job.trial.tf32, seed=job.trial.seed)
     channel.send(protocol.Loaded(environment=devices.loaded_environment()))
@@ -138,9 +130,9 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
 
 @contextlib.contextmanager
 def _turn(job: ReplicateJob, channel: Channel) -> Iterator[None]:
-    """Measure alone where the launcher found that devices disturb each other.
+    """Measure alone if the launcher found that devices slow each other down.
 
-    Building goes on side by side.
+    Models are still built side by side.
     """
     path = Assignment.of(os.environ).turns
     if not path or not job.measure:
@@ -186,10 +178,7 @@ def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:
 
 
 def _add_reference(bench: _Bench, channel: Channel) -> None:
-    """Outputs of the same weights in float64.
-
-    Boxes after suppression are matched with eager's alone.
-    """
+    """Compute outputs of the same weights in float64; detections are compared with eager only."""
     if bench.trial.scenario is Scenario.DETECT:
         return
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
@@ -197,7 +186,7 @@ def _add_reference(bench: _Bench, channel: Channel) -> None:
     try:
         few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], bench.inputs[0])
         bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
-    except Exception as error:  # the gate then rests on eager alone, and says so
+    except Exception as error:  # modes are then compared with eager only, and flagged
         traceback.print_exc()
         channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {_one_line(error)}"))
     bench.seconds["reference"] = time.perf_counter() - begun
@@ -210,8 +199,8 @@ def _shown(spec: ModelSpec) -> str:
 def _check_batch(built: models.BuiltModel, trial: Trial) -> None:
     if built.loaded.batch not in (None, trial.batch_size):
         raise ConfigError(
-            f"batch_size={trial.batch_size}: {trial.model.name} was saved for a batch of {built.loaded.batch} only; "
-            f"give batch_size={built.loaded.batch}"
+            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
+            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
         )
 
 
@@ -233,7 +222,7 @@ def _facts(trial: Trial, built: models.BuiltModel) -> ModelFacts:
 
 
 def _side(inputs: Sequence[InputSpec]) -> int:
-    """Side of the one image that a model takes, px; 0 where it takes something else."""
+    """Side of the image that a model takes, px; 0 if its input is not one image."""
     shape = inputs[0].shape
     return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0
 
@@ -243,7 +232,7 @@ def _eager_outputs(built: models.BuiltModel, images: Any) -> list[np.ndarray]:
 
 
 def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[str, _Prepared]:
-    """Trace, compile, prove and verify each mode; failures are told and left out."""
+    """Trace, compile, prove and verify each mode; modes that fail are reported and left out."""
     prepared: dict[str, _Prepared] = {}
     hlo = ""
     for label in job.modes:
@@ -289,7 +278,7 @@ def _first_calls(bench: _Bench, executable: modes.ModeExecutable) -> ModeOutcome
 def _prove_and_verify(
     bench: _Bench, executable: modes.ModeExecutable, outcome: ModeOutcome, channel: Channel
 ) -> ModeOutcome:
-    """The effective-mode proof, then the correctness gate."""
+    """Prove that the mode is in force, then check that it computes what eager computes."""
     evidence = modes.effective(executable, device=bench.device)
     if not evidence["in_force"]:
         absent = Failure(
@@ -301,9 +290,8 @@ def _prove_and_verify(
     outputs = executable.outputs()
     result = _compare(bench, outputs)
     if not result.ok and bench.reference is None and "reference" not in bench.seconds:
-        _add_reference(
-            bench, channel
-        )  # not close to eager, but perhaps as close to the truth as eager is
+        # Not close to eager, but perhaps as close to float64 as eager is.
+        _add_reference(bench, channel)
         result = _compare(bench, outputs)
     status, failure = _gate(result, deterministic=bench.deterministic)
     return replace(outcome, status=status, effective=evidence, agreement=result, failure=failure)
@@ -330,7 +318,7 @@ def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | 
     if result.ok:
         return Status.OK, None
     if not deterministic:
-        message = "two eager runs on the same input differ, so no mode can be checked against eager"
+        message = "two eager runs on the same input differ, so no mode can be verified"
         return Status.NONDETERMINISTIC, Failure(
             phase=Phase.VERIFY, kind="nondeterministic", message=message
         )
@@ -348,10 +336,7 @@ def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None
 
 
 def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
-    """Count multiply-accumulates from the XLA mode's HLO.
-
-    Else, when all is measured, from a lowering of its own.
-    """
+    """Count multiply-accumulates in the XLA mode's HLO, or without it in the model's own."""
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
     begun = time.perf_counter()
     try:
@@ -372,7 +357,7 @@ def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
 
 
 def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) -> None:
-    """Bring each mode to its steady state; compile time is what its first call cost beyond that."""
+    """Warm up each mode; its compile time is the first call's time beyond that of a steady call."""
     for label, entry in list(prepared.items()):
         channel.send(protocol.Stage(phase=Phase.WARMUP, mode=label))
         try:
@@ -402,7 +387,7 @@ def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) ->
 
 
 def _call_again(prepared: Mapping[str, _Prepared], channel: Channel) -> None:
-    """One more call of each mode, in place of a warm-up: compile time is what the first one cost beyond it."""
+    """Call each mode once more instead of a warm-up, to tell compile time from a call's time."""
     for label, entry in prepared.items():
         again_s = modes.first_call_s(entry.executable)
         compile_s = max(0.0, (entry.outcome.first_call_s or 0.0) - again_s)
@@ -411,7 +396,7 @@ def _call_again(prepared: Mapping[str, _Prepared], channel: Channel) -> None:
 
 
 def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s: float) -> bool:
-    """Whether every batch of values never seen before costs a compilation (shapes that depend on values)."""
+    """Whether every batch of new values costs a compilation, because shapes depend on values."""
     executable.prepare()
     slow = 0
     for images in fresh:
@@ -425,7 +410,7 @@ def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s
 
 
 def _sync_test(bench: _Bench, prepared: Mapping[str, _Prepared]) -> dict[str, Any]:
-    """The synchronization self-test; on a CPU calls do not queue, and that is what it says."""
+    """Run the synchronization self-test; not needed on a CPU, where calls do not queue."""
     if "GPU" not in bench.device or not prepared:
         return {
             "works": True,
@@ -443,11 +428,12 @@ def _sync_test(bench: _Bench, prepared: Mapping[str, _Prepared]) -> dict[str, An
         )
         if not result_by_reading.works:
             raise XlaSweepsError(
-                "neither sync_devices() nor reading a result waits for this device: refusing to time it"
+                "neither sync_devices() nor reading a result waits for this device, "
+                "so it cannot be timed"
             )
         return {
             **asdict(result_by_reading),
-            "note": "sync_devices() does not wait here; a scalar is read instead",
+            "note": "sync_devices() does not wait; a scalar is read instead",
         }
     return asdict(result)
 
@@ -459,7 +445,7 @@ def _measure_modes(
     sync: Mapping[str, Any],
     channel: Channel,
 ) -> bool:
-    """The rounds and the latency pass; returns whether the machine was too busy."""
+    """Measure the rounds and the latencies; returns whether the replicate is contaminated."""
     effort, clock = bench.trial.effort, time.perf_counter_ns
     channel.send(protocol.Stage(phase=Phase.MEASURE))
     executables = {label: entry.executable for label, entry in prepared.items()}
@@ -504,7 +490,8 @@ def _measure_modes(
     for label, entry in prepared.items():
         outcome = replace(entry.outcome, latencies_s=latencies[label])
         if modes.traces(entry.executable) != traced[label]:
-            message = f"traced again while it was measured ({modes.traces(entry.executable) - traced[label]} times)"
+            count = modes.traces(entry.executable) - traced[label]
+            message = f"traced again while it was measured ({count} times)"
             retraced = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))

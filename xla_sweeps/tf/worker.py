@@ -1,6 +1,7 @@
-"""Main of the measuring process: a job on standard input, events on a descriptor of their own.
+"""Entry point of the measuring process: reads a job from standard input and sends events.
 
-Standard output and error belong to the libraries and go to the replicate's log.
+Events have a file descriptor of their own; standard output and error belong to the libraries and
+go to the replicate's log.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from xla_sweeps.system.process import die_with_parent
 
 
 class Channel:
-    """The way to the parent: events out, reviews in."""
+    """The connection to the parent: events out, reviews in."""
 
     def __init__(self, descriptor: int) -> None:
         self._out = os.fdopen(descriptor, "wb", buffering=0)
@@ -29,7 +30,7 @@ class Channel:
         self.stage = protocol.Stage(phase=Phase.IMPORT)
 
     def send(self, event: protocol.Event) -> None:
-        """Send one event; a parent that is gone ends this process."""
+        """Send one event; without a parent, this process ends."""
         if isinstance(event, protocol.Stage):
             self.stage = event
             fault_point(f"worker.{event.phase}")
@@ -38,7 +39,7 @@ class Channel:
         self._out.write(protocol.encode(event))
 
     def review(self, square: protocol.Square) -> protocol.Review:
-        """Send a square and wait for its review."""
+        """Send a square's rounds and wait for their review."""
         self.send(square)
         line = self._answers.readline()
         if not line:
@@ -47,10 +48,7 @@ class Channel:
 
 
 def main() -> int:
-    """Measure one replicate.
-
-    The exit code is 0 even where modes failed, since that was said in events.
-    """
+    """Measure one replicate; the exit code is 0 even if modes failed, which the events report."""
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     die_with_parent(parent)
     faulthandler.enable()
@@ -59,7 +57,7 @@ def main() -> int:
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
     try:
         channel.send(protocol.Stage(phase=Phase.IMPORT))
-        from xla_sweeps.tf import replicate  # TensorFlow loads here: the stage has been announced
+        from xla_sweeps.tf import replicate  # TensorFlow loads here, after the stage is announced
 
         replicate.measure(job, channel)
     except Exception as error:
@@ -77,4 +75,4 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # libraries' exit hooks have nothing to save, and some hang
+    os._exit(code)  # the libraries' exit hooks have nothing to save, and some hang

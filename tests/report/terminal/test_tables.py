@@ -17,6 +17,7 @@ from xla_sweeps.report.terminal.help import help_text
 from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import Progress
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import Verdict
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 
@@ -78,6 +79,29 @@ def test_rows_never_rely_on_colour(
     assert "\x1b" not in out
     assert "1*" in out
     assert "preliminary" in out
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_verdict_is_shown_in_the_word_that_a_filter_takes(
+    verdict: Verdict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = replace(SUMMARY.comparisons[0], verdict=verdict, status=Status.TIMEOUT)
+    show_rows([row])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "resnet50" in line)
+    assert (f" {verdict} " in line) == (verdict is not Verdict.FAILED)
+    assert (" timeout " in line) == (verdict is Verdict.FAILED)
+
+
+def test_rows_fit_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = replace(SUMMARY.comparisons[0], model="efficientnetv2s", verdict=Verdict.AMBIGUOUS)
+    show_rows([row, replace(row, candidate="autocluster", baseline="default")])
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out, "a word is cut"
+    assert next(line for line in out.splitlines() if "model" in line).endswith(" replicates ")
 
 
 def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +171,7 @@ def test_a_trial_that_never_started_is_one_reason_and_no_table(
     [
         ({"task": "video"}, "clips/s"),
         ({"resolution_px": 0}, "samples/s"),
-        ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub replica"),
+        ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub, random weights"),
         ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
     ],
 )
@@ -168,7 +192,7 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         "keras: ResNet50",
         "keras_cv: ImageClassifier",
         "xla-sweeps[keras_hub]",
-        "nothing more",
+        "no extra",
         "xla-sweeps model=resnet50 source=applications",
     ):
         assert part in out, part

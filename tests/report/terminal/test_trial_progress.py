@@ -28,10 +28,10 @@ def test_plain_progress_is_one_line_an_event_on_standard_error(
     assert out == ""
     lines = [line[9:] for line in err.splitlines()]
     assert lines == [
-        "start    resnet50 224 px  processes=3  log=results/logs/x.log",
+        "start    resnet50 224 px  replicates=3  log=results/logs/x.log",
         "compile  xla",
         "rounds   12/24  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
-        "saved    process 1  ok",
+        "saved    replicate 1  ok",
     ]
 
 

@@ -129,7 +129,7 @@ def test_a_helper_that_stands_still_holds_nothing_up_and_is_gone_in_the_end(tmp_
     assert time.monotonic() - started < 20
     assert not report.complete
     assert report.warnings == (
-        "W&B: the run could not be finished within 1 s; nothing measured is lost, and `xla-sweeps push` sends what is "
+        "W&B: finishing the run timed out after 1 s; the records are safe, and `xla-sweeps push` uploads what is "
         "missing",
     )
     assert alive() == set()
@@ -285,7 +285,7 @@ def test_two_pushes_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> 
         thread.join()
     assert sorted(report.sent for report in reports) == [0, 1]
     assert [line for report in reports for line in report.failed] == [
-        f"another push of {tmp_path} is running: let it end, then push again"
+        f"another push of {tmp_path} is running; wait for it, then push again"
     ]
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 

@@ -319,7 +319,7 @@ def test_online_tracking_without_a_key_is_refused_with_the_ways_to_mend_it(tmp_p
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path)})
     assert str(caught.value) == (
-        "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
+        "tracker=wandb: W&B needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
         "tracker=wandb_offline"
     )
 
@@ -353,7 +353,7 @@ def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
 def test_a_key_that_is_none_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path), "WANDB_API_KEY": key})
-    assert "is not one: at least 40 letters" in str(caught.value)
+    assert "is invalid: expected at least 40 letters" in str(caught.value)
     assert key not in str(caught.value)
 
 

@@ -325,7 +325,7 @@ def test_what_is_missing_is_one_line(
         assert told.err.count("\n") == 1
         return told.err
 
-    assert "W&B online needs an API key: run `wandb login` or set WANDB_API_KEY" in complaint()
+    assert "W&B needs an API key: run `wandb login` or set WANDB_API_KEY" in complaint()
     assert "-o is for the JSON of --dry-run" in complaint("-o", "x.json")
     assert "cannot read a project named sweeps; choose another with --project" in complaint(
         "--dry-run", "--project", "sweeps"
@@ -372,9 +372,7 @@ def test_a_server_that_hangs_is_waited_for_only_so_long(
     monkeypatch.setattr(publish, "LOOK_S", 3.0)
     measure(tmp_path / "r", "a")
     server.hang()
-    assert refusal(tmp_path / "r").startswith(
-        "nothing was written: no answer from W&B at 127.0.0.1"
-    )
+    assert refusal(tmp_path / "r").startswith("nothing was written: W&B at 127.0.0.1")
 
 
 def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
@@ -383,16 +381,14 @@ def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
     measure(tmp_path / "r", "a")
     server.fail_with(500, when=lambda path, body: path.startswith("/artifact"))
     assert refusal(tmp_path / "r").startswith(
-        "the summary run could not be written, and no report: "
+        "neither the summary run nor the report was written: "
     )
     (run,) = server.runs.values()
     assert run.exit_code == 1
     server.fail_with(500, when=lambda path, body: "upsertView" in body)
     assert refusal(tmp_path / "r").startswith("the report could not be written: ")
     server.fail_with(500, when=lambda path, body: "UpsertView2" in body)
-    assert refusal(tmp_path / "r").startswith(
-        "the workspace could not be written, the report is there: "
-    )
+    assert refusal(tmp_path / "r").startswith("the report was written, but the workspace was not: ")
     server.heal()
     assert report(tmp_path / "r") == 0
     assert len(server.pages.views) == 2
@@ -439,7 +435,7 @@ def test_a_server_that_stores_something_else_is_noticed(
         return upsert({**variables, "spec": json.dumps({**spec, "blocks": spec["blocks"][:5]})})
 
     server.backend._operations["upsertView"] = halve
-    assert "the server gives back another report than it was given" in refusal(tmp_path / "r")
+    assert "the server returned a different report" in refusal(tmp_path / "r")
 
 
 def test_the_key_reaches_no_file(

@@ -232,8 +232,8 @@ def test_pairs_that_never_pay_back_are_counted() -> None:
         pair(2, 2.0, break_even_calls=900.0, compile_s_extra=5.0),
     ]
     text = text_of("cost", rows)
-    assert "1 of 2 pairs never do" in text
-    assert "half of the pairs or more never pay that back" in text
+    assert "It never pays back for 1 of 2 pairs" in text
+    assert "for at least half of the pairs it never pays back" in text
     assert "| net2 | 224 | 4 | Some CPU | 5.00 | 900 |" in text
 
 
@@ -242,7 +242,7 @@ def test_failures_are_counted_listed_and_cut() -> None:
     text = text_of("broke", [pair(0), *(failed(number) for number in range(1, FAILURE_ROWS + 5))])
     assert text.startswith("54 of 55 pairs failed.")
     assert r"| unsupported\_op | xla | 54 |" in text
-    assert text.endswith("50 of 54 are listed; the page has all.")
+    assert text.endswith("50 of 54 are listed; the page lists all.")
 
 
 def test_devices_and_batches_are_compared_where_there_is_more_than_one() -> None:
@@ -277,7 +277,7 @@ def test_without_any_pair_every_section_still_says_something() -> None:
         ),
         (
             None,
-            "The results have 1,700 trials; how many runs the project has was not asked. W&B shows at most 1,000 runs in a "
+            "The results have 1,700 trials; the project's number of runs is unknown. W&B shows at most 1,000 runs in a "
             "view, 100 in a query table and 10 in the run comparer: a view shows 1,000 of them, the first in its own order.",
         ),
     ],
@@ -294,7 +294,7 @@ def test_trials_that_are_not_on_the_server_and_rows_that_the_table_lacks_are_sai
     )
     text = text_of("everything", [pair()], facts)
     assert (
-        "7 of the results' 12,000 trials are not known to be here; `xla-sweeps push` sends them."
+        "7 of the results' 12,000 trials may be missing here; `xla-sweeps push` uploads them."
         in text
     )
-    assert "The table has the first 10,000 of 12,000 rows, the file all." in text
+    assert "The table has the first 10,000 of 12,000 rows, the file has all." in text

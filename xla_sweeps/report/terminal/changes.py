@@ -1,4 +1,4 @@
-"""Two sets of results against each other, on standard output."""
+"""Show the comparison of two sets of results on standard output."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    SYMBOLS,
-    WORDS,
-    displayable,
-    progress_console,
-    results_console,
-)
+from xla_sweeps.report.advice import SYMBOLS
+from xla_sweeps.report.terminal.console import COLOURS, progress_console, results_console
 from xla_sweeps.schema.row import Verdict
+from xla_sweeps.system.text import displayable
 
 MOST_ROWS = 60
-"""Above this many, only what changed is listed."""
+"""With more rows than this, only changes are listed."""
 
 MOST_LINES = 10
 
 
 def show_difference(found: Difference) -> None:
-    """What broke, what changed, what is on one side only, and how the machines and versions differ."""
+    """Show what broke, what changed, what is on one side only, and how the environments differ."""
     console = results_console()
     a, b = displayable(found.title_a), displayable(found.title_b)
     console.print(
         Text(f"{b} against {a}", style="bold").append(
-            ": above 1× the second is faster", style="default"
+            ": above 1×, the second is faster", style="default"
         )
     )
     console.print()
@@ -46,11 +41,14 @@ def show_difference(found: Difference) -> None:
     if listed:
         console.print(_table(listed[:MOST_ROWS]))
     if any(change.preliminary for change in listed[:MOST_ROWS]):
-        text = "* fewer than 3 processes on a side: preliminary; how processes differ is not in the interval"
+        text = (
+            "* fewer than 3 replicates on a side: preliminary; the interval leaves out how "
+            "replicates differ"
+        )
         console.print(Text(text, style="dim"))
     if len(found.changes) > len(listed[:MOST_ROWS]):
         more = len(found.changes) - len(listed[:MOST_ROWS])
-        console.print(Text(f"{more} more are not listed: --format csv has all", style="dim"))
+        console.print(Text(f"{more} more not listed; --format csv lists all", style="dim"))
     _only(console, f"only in {a}", found.only_a)
     _only(console, f"only in {b}", found.only_b)
     _environment(console, found)
@@ -60,7 +58,7 @@ def show_difference(found: Difference) -> None:
 
 
 def show_failures(met: Sequence[str]) -> None:
-    """The conditions that are met, on standard error."""
+    """Show the conditions of `--fail-on` that are met, on standard error."""
     console = progress_console()
     for line in met:
         console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
@@ -75,7 +73,7 @@ def _table(changes: Sequence[Change]) -> Table:
     table.add_column("quantity", no_wrap=True)
     for name in ("ratio", "95 %", "q"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("verdict", "K"):
+    for name in ("verdict", "replicates"):
         table.add_column(name, no_wrap=True)
     for change in changes:
         verdict = str(change.verdict)
@@ -87,7 +85,7 @@ def _table(changes: Sequence[Change]) -> Table:
             f"{change.ratio:.3f}×",
             f"{change.low:.3f}–{change.high:.3f}",
             "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
-            Text(f"{SYMBOLS[verdict]} {WORDS[verdict]}", style=COLOURS[verdict]),
+            Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
             f"{change.replicates_a}:{change.replicates_b}{'*' if change.preliminary else ''}",
         )
     return table
@@ -107,7 +105,7 @@ def _environment(console: Console, found: Difference) -> None:
     apart = [(what, a, b) for what, a, b in found.environment if a != b]
     if not apart:
         console.print(
-            Text("\nboth were measured by the same machine, software and flags", style="dim")
+            Text("\nboth were measured with the same machine, software and flags", style="dim")
         )
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
@@ -122,7 +120,7 @@ def _summary(found: Difference) -> Text:
     number = counts(found)
     words = [f"{number['matched']} trials on both sides", f"{number['compared']} comparisons"]
     words += [
-        f"{number[verdict]} {WORDS[verdict]}"
+        f"{number[verdict]} {verdict}"
         for verdict in ("slower", "faster", "ambiguous", "equivalent")
     ]
     words += [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]

@@ -1,4 +1,4 @@
-"""A progress bar for work of several steps that nothing is measured in, on standard error."""
+"""A progress bar on standard error, for work of several steps in which nothing is measured."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import displayable, duration, progress_console, ui_mode
+from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
+from xla_sweeps.system.text import displayable
 
 
 class Steps:
     """Follows `total` steps; a context manager.
 
-    Without a terminal it prints a line a step, unless it is `quiet`.
+    Without a terminal it prints a line per step, unless it is `quiet`.
 
     Args:
-        title: what is done.
-        total: how many steps; None where `follow` says it later.
-        quiet: no lines without a terminal.
+        title: the work.
+        total: number of steps; None if `follow` gives it later.
+        quiet: print nothing without a terminal.
     """
 
     def __init__(self, title: str, total: int | None, *, quiet: bool = False) -> None:
@@ -64,18 +65,18 @@ class Steps:
         self._progress.update(self._task, description=f"{self._title}: {displayable(name)}")
 
     def end(self, name: str, *, count: int = 1) -> None:
-        """A step ended, or several."""
+        """One or more steps ended."""
         self._progress.advance(self._task, count)
         if not self._live and not self._quiet:
             took = duration(time.monotonic() - self._started)
             self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
 
     def follow(self, done: int, total: int) -> None:
-        """So many of so many steps are done."""
+        """Set how many steps are done, and how many there are."""
         self._progress.update(self._task, completed=done, total=total)
 
     def warn(self, message: str) -> None:
-        """Something a person should know now."""
+        """Print a warning."""
         self._console.print(
             Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
         )

@@ -1,4 +1,7 @@
-"""A sweep on standard error: a live table of devices on a terminal, one plain line an event elsewhere."""
+"""Progress of a sweep on standard error.
+
+A live table of devices on a terminal, one plain line per event elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,23 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import displayable, duration, progress_console, ui_mode
+from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
 from xla_sweeps.system.files import tail
+from xla_sweeps.system.text import displayable
 
 LAST = 5
-
 TAIL_BYTES = 2048
 
-GOOD, WEAK_WORDS = ("ok",), ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
+GOOD = ("ok",)
+INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
+"""Outcomes that say nothing about the trial: it is measured again."""
 
 
 class Board:
     """Follows one sweep; a context manager.
 
     Args:
-        title: of the sweep.
+        title: the sweep's name.
         lanes: devices that are known at the start.
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
     """
@@ -65,13 +70,13 @@ class Board:
             self._live = None
 
     def running(self, lane: str, what: str, log: Path) -> None:
-        """A job runs on a device."""
+        """A job starts on a device."""
         self._jobs[lane] = (displayable(what), log, time.monotonic())
         self._line("start", f"{lane}  {displayable(what)}  log={log}")
         self.tick()
 
     def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
-        """A job ended, and how."""
+        """A job ended with an outcome."""
         job = self._jobs.get(lane)
         took = duration(time.monotonic() - job[2]) if job else ""
         self._jobs[lane] = None
@@ -90,7 +95,7 @@ class Board:
         *,
         left_s: tuple[float, float] | None,
     ) -> None:
-        """How far the sweep is."""
+        """Show how many trials are done, by outcome, and the time left."""
         self._done, self._total, self._left = done, total, left_s
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
         self._line("sweep", f"{done}/{total} trials  {_counted(self._counts)}{self._eta()}")
@@ -102,7 +107,7 @@ class Board:
             self._live.update(self._block(), refresh=True)
 
     def warn(self, message: str) -> None:
-        """Something a person should know now; shown in every mode."""
+        """Print a warning, in every mode."""
         self._console.print(
             Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
         )
@@ -150,7 +155,7 @@ class Board:
 
 
 def _style(outcome: str) -> str:
-    return "green" if outcome in GOOD else "yellow" if outcome in WEAK_WORDS else "red"
+    return "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -160,7 +165,7 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def _stage(log: Path) -> str:
-    """What a job is at: the last line of its plain progress, without its time."""
+    """A job's stage: the last line of its plain progress, without the time."""
     lines = tail(log, limit=TAIL_BYTES).splitlines()
     line = next((line for line in reversed(lines) if line[2:3] == ":"), "")
     return line.partition(" ")[2][:60]

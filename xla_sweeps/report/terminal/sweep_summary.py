@@ -1,4 +1,4 @@
-"""A sweep's plan, and what came of it, on standard output and error."""
+"""Show a sweep's plan and its results."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from typing import Protocol
 
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    SYMBOLS,
-    displayable,
-    duration,
-    progress_console,
-    results_console,
-)
+from xla_sweeps.report.advice import SYMBOLS
+from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
 from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.system.text import displayable
 
 FAILURES_SHOWN = 8
 
 
 class PlannedTask(Protocol):
-    """What is shown of a planned trial."""
+    """A planned trial, as far as it is shown."""
 
     words: tuple[str, ...]
     model: str
@@ -34,7 +29,7 @@ class PlannedTask(Protocol):
 
 
 class SweepOutcome(Protocol):
-    """What is shown of a finished run."""
+    """The outcome of a sweep, as far as it is shown."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -42,15 +37,15 @@ class SweepOutcome(Protocol):
 
     @property
     def signal_number(self) -> int:
-        """The signal that stopped it, or 0."""
+        """The signal that stopped the sweep, or 0."""
 
     @property
     def broken(self) -> str:
-        """Why the circuit breaker stopped it, or ""."""
+        """Why the circuit breaker stopped the sweep, or ""."""
 
     @property
     def gave_up(self) -> Mapping[str, str]:
-        """Why some trials were left."""
+        """Why the sweep gave up on some trials."""
 
 
 def show_plan(
@@ -62,32 +57,30 @@ def show_plan(
     known: int,
     left_s: tuple[float, float] | None,
 ) -> None:
-    """The commands of what is left; and how many trials there are, are done, and how long they take.
+    """Show the commands of all trials to measure, and how long they may take.
 
     Args:
-        name: the sweep's.
+        name: the sweep's name.
         tasks: its trials.
-        search: how many trials a search will propose; None where all are known.
-        repeated: trials of the definition that are the same as others.
-        known: how many trials to measure are of a model that was measured before.
-        left_s: seconds that they may take, as a range; None where nothing is known.
+        search: number of trials that a search will propose; None if all are known.
+        repeated: number of duplicate trials in the definition.
+        known: number of trials to measure whose model was measured before.
+        left_s: seconds that they may take, as a range; None if nothing is known.
     """
     for task in tasks:
         if task.wanted:
             print(shlex.join(["python", "-m", "xla_sweeps", *task.words]))
     console = progress_console()
     if search is not None:
-        console.print(
-            Text(f"{name}: {search:,} trials, proposed one after the other as results come in")
-        )
+        console.print(Text(f"{name}: {search:,} trials, proposed one by one from earlier results"))
         return
     left = [task for task in tasks if task.wanted]
     replicates = sum(task.wanted for task in left)
     done = len(tasks) - len(left)
-    same = f", {repeated:,} more are the same as others" if repeated else ""
+    duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
     console.print(
         Text(
-            f"{name}: {len(tasks):,} trials{same}; {done:,} done, {len(left):,} to measure"
+            f"{name}: {len(tasks):,} trials{duplicates}; {done:,} done, {len(left):,} to measure"
             f" ({replicates:,} replicates)"
         ),
         soft_wrap=True,
@@ -95,12 +88,10 @@ def show_plan(
     if not left:
         return
     if left_s is None:
-        console.print(
-            Text("no estimate of the time: nothing like it has been measured into this folder yet")
-        )
+        console.print(Text("no time estimate: this folder has no records of these models"))
         return
     low, high = (duration(seconds) for seconds in left_s)
-    basis = f"from past records of {known:,} of these {len(left):,} trials' models"
+    basis = f"estimated from records of {known:,} of the {len(left):,} trials' models"
     console.print(Text(f"about {low} to {high}, {basis}"), soft_wrap=True)
 
 
@@ -113,7 +104,7 @@ def show_sweep(
     results_dir: Path,
     again: str,
 ) -> None:
-    """What came of a sweep: verdicts, the geometric mean with its coverage, failures by class, where it lies."""
+    """Show a sweep's verdicts, geometric mean speedups, failures by status, and paths."""
     console = results_console()
     statuses = "  ".join(
         f"{count} {word}"
@@ -140,7 +131,8 @@ def show_sweep(
         mean = math.exp(statistics.fmean(math.log(value) for value in speedups))
         console.print(
             Text(
-                f"{pair}: geometric mean speedup {mean:.3f}× over {len(speedups)} of {planned} planned trials"
+                f"{pair}: geometric mean speedup {mean:.3f}× over {len(speedups)} of {planned} "
+                "planned trials"
             )
         )
     _show_failures(rows, outcome)
@@ -152,11 +144,11 @@ def show_sweep(
         outcome.signal_number or outcome.broken or outcome.gave_up or outcome.counts.get("missing")
     )
     if left:
-        console.print(Text(f"to go on: {displayable(again)}", style="bold"), soft_wrap=True)
+        console.print(Text(f"resume with: {displayable(again)}", style="bold"), soft_wrap=True)
 
 
 def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[float]]:
-    """Valid speedups by what is compared; A/A pairs apart from the rest."""
+    """Valid speedups by pair of modes, A/A pairs included."""
     pairs: dict[str, list[float]] = {}
     for row in rows:
         if row.speedup:
@@ -165,7 +157,7 @@ def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[float]]:
 
 
 def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None:
-    """Failures by class, each with how many and an example."""
+    """Show failures by status, each with a count and an example."""
     console = results_console()
     classes: dict[str, list[str]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Results as tables on standard output."""
+"""Show results as tables on standard output."""
 
 from __future__ import annotations
 
@@ -14,14 +14,7 @@ from rich.text import Text
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.report import advice
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    SYMBOLS,
-    WORDS,
-    displayable,
-    results_console,
-    size,
-)
+from xla_sweeps.report.terminal.console import COLOURS, results_console, size
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import (
     IMPORTED,
@@ -31,13 +24,14 @@ from xla_sweeps.schema.row import (
     TrialSummary,
     Verdict,
 )
+from xla_sweeps.system.text import displayable
 
 WIDE = 104
-"""Columns from which the long table fits."""
+"""Columns that the wide table needs."""
 
 
 def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
-    """The end of a trial: its modes, the steps between them, the answer, what to know, and where things are."""
+    """Show a trial: its modes, the steps between them, the answer, caveats and paths."""
     console = results_console()
     console.print()
     console.print(_title(summary))
@@ -53,7 +47,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print()
     for row in summary.comparisons:
         if row.headline:
-            symbol = SYMBOLS[str(row.verdict)]
+            symbol = advice.SYMBOLS[str(row.verdict)]
             _paragraph(
                 console, f"{symbol} {advice.answer(row)}", style=f"bold {COLOURS[str(row.verdict)]}"
             )
@@ -72,31 +66,36 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
 
 
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
-    """Comparison rows, one line each; the device stands below where all share one."""
+    """Show comparison rows; a device that all share is shown below.
+
+    One line each, or two where the console is narrow, so that no word is cut.
+    """
     console = results_console()
     devices = sorted({row.device for row in rows})
+    wide = console.width >= WIDE
+    slash = " / " if wide else " /\n"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", no_wrap=True)
+    table.add_column("model", overflow="fold")
     for name in ("px", "batch"):
         table.add_column(name, justify="right", no_wrap=True)
     if len(devices) > 1:
         table.add_column("device")
-    table.add_column("candidate / baseline", no_wrap=True)
-    for name in ("img/s", "speedup"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("95 %", "verdict", "K"):
+    table.add_column(f"candidate{slash}baseline", no_wrap=True)
+    for name in ("img/s", *(("speedup", "95 %") if wide else ("speedup\n95 %",))):
+        table.add_column(name, justify="left" if name == "95 %" else "right", no_wrap=True)
+    for name in ("verdict", "replicates"):
         table.add_column(name, no_wrap=True)
     for row in rows:
         device = [displayable(row.device)] if len(devices) > 1 else []
+        speedup = (f"{row.speedup:.2f}×" if row.speedup else "—", _speedup_interval(row))
         table.add_row(
             displayable(row.model),
             str(row.resolution_px),
             str(row.batch_size),
             *device,
-            f"{row.candidate} / {row.baseline}",
+            f"{row.candidate}{slash}{row.baseline}",
             _number(row.throughput_samples_per_s),
-            f"{row.speedup:.2f}×" if row.speedup else "—",
-            _speedup_interval(row),
+            *(speedup if wide else ("\n".join(speedup),)),
             _verdict(row),
             f"{row.replicates}{'*' if row.preliminary and row.origin != IMPORTED else ''}",
         )
@@ -104,18 +103,18 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     if len(devices) == 1:
         console.print(Text(f"on {displayable(devices[0])}", style="dim"))
     if any(row.preliminary and row.origin != IMPORTED for row in rows):
-        console.print(Text("* fewer than 3 processes: preliminary", style="dim"))
+        console.print(Text("* fewer than 3 replicates: preliminary", style="dim"))
     if any(row.origin == IMPORTED for row in rows):
         console.print(
             Text(
-                "○ imported: published by others, one measurement of each mode, no interval",
+                "○ imported: published by others, a single measurement of each mode, no interval",
                 style="dim",
             )
         )
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
-    """The catalog, a line a model."""
+    """Show the catalog, one line per model."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("model", "family", "variant", "sources"):
         table.add_column(name, no_wrap=True)
@@ -143,7 +142,7 @@ def show_models(entries: Sequence[CatalogEntry]) -> None:
 
 
 def show_model(entry: CatalogEntry) -> None:
-    """One model, a line a source: what builds it, and what was published of it."""
+    """Show one model, one line per source: its constructor and its published figures."""
     console = results_console()
     facts = [entry.variant, entry.family, entry.task, f"{entry.resolution} px"]
     if entry.frames:
@@ -163,7 +162,7 @@ def show_model(entry: CatalogEntry) -> None:
             f"{source.library}: {builder}",
             _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-            f"xla-sweeps[{extra}]" if extra else "nothing more",
+            f"xla-sweeps[{extra}]" if extra else "no extra",
         )
     console.print(table)
     for name in entry.sources:
@@ -178,32 +177,32 @@ def show_model(entry: CatalogEntry) -> None:
 
 
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
-    """Replicas of Hub models: name, folder, and size in bytes, None where it is not made yet."""
+    """Show copies of Hub models with random weights: name, folder, size in bytes or None."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("model", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     for name, _, number in rows:
-        table.add_row(name, size(number) if number is not None else "not made yet")
+        table.add_row(name, size(number) if number is not None else "not built")
     console = results_console()
     console.print(table)
     made = [number for _, _, number in rows if number is not None]
     console.print(
         Text(
-            f"{len(made)} of {len(rows)} made, {size(sum(made))}, in {rows[0][1].parent}",
+            f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}",
             style="dim",
         )
     )
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
-    """`doctor`'s findings: (level, subject, what was found, what to do)."""
+    """Show `doctor`'s findings: (level, subject, what was found, what to do)."""
     console = results_console()
     marks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✕", "red")}
-    for level, subject, found, mend in findings:
+    for level, subject, found, fix in findings:
         mark, colour = marks[level]
         _paragraph(console, f"{mark} {subject:<13}{found}", style=colour, indent=15)
-        if mend:
-            _paragraph(console, " " * 15 + f"-> {mend}", indent=18)
+        if fix:
+            _paragraph(console, " " * 15 + f"-> {fix}", indent=18)
 
 
 def _title(summary: TrialSummary) -> Text:
@@ -217,14 +216,14 @@ def _title(summary: TrialSummary) -> Text:
             f"{model.macs / 1e9:.2f} GMACs" if model.macs >= 1e7 else f"{_scaled(model.macs)} MACs"
         )
     if model.source not in ("", "applications", "local"):
-        facts.append(f"{model.source}{' replica' if model.replica_of else ''}")
+        facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
     text.append(" · ".join([*facts, displayable(summary.device)]), style="default")
     return text
 
 
 def _never_started(summary: TrialSummary) -> str:
-    """The one reason for which no mode was reached, where that is how the trial ended; else ""."""
+    """The reason if no mode was measured for one and the same reason, else ""."""
     failures = {mode.failure for mode in summary.modes if mode.failure}
     if len(failures) != 1 or any(mode.status is not Status.SKIPPED for mode in summary.modes):
         return ""
@@ -298,10 +297,8 @@ def _verdict(row: ComparisonRow) -> Text:
     if row.origin == IMPORTED:
         return Text("○ imported", style="dim")
     verdict = str(row.verdict)
-    said = (
-        f"{SYMBOLS[verdict]} {WORDS[verdict] if row.verdict is not Verdict.FAILED else row.status}"
-    )
-    return Text(said, style=COLOURS[verdict])
+    word = verdict if row.verdict is not Verdict.FAILED else row.status
+    return Text(f"{advice.SYMBOLS[verdict]} {word}", style=COLOURS[verdict])
 
 
 def _speedup_interval(row: ComparisonRow) -> str:
@@ -311,7 +308,7 @@ def _speedup_interval(row: ComparisonRow) -> str:
 
 
 def _grouped(flags: Sequence[str]) -> dict[str, str]:
-    """Flags by their word, with the modes or reasons behind their colons together."""
+    """Flags by their word, with all modes or reasons after their colons."""
     grouped: dict[str, list[str]] = {}
     for flag in flags:
         word, _, rest = flag.partition(":")
@@ -333,7 +330,7 @@ def _interval(estimate: Estimate | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Four digits that mean something."""
+    """A number with three or four significant digits."""
     if value is None:
         return "—"
     if value >= 1000:

@@ -1,8 +1,8 @@
-"""Progress of a trial on standard error: one live block on a terminal, one plain line an event elsewhere.
+"""Progress of a trial on standard error.
 
-Drawing costs CPU on the machine that is being measured, so nothing redraws by itself while rounds
-    are timed: the block is redrawn when an event arrives, and twice a second only in the stages
-    that are not timed.
+A live block on a terminal, one plain line per event elsewhere. Drawing costs CPU time on the
+machine that is being measured, so the block is redrawn when an event arrives, and twice a second
+only in stages that are not timed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import displayable, duration, progress_console, ui_mode
+from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
+from xla_sweeps.system.text import displayable
 
 STAGES = {
     "import": "loading TensorFlow",
@@ -68,7 +69,7 @@ class Progress:
         self.close()
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
-        """A trial begins; libraries' output goes to the log."""
+        """A trial begins; the libraries' output goes to the log."""
         self._title, self._log, self._replicates = displayable(title), str(log), replicates
         self._started = time.monotonic()
         if self._mode == "live":
@@ -78,7 +79,7 @@ class Progress:
             self._live.start()
             self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
             self._ticker.start()
-        self._line("start", f"{self._title}  processes={replicates}  log={log}")
+        self._line("start", f"{self._title}  replicates={replicates}  log={log}")
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
@@ -105,7 +106,7 @@ class Progress:
         target: float,
         remaining_s: tuple[float, float] | None,
     ) -> None:
-        """A whole square of rounds is measured."""
+        """A Williams square of rounds is measured."""
         self._replicate, self._rounds = replicate, (round, rounds_max)
         width = "—" if half_width is None else f"±{half_width:.2%}"
         self._detail = f"{width} (target ±{target:.2%})"
@@ -118,19 +119,19 @@ class Progress:
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended and is saved."""
         self._timed.clear()
-        text = f"process {replicate + 1}  {status}  {displayable(message)}".rstrip()
+        text = f"replicate {replicate + 1}  {status}  {displayable(message)}".rstrip()
         self._line("saved", text)
         self._stage, self._subject, self._rounds = "record", text, None
         self._draw()
 
     def warn(self, message: str) -> None:
-        """Something a person should know now; shown in every mode."""
+        """Print a warning, in every mode."""
         self._console.print(
             Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
         )
 
     def close(self) -> None:
-        """Take the live block away."""
+        """Remove the live block."""
         self._closed.set()
         if self._ticker is not None:
             self._ticker.join()
@@ -149,7 +150,7 @@ class Progress:
                 self._live.update(self._block(), refresh=True)
 
     def _tick(self) -> None:
-        """Keep the elapsed time moving, except while calls are being timed."""
+        """Update the elapsed time, except while calls are timed."""
         while not self._closed.wait(REDRAW_S):
             if not self._timed.is_set():
                 self._draw()
@@ -159,10 +160,10 @@ class Progress:
         head = Table.grid(expand=True)
         head.add_column(ratio=1)
         head.add_column(justify="right")
-        process = f"process {self._replicate + 1}  " if self._replicates > 1 else ""
+        replicate = f"replicate {self._replicate + 1}  " if self._replicates > 1 else ""
         head.add_row(
             Text(self._title, style="bold"),
-            Text(f"{process}{duration(now - self._started)}", style="dim"),
+            Text(f"{replicate}{duration(now - self._started)}", style="dim"),
         )
         stage = Text(f"{STAGES.get(self._stage, self._stage)} ", style="cyan")
         stage.append(self._subject, style="bold cyan")

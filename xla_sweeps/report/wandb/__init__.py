@@ -1,1 +1,1 @@
-"""Weights & Biases: runs of trials."""
+"""Log trials as Weights & Biases runs."""

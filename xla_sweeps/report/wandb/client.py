@@ -1,6 +1,6 @@
-"""The helper process that owns the W&B client, seen from the parent: orders in, answers out, every wait bounded.
+"""Start and use the process that runs the W&B client: send orders, read answers, with timeouts.
 
-Nothing here imports wandb. What the helper does, or no longer does, is never an error of ours.
+Nothing here imports wandb. A failure of that process never raises an exception here.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ from typing import Any
 import msgspec
 
 MARK = "XLA_SWEEPS_TRACKER"
-"""Environment variable that the helper and all that it starts inherit: W&B's own service leaves the process group."""
+"""Environment variable that the helper and its descendants inherit.
+
+It identifies them, since W&B's own service leaves the process group.
+"""
 
 MODULE = "xla_sweeps.report.wandb.client_process"
 
+REPAIR = "`xla-sweeps push` uploads what is missing"
+
 CLOSE_GRACE_S = 4.0
-
 KILLED_S = 1.0
-
 KILL_TRIES = 50
-
 KILL_PAUSE_S = 0.02
 
 
 class Helper:
     """The helper process, its orders and answers.
 
-    Orders are queued and written by a thread, because a pipe to a helper that stands still fills
-    up; answers are read by another. Both threads block, and end with the helper.
+    A thread writes the orders from a queue, because the pipe to a helper that hangs fills up;
+    another thread reads the answers. Both block, and end with the helper.
 
     Args:
-        log: file for the client's own output.
-        module: what the helper runs.
+        log: file for the client's output.
+        module: the module that the helper runs.
     """
 
     def __init__(self, log: Path, *, module: str = MODULE) -> None:
@@ -51,9 +53,8 @@ class Helper:
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
-        environment.pop(
-            "WANDB_SERVICE", None
-        )  # the client must not join the service of a process that may outlive us
+        # The client must not join the service of a process that may outlive this one.
+        environment.pop("WANDB_SERVICE", None)
         read_end, write_end = os.pipe()
         try:
             with log.open("ab") as output:
@@ -86,26 +87,19 @@ class Helper:
             thread.start()
 
     def order(self, name: str, **arguments: Any) -> int:
-        """Queue an order and return its number.
-
-        A helper that is gone is noticed by the missing answer.
-        """
+        """Queue an order and return its number; if the helper is dead, no answer will come."""
         self._sent += 1
         self._orders.put(_line({"number": self._sent, "order": name, **arguments}))
         return self._sent
 
     def answer(self, number: int, timeout_s: float) -> dict[str, Any] | None:
-        """The answer to that order, or None when it does not come in time or the helper is gone."""
+        """The answer to that order, or None if it is late or the helper is dead."""
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or self._gone, timeout_s)
             return self._answers.pop(number, None)
 
     def end(self, grace_s: float = CLOSE_GRACE_S) -> None:
-        """End the helper and everything that it started, however busy they are.
-
-        Args:
-            grace_s: how long it may take to end by itself, seconds.
-        """
+        """End the helper and all its descendants, by force after `grace_s` seconds."""
         self._orders.put(None)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace_s)
@@ -136,11 +130,11 @@ class Helper:
 
 
 def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
-    """SIGKILL every process that carries the mark in its environment, and wait until none is left.
+    """Kill every process with the mark in its environment, and wait until all are gone.
 
     Args:
         mark: value of the environment variable `MARK`.
-        spare: process ids to leave alone.
+        spare: process ids not to kill.
     """
     for _ in range(KILL_TRIES):
         left = [pid for pid in _marked(mark) if pid not in spare]
@@ -153,7 +147,7 @@ def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Live processes with the mark; a zombie's environment is empty."""
+    """Process ids with the mark; zombies are left out, since their environment is empty."""
     wanted, found = f"{MARK}={mark}".encode(), []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -163,7 +157,7 @@ def _marked(mark: str) -> list[int]:
 
 
 def _line(document: dict[str, Any]) -> bytes:
-    """One line of JSON; NaN becomes null, a lone surrogate `?`, anything else unknown its text."""
+    """A line of JSON; NaN becomes null, a lone surrogate `?`, an unknown object its text."""
     try:
         return msgspec.json.encode(document, enc_hook=str) + b"\n"
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""The helper process that owns the W&B client: the only `import wandb`.
+"""The process that runs the W&B client for trials; with `wandb_report.process` it alone imports it.
 
-Orders come as JSON lines on standard input, answers go to a descriptor of their own, and whatever
-the client prints goes to a log. It ends with its parent, however that ends.
+Orders arrive as JSON lines on standard input, answers go to a file descriptor of their own, and the
+client's output goes to a log. The process ends when its parent ends.
 """
 
 from __future__ import annotations
@@ -22,42 +22,35 @@ from typing import Any, Literal
 
 import wandb
 
-from xla_sweeps.report.wandb.client import MARK, kill_marked
+from xla_sweeps.report.wandb.client import MARK, REPAIR, kill_marked
 from xla_sweeps.report.wandb.payload import REPLICATES_KEY, SUMMARY_KEYS
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
 
 ORPHAN_GRACE_S = 3.0
-
 ORPHAN_EXIT_CODE = 137
 
 MARGIN_S = 0.5
-"""Kept back of what the parent allows, so that the answer arrives before its patience ends."""
+"""Subtracted from the parent's timeout, so that the answer arrives in time."""
 
 UPLOAD_SHARE = 0.7
-"""Of what the parent allows for finishing: the client's own deadline.
-
-The rest is for asking the server.
-"""
+"""Share of the parent's timeout for the upload; the rest is for asking the server."""
 
 CONFIRM_PAUSE_S = 0.3
 
 Rows = list[dict[str, Any]]
 
 Place = tuple[int, int]
-"""(replicate, round): what makes a history row unique."""
+"""(replicate, round): identifies a history row."""
 
 
 class NotSettledError(Exception):
-    """The server has counted more history rows than it shows.
-
-    Adding to them now could double some.
-    """
+    """The server shows fewer history rows than it counts, so adding rows could duplicate some."""
 
 
 class Session:
-    """One run, from its opening to its end, and what went wrong on the way."""
+    """One run from opening to end, with its warnings."""
 
     def __init__(self) -> None:
         self.run: Any = None
@@ -66,23 +59,24 @@ class Session:
         self.warnings: list[str] = []
 
     def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
-        """Open the run; offline, with a warning, where the server cannot be had in time."""
+        """Open the run; offline, with a warning, if the server does not answer in time."""
         if online:
             try:
                 self._init("online", header)
                 self.online = True
                 return {"run_id": self.run.id}
-            except Exception as error:  # whatever the client raises: the trial must go on
+            except Exception as error:  # the client may raise anything; the trial must go on
                 traceback.print_exc()
-                wandb.teardown()  # or the client says that the run id is in use
+                wandb.teardown()  # otherwise the client reports the run id as in use
                 self.warnings.append(
-                    f"W&B is out of reach ({one_line(error)}); this run is offline, `xla-sweeps push` sends it"
+                    f"W&B is unreachable ({one_line(error)}); this run is offline, "
+                    "`xla-sweeps push` uploads it"
                 )
         self._init("offline", header)
         return {"run_id": self.run.id}
 
     def log(self, *, rows: Rows) -> dict[str, Any]:
-        """Append history rows that are not there yet."""
+        """Append history rows that are not logged yet."""
         for row in rows:
             place = (row["replicate"], row["round"])
             if place not in self.logged:
@@ -104,7 +98,7 @@ class Session:
         exit_code: int,
         deadline: float,
     ) -> dict[str, Any]:
-        """Write the summary, close the run, and ask the server whether it has these rows and the summary."""
+        """Write the summary, close the run, and check that the server has the rows and summary."""
         for name, values in histograms.items():
             self.run.summary[name] = wandb.Histogram(values)
         for name in SUMMARY_KEYS:
@@ -118,7 +112,7 @@ class Session:
             self.run.finish(exit_code=exit_code)
         except Exception as error:
             traceback.print_exc()
-            self.warnings.append(f"W&B: {one_line(error)}; `xla-sweeps push` sends what is missing")
+            self.warnings.append(f"W&B: {one_line(error)}; {REPAIR}")
             return {**found, "complete": False}
         if not self.online:
             return {**found, "complete": not self.warnings}
@@ -127,17 +121,14 @@ class Session:
             lambda: confirmed(path, wanted, summary.get(REPLICATES_KEY), deadline), deadline
         ):
             return {**found, "complete": True}
-        self.warnings.append(
-            "W&B: the server did not confirm the run; `xla-sweeps push` sends what is missing"
-        )
+        self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
         return {**found, "complete": False}
 
     def push(self, *, header: dict[str, Any], deadline: float, **content: Any) -> dict[str, Any]:
-        """Make the server's run whole: the rows that it lacks are appended, everything else is written anew.
+        """Upload what the server's run lacks: missing rows are appended, the rest is rewritten.
 
-        A deleted run's id cannot be used again, and a resumed run cannot take rows before its last
-        step. So rows are told apart by what they say, their replicate and round, and never sent
-        twice.
+        A deleted run's id cannot be reused, and a resumed run takes no rows before its last step.
+        So rows are identified by replicate and round, and never sent twice.
         """
         self.logged, self.online = rows_on_server(header, deadline), True
         self._init("online", header)
@@ -161,14 +152,14 @@ class Session:
             settings=client_settings(mode, header),
             **place,
         )
-        # A swept key is locked and keeps the sweep's value; the client says so in the log.
+        # A swept key is locked and keeps the sweep's value, with a warning in the log.
         self.run.config.update(
             {**header["scalars"], "cfg": header["config"]}, allow_val_change=True
         )
 
 
 def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:
-    """The client's settings; those that the installed version does not have are left out."""
+    """The client's settings, without those that the installed version does not have."""
     wanted = {
         "mode": mode,
         "silent": True,
@@ -191,10 +182,10 @@ def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) 
 
 
 def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
-    """The history rows that the server's run already has; none where there is no such run.
+    """The history rows that the server's run already has; none if there is no such run.
 
     Raises:
-        NotSettledError: it shows fewer rows than it counted, until the deadline.
+        NotSettledError: it still shows fewer rows than it counts at the deadline.
     """
     api = wandb.Api(timeout=max(1, int(header["connect_timeout_s"])))
     entity = header["entity"] or api.default_entity
@@ -216,13 +207,13 @@ def history_of(run: Any) -> set[Place]:
     """(replicate, round) of each history row of a run on the server.
 
     Raises:
-        NotSettledError: it shows fewer rows than it counted.
+        NotSettledError: it shows fewer rows than it counts.
     """
     rows = [(row.get("replicate"), row.get("round")) for row in run.scan_history()]
     counted = getattr(run, "historyLineCount", None)
     if counted is not None and counted > len(rows):
         raise NotSettledError(
-            f"the server shows {len(rows)} of {counted} history rows: try again in a minute"
+            f"the server shows {len(rows)} of {counted} history rows; try again in a minute"
         )
     return set(rows)
 
@@ -230,7 +221,7 @@ def history_of(run: Any) -> set[Place]:
 def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
     """Whether the server has the run with these rows and this summary.
 
-    Asked until it says so or time is over.
+    It is asked until it has, or until the deadline.
     """
     api = None
     while time.monotonic() < deadline:
@@ -244,7 +235,7 @@ def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -
 
 
 def in_time(ask: Callable[[], bool], deadline: float) -> bool:
-    """The answer to a question that may hang; no where it does."""
+    """The answer to a question that may hang; False if it does."""
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(ask()), name="confirm", daemon=True)
     thread.start()
@@ -253,25 +244,25 @@ def in_time(ask: Callable[[], bool], deadline: float) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, short and fit to be shown."""
+    """An error's message, shortened, on one line and without secrets."""
     return shown(" ".join(str(error).split()) or type(error).__name__)[:240]
 
 
 def shown(text: str) -> str:
-    """A text of the client without the API key or credentials in a URL."""
+    """A text from the client without API key or credentials in a URL."""
     key = os.environ.get("WANDB_API_KEY")
     text = text.replace(key, "***") if key else text
     return re.sub(r"//[^/@\s]+@", "//***@", text)
 
 
 def is_reachable(error: BaseException) -> bool:
-    """Whether the server answers and takes the key, so that another run may fare better."""
+    """Whether the server answers and accepts the key, so that trying another run makes sense."""
     late = re.search(r"deadline exceeded|timed out|in time|refused|no such host", str(error))
     return not late and not isinstance(error, TimeoutError | wandb.errors.AuthenticationError)
 
 
 class Conversation:
-    """Reads orders on a thread of its own, so that rounds are taken in while the client connects."""
+    """Reads orders in its own thread, so that rounds are accepted while the client connects."""
 
     def __init__(self, answers: int) -> None:
         self._channel = answers
@@ -299,14 +290,14 @@ class Conversation:
         self._orphaned()
 
     def _orphaned(self) -> None:
-        """The parent is gone or done: what is open may be closed, but not for long."""
+        """After the parent's end, allow a short time to close the run, then kill everything."""
         time.sleep(ORPHAN_GRACE_S)
         kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
         os._exit(1)
 
 
 def follow(conversation: Conversation, session: Session) -> Session:
-    """Follow orders until the parent closes the conversation; returns the session that was last."""
+    """Follow orders until the parent closes the conversation; returns the last session."""
     finished = False
     while (order := conversation.orders.get()) is not None:
         name, number = order.pop("order"), order.pop("number")
@@ -330,16 +321,15 @@ def follow(conversation: Conversation, session: Session) -> Session:
 
 
 def serve(obey: Callable[[Conversation], object]) -> None:
-    """Be a helper: obey orders until the end of standard input, then leave nothing behind.
+    """Run as the helper: follow orders until standard input ends, then end all descendants.
 
     Args:
-        obey: takes orders off the conversation until it ends.
+        obey: takes orders from the conversation until it ends.
     """
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(descriptor, False)
-    signal.signal(
-        signal.SIGTERM, lambda number, frame: None
-    )  # the end of standard input says the same, and waits
+    # Ignored, because the end of standard input has the same meaning and a grace period.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
     die_with_parent(parent, signal.SIGTERM)
     os.nice(NICENESS)
     obey(Conversation(descriptor))

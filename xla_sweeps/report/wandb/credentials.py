@@ -1,4 +1,4 @@
-"""W&B's API key and address, as its client will find them."""
+"""Find W&B's API key and server address as its client does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from urllib.parse import urlparse
 from xla_sweeps.errors import ConfigError
 
 DEFAULT_URL = "https://api.wandb.ai"
-
 MIN_KEY_CHARACTERS = 40
 
 
 def api_key(environ: Mapping[str, str]) -> str | None:
-    """The API key that W&B's client will find: in the environment, the netrc file or W&B's settings files.
+    """The API key in the environment, the netrc file or W&B's settings files.
 
-    It is never to be shown or stored.
+    Never show or store it.
     """
     if environ.get("WANDB_API_KEY"):
         return environ["WANDB_API_KEY"]
@@ -53,26 +52,24 @@ def require_api_key(environ: Mapping[str, str]) -> None:
     """Refuse online tracking without a key, before anything is measured.
 
     Raises:
-        ConfigError: with the ways to mend it.
+        ConfigError: the key is missing or invalid; the message says what to do.
     """
     key = api_key(environ)
     if not key and not environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         raise ConfigError(
-            "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
+            "tracker=wandb: W&B needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
             "tracker=wandb_offline"
         )
     if key and not _is_api_key(key):
         raise ConfigError(
-            f"tracker=wandb: the W&B API key found is not one: at least {MIN_KEY_CHARACTERS} letters, digits and "
-            "underscores are needed; run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
+            f"tracker=wandb: the W&B API key is invalid: expected at least {MIN_KEY_CHARACTERS} "
+            "letters, digits and underscores; run `wandb login` or set WANDB_API_KEY, or use "
+            "tracker=wandb_offline"
         )
 
 
 def _is_api_key(text: str) -> bool:
-    """Whether the client will take it: an optional prefix and dash, then at least forty characters.
-
-    Or a JWT.
-    """
+    """Whether the client accepts it: a JWT, or at least 40 characters after an optional prefix."""
     secret = text.partition("-")[2] or text
     return bool(
         re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+", text)
@@ -81,7 +78,7 @@ def _is_api_key(text: str) -> bool:
 
 
 def _client_settings(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """W&B's own settings files, the folder's over the user's."""
+    """W&B's settings files; the folder's take precedence over the user's."""
     parser = configparser.ConfigParser(interpolation=None)
     config_dir = Path(environ.get("WANDB_CONFIG_DIR") or home / ".config" / "wandb")
     for path in (

@@ -1,6 +1,6 @@
-"""What W&B is told of a trial: history rows, summary keys, histograms.
+"""What a trial's W&B run contains: history rows, summary keys, histograms.
 
-Pure; only finite numbers leave here.
+Pure; all numbers are finite.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xla_sweeps.schema.row import STATISTICS_VERSION, ComparisonRow, TrialSummar
 from xla_sweeps.schema.trial import baseline_of, headline_candidates
 
 REPLICATES_KEY = "xla_sweeps_replicates"
-"""Summary key with the number of replicates a run mirrors: what `push` asks the server for."""
+"""Summary key with the number of replicates in a run; `push` compares it with the records."""
 
 SUMMARY_KEYS = (
     "status",
@@ -41,23 +41,19 @@ SUMMARY_KEYS = (
     "Num parameters (million)",
     "FLOPs (giga)",
 )
-"""Every summary key but `throughput_<mode>` and the histograms.
-
-One that no longer holds is taken away.
-"""
+"""All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
 
 def history_rows(
     replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """One row a round: latency and throughput of each mode, and the headline speedup of that round alone.
+    """One row per round: latency and throughput of each mode, and that round's headline speedup.
 
     Args:
         replicate: number of the replicate.
         rounds: in the order they were measured.
-        batch_size: images of one call.
-        modes: labels of the trial, which decide what is compared; those of each round where they
-            are not known.
+        batch_size: images per call.
+        modes: the trial's labels, which determine the headline; None for those of each round.
     """
     rows = []
     for item in rounds:
@@ -80,7 +76,7 @@ def history_rows(
 
 
 def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
-    """Latencies of single synced calls in milliseconds, by `latency_histogram/<mode>`."""
+    """Latencies of single calls in milliseconds, by `latency_histogram/<mode>`."""
     values: dict[str, list[float]] = {}
     for record in records:
         for mode, outcome in record.modes.items():
@@ -91,7 +87,7 @@ def histograms(records: Sequence[Record]) -> dict[str, list[float]]:
 
 
 def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict[str, Any]:
-    """The summary keys of a run, the published study's own included."""
+    """A run's summary, including the keys that the published study used."""
     headline = next((row for row in summary.comparisons if row.headline), None) if summary else None
     keys: dict[str, Any] = {
         "status": _status(records, headline),
@@ -120,7 +116,7 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
     if summary.model.macs is not None:
         keys["gmacs"] = keys["FLOPs (giga)"] = summary.model.macs / 1e9
     keys["Throughput (samples/sec)"] = keys.get("throughput")
-    return {key: value for key, value in keys.items() if _tellable(value)}
+    return {key: value for key, value in keys.items() if _is_finite(value)}
 
 
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
@@ -151,7 +147,7 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
 
 
 def _status(records: Sequence[Record], headline: ComparisonRow | None) -> str:
-    """The trial's status: of its end where it was stopped, of the headline where there are numbers, else of its end."""
+    """The trial's status: the headline's if there are results, else that of the last replicate."""
     statuses = [record.status for record in records]
     if not statuses or statuses[-1] is Status.INTERRUPTED:
         return str(Status.INTERRUPTED)
@@ -160,5 +156,5 @@ def _status(records: Sequence[Record], headline: ComparisonRow | None) -> str:
     return str(Status.OK if Status.OK in statuses else statuses[-1])
 
 
-def _tellable(value: Any) -> bool:
+def _is_finite(value: Any) -> bool:
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))

@@ -1,4 +1,4 @@
-"""Sends records to W&B that it does not have."""
+"""Upload records that W&B lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xla_sweeps.system.faults import fault_point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushReport:
-    """How a push went: counts, and a line for each run that could not be sent."""
+    """The outcome of a push: counts, and a line for each run that could not be uploaded."""
 
     sent: int
     already: int
@@ -31,15 +31,15 @@ def push(
     log: Path,
     force: bool = False,
 ) -> PushReport:
-    """Make whole, on the server, the run of each trial; repeating it changes nothing.
+    """Upload whatever the server lacks of each trial's run; repeating it changes nothing.
 
-    A run keeps its id, also one that an agent gave it. The rows that the server already shows are
-    not sent again. When the server does not answer, the trials that are left are not tried.
+    A run keeps its id, even one from an agent. Rows that the server shows are not sent again. If
+    the server does not answer, the remaining trials are not tried.
 
     Args:
-        trials: header, all records in order, and summary of each.
-        log: file for the client's own output.
-        force: ask and send also what a marker says is there.
+        trials: header, all records in order, and summary of each trial.
+        log: file for the client's output.
+        force: check and upload even runs that are marked as complete.
     """
     with alone_in(log.parent, "push") as alone:
         if alone:
@@ -47,7 +47,7 @@ def push(
     return PushReport(
         sent=0,
         already=0,
-        failed=(f"another push of {log.parent} is running: let it end, then push again",),
+        failed=(f"another push of {log.parent} is running; wait for it, then push again",),
     )
 
 
@@ -88,7 +88,7 @@ def _push_all(
 def _push_trial(
     helper: Helper, header: RunHeader, summary: TrialSummary, runs: Mapping[str, Sequence[Record]]
 ) -> tuple[str, bool]:
-    """What went wrong with a trial's runs, or "", and whether the server answers."""
+    """Upload a trial's runs; returns the problem or "", and whether the server answers."""
     within_s = 2 * header.connect_timeout_s + header.finish_timeout_s
     for run_id, records in runs.items():
         fault_point("push.before")
@@ -110,10 +110,7 @@ def _push_trial(
 def _unpublished(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
-    """The runs that need sending, each with all of its records.
-
-    A record belongs to the run that was noted for it.
-    """
+    """The runs to upload, each with all its records; a record belongs to the run noted for it."""
     noted = noted_runs(header)
     owner = {number: run_id for run_id, known in noted.items() for number in known["replicates"]}
     groups: dict[str, list[Record]] = {}
@@ -131,10 +128,7 @@ def _unpublished(
 
 @contextmanager
 def alone_in(folder: Path, what: str) -> Iterator[bool]:
-    """Whether no other `what` ("push") of this folder runs on this machine.
-
-    Held until the block is left.
-    """
+    """Whether no other `what` ("push") of this folder runs on this machine; locks out others."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{what}.lock").open("w") as lock:
         try:
@@ -150,7 +144,7 @@ def alone_in(folder: Path, what: str) -> Iterator[bool]:
 def header_of(
     results_dir: Path, record: Record, *, project: str | None, entity: str | None
 ) -> RunHeader:
-    """The header of a recorded trial's run, as it was when it was measured unless told otherwise."""
+    """The header of a recorded trial's run, with another project or entity if given."""
     header = run_header(
         record.config,
         trial_id=record.trial_id,

@@ -1,8 +1,8 @@
-"""Weights & Biases, at arm's length: a helper process owns the client, so that nothing it does can hold up a trial.
+"""Log a trial to Weights & Biases through a helper process, so that W&B never delays a trial.
 
-The helper (`wandb_process`, the only `import wandb`) takes orders and answers through
-`wandb_helper`. A server that hangs, refuses or dies costs at most the bounded waits here; the
-records stay, and `push` repairs the run.
+The helper (`client_process`) runs the W&B client; `client` talks to it. A server that hangs,
+refuses or dies costs at most the timeouts here; the records remain, and `push` uploads what is
+missing.
 """
 
 from __future__ import annotations
@@ -19,30 +19,28 @@ from typing import Any
 from urllib.parse import urlparse
 
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
-from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, Helper
+from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.payload import histograms, history_rows, run_summary
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
+from xla_sweeps.system.files import replace_whole
 
 ACK_S = 0.5
 
-REPAIR = "`xla-sweeps push` sends what is missing"
-
 STOPPED_CODES = 128
-
 STOPPED_S = 15.0
-"""For finishing after a signal: whoever sent it (a scheduler, a person) kills before long."""
+"""Timeout of finishing after a signal, since its sender (a scheduler, a person) soon kills."""
 
 
 def offline_tracker() -> WandbTracker:
-    """A tracker that writes W&B's own files below the results folder and needs no account."""
+    """A tracker that writes W&B's files to the results folder and needs no account."""
     return WandbTracker(online=False)
 
 
 def online_tracker() -> WandbTracker:
-    """A tracker that sends to the W&B server, and goes on offline where that fails."""
+    """A tracker that logs to the W&B server, or offline if that fails."""
     return WandbTracker(online=True)
 
 
@@ -57,10 +55,7 @@ class WandbTracker:
         self._responsive = True
 
     def open(self, header: RunHeader) -> None:
-        """Start the helper and have it open the run.
-
-        Connecting goes on beside the start of the measuring process.
-        """
+        """Start the helper, which connects while the measuring process starts."""
         self._header = header
         try:
             self._helper = Helper(header.results_dir / "wandb" / "tracker.log")
@@ -70,10 +65,7 @@ class WandbTracker:
         self._helper.order("open", online=self._online, header=header_document(header))
 
     def log_rounds(self, replicate: int, rounds: Sequence[Round], *, batch_size: int) -> None:
-        """Mirror rounds.
-
-        Waits a moment for the helper to be done, so that it does not run inside timed code.
-        """
+        """Send rounds; waits briefly for the helper, so that it does not run during timed code."""
         if self._helper is None or self._header is None:
             return
         modes = self._header.config.get("modes")
@@ -84,7 +76,7 @@ class WandbTracker:
             self._responsive = self._helper.answer(number, ACK_S) is not None
 
     def preempt(self) -> None:
-        """Mark the run as preempting: an agent's server will hand it out again."""
+        """Mark the run as preempting, so that an agent's server schedules it again."""
         if self._helper is not None:
             self._helper.order("preempt")
 
@@ -107,7 +99,10 @@ class WandbTracker:
         self._helper.end(0.0 if answer is None else CLOSE_GRACE_S)
         place = str(self._header.results_dir / "wandb")
         if answer is None:
-            warning = f"W&B: the run could not be finished within {within_s:.0f} s; nothing measured is lost, and {REPAIR}"
+            warning = (
+                f"W&B: finishing the run timed out after {within_s:.0f} s; the records are safe, "
+                f"and {REPAIR}"
+            )
             return TrackerReport(place=place, complete=False, warnings=(warning,))
         if self._online and "run_id" in answer:
             numbers = [record.replicate for record in records]
@@ -131,7 +126,7 @@ def header_document(header: RunHeader) -> dict[str, Any]:
 def run_content(
     records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
-    """What a run is to hold in the end: history rows, summary, histograms, exit code."""
+    """What a finished run contains: history rows, summary, histograms, exit code."""
     batch_size = summary.batch_size if summary else 1
     return {
         "rows": [
@@ -151,7 +146,7 @@ def run_content(
 
 
 def marker_path(header: RunHeader) -> Path:
-    """Where it is noted which replicates of a trial the server has."""
+    """The file that notes which replicates of a trial the server has."""
     host = urlparse(base_url(os.environ)).hostname or "wandb"
     place = "_".join((host, header.entity or "default", header.project))
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", place)
@@ -166,12 +161,8 @@ def note_run(header: RunHeader, run_id: str, replicates: Sequence[int], *, confi
     if confirmed:
         known["confirmed"] = sorted({*known["confirmed"], *replicates})
         known["statistics_version"] = STATISTICS_VERSION
-    path = marker_path(header)
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"runs": runs}), encoding="utf-8")
-        temporary.replace(path)
+        replace_whole(marker_path(header), json.dumps({"runs": runs}).encode())
 
 
 def published_replicates(header: RunHeader) -> int | None:
@@ -180,7 +171,7 @@ def published_replicates(header: RunHeader) -> int | None:
 
 
 def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
-    """What is noted of each run of a trial: which replicates it holds, and which the server confirmed."""
+    """The noted runs of a trial: the replicates of each, and those that the server confirmed."""
     try:
         runs = json.loads(marker_path(header).read_text(encoding="utf-8"))["runs"]
         return {

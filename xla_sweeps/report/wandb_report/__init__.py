@@ -1,1 +1,1 @@
-"""A Weights & Biases report, workspace and summary run."""
+"""Write a Weights & Biases report, workspace and summary run."""

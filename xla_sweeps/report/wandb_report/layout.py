@@ -1,6 +1,6 @@
-"""A report and a workspace as W&B's own objects; `report_process` alone imports this.
+"""Build a report and a workspace from W&B's objects; only `wandb_report.process` imports this.
 
-Nothing here asks the server, except `Report._to_model` where run sets name their project.
+Nothing here asks the server, but saving a report does if its run sets name their project.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ Plan = Mapping[str, Any]
 TITLE_CHARACTERS = 120
 
 BAR_RUNS = 50
-"""Runs that an ungrouped bar plot shows; one of a thousand bars says nothing."""
+"""Runs that an ungrouped bar plot shows; a thousand bars would be unreadable."""
 
 WIDE, HALF, HIGH = 24, 12, 8
 
 TRIALS = expr.Metric("JobType") == "trial"
-
 SUMMARIES = expr.Metric("JobType") == "summary"
 
 COLUMNS = [
@@ -56,9 +55,9 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
     """The report.
 
     Args:
-        plan: as `trackers.report.plan_document` makes it.
-        online: whether run sets name their project by its id, which only the server knows. Without,
-            they mean the report's own project.
+        plan: from `wandb_report.build.plan_document`.
+        online: whether run sets name their project, whose id only the server knows; otherwise they
+            refer to the report's project.
     """
     place = {"entity": plan["entity"], "project": plan["project"]} if online else {}
     blocks: list[Any] = [wr.TableOfContents()]
@@ -76,7 +75,7 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
 
 
 def workspace(plan: Plan) -> ws.Workspace:
-    """The saved view of the project: a section for each question, trials alone, the fastest speedup first."""
+    """The project's saved view: a section for each question, trials only, highest speedup first."""
     made = [
         ws.Section(
             name=section["question"],
@@ -105,10 +104,18 @@ def spec(plan: Plan) -> dict[str, Any]:
     """Report and workspace as the JSON that W&B stores; the same plan gives the same text."""
     with same_ids(plan):
         made = {"report": report(plan, online=False), "workspace": workspace(plan)}
-        return {
-            name: item._to_model().model_dump(mode="json", by_alias=True, exclude_none=True)
-            for name, item in made.items()
-        }
+        return {name: _stored(item) for name, item in made.items()}
+
+
+def _stored(item: Any) -> dict[str, Any]:
+    """The JSON that W&B stores of a report or workspace.
+
+    Uses a private method of wandb-workspaces, tried on 0.4.13: the public API only saves.
+    """
+    document: dict[str, Any] = item._to_model().model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+    return document
 
 
 def grids(key: str, place: Mapping[str, str]) -> list[wr.PanelGrid]:
@@ -145,13 +152,13 @@ def grids(key: str, place: Mapping[str, str]) -> list[wr.PanelGrid]:
 
 
 def panels(key: str) -> list[Any]:
-    """A section's panels, on the summary keys of its runs.
-
-    New objects each time, since layouts are moved.
-    """
+    """A section's panels, from the summary keys of its runs; new objects on each call."""
     match key:
         case "answer":
-            title = f"Speedup of {BAR_RUNS} runs, in the order of the run set; the table has all, with intervals"
+            title = (
+                f"Speedup of {BAR_RUNS} runs, in the order of the run set; the table has all, "
+                "with intervals"
+            )
             return [
                 wr.BarPlot(
                     metrics=["speedup"], title=title, max_runs_to_show=BAR_RUNS, layout=_wide()
@@ -179,7 +186,7 @@ def panels(key: str) -> list[Any]:
                 _scatter(
                     "compile_s",
                     "break_even_calls",
-                    "Calls until compiling has paid back, over compile time",
+                    "Calls until compilation pays back, over compile time",
                 ),
                 _bars("compile_s", "Mean compile time by family, s", group="family"),
             ]
@@ -197,7 +204,7 @@ def panels(key: str) -> list[Any]:
                 _scatter(
                     "speedup_low",
                     "speedup_high",
-                    "Ends of the 95 % interval: on the diagonal it is narrow",
+                    "Ends of the 95 % interval; narrow intervals are near the diagonal",
                 )
             ]
         case "everything":
@@ -207,10 +214,7 @@ def panels(key: str) -> list[Any]:
 
 @contextlib.contextmanager
 def same_ids(plan: Plan) -> Iterator[None]:
-    """Panels and run sets that are made here get the same ids for the same plan.
-
-    They would be random.
-    """
+    """Give panels and run sets the same ids for the same plan, instead of random ones."""
     state = random.getstate()
     random.seed(str(plan["marker"]))
     try:

@@ -1,8 +1,7 @@
-"""The helper process that writes reports to W&B: with `wandb_process` the only `import wandb`.
+"""The process that writes reports to W&B; with `wandb.client_process` it alone imports wandb.
 
-It looks before it writes, so that the same report again changes what is there and adds nothing: the
-    report is found by the marker in its description, the workspace by its name, the summary run by
-    its id.
+It searches before it writes, so that writing a report again replaces the earlier one: the report is
+found by the marker in its description, the workspace by its name, the summary run by its id.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ from xla_sweeps.report.wandb.client_process import (
 from xla_sweeps.report.wandb_report import layout
 
 CONNECT_S = 15
-
 FINISH_S = 90.0
-
 CONFIRM_PAUSE_S = 0.5
 
 RETRIES = {
@@ -39,7 +36,7 @@ RETRIES = {
     "WANDB__FILE_STREAM_RETRY_MAX": "4",
     "WANDB__FILE_TRANSFER_RETRY_MAX": "4",
 }
-"""The client's own repeat for hours; whoever waits for a report can repeat it."""
+"""The client's defaults retry for hours, but somebody waits for the report and can repeat it."""
 
 FOREIGN = (
     "WANDB_SWEEP_ID",
@@ -51,10 +48,10 @@ FOREIGN = (
     "WANDB_JOB_TYPE",
     "WANDB_NOTES",
 )
-"""Variables that would make the summary run another one's."""
+"""Variables that would turn the summary run into another run."""
 
 WORKSPACE_NAME = "xlasweeps01"
-"""Of the saved view, as its URL has it: one for a project."""
+"""The saved view's name in its URL; there is one per project."""
 
 DIGEST_KEY = "xla_sweeps_digest"
 
@@ -63,14 +60,14 @@ KINDS = {".html": ("page", "report")}
 
 
 class Reporter:
-    """Obeys the orders; what an order returns is its answer."""
+    """Carries out the orders; a method's result is the answer."""
 
     def spec(self, *, plan: dict[str, Any]) -> dict[str, Any]:
-        """The JSON of report and workspace; asks nobody."""
+        """The JSON of report and workspace, without a server."""
         return layout.spec(plan)
 
     def look(self, *, entity: str | None, project: str) -> dict[str, Any]:
-        """Where the report is to go, and how many runs of trials are there."""
+        """The project's entity, and the number of trials among its runs."""
         api = wandb.Api(timeout=CONNECT_S)
         entity = entity or api.default_entity
         return {"entity": entity, "project_runs": _trials_in(api, f"{entity}/{project}")}
@@ -84,7 +81,7 @@ class Reporter:
         folder: str,
         confirm_s: float,
     ) -> dict[str, Any]:
-        """Write the summary run: its figures, the comparison table, and files as artifacts."""
+        """Write the summary run: figures, comparison table, and files as artifacts."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         header = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
         run = wandb.init(
@@ -113,15 +110,14 @@ class Reporter:
         return {"url": url, "confirmed": True}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
-        """Write the report in the place of the one that was there, and read it back."""
+        """Write the report, or replace the earlier one, and read it back."""
         known = [
             item
             for item in wandb.Api(timeout=CONNECT_S).reports(f"{plan['entity']}/{plan['project']}")
             if plan["marker"] in (item.description or "")
         ]
-        oldest = min(
-            known, key=lambda item: item.created_at, default=None
-        )  # a copy that a person made is newer
+        # Copies that people made are newer than the original.
+        oldest = min(known, key=lambda item: item.created_at, default=None)
         with layout.same_ids(plan):
             made = layout.report(plan, online=True)
             if oldest is not None:
@@ -129,33 +125,31 @@ class Reporter:
             made.save()
         there = wr.Report.from_url(made.url)
         if (there.description, len(there.blocks)) != (made.description, len(made.blocks)):
-            raise RuntimeError("the server gives back another report than it was given")
+            raise RuntimeError("the server returned a different report")
         return {"url": shown(made.url), "updated": oldest is not None}
 
     def workspace(self, *, plan: dict[str, Any], report_url: str) -> dict[str, Any]:
-        """Write the saved view in the place of the one that was there, and read it back."""
+        """Write the saved view, or replace the earlier one, and read it back."""
         place = urlparse(report_url)
-        url = f"{place.scheme}://{place.netloc}/{plan['entity']}/{plan['project']}?nw={WORKSPACE_NAME}"
+        project = f"{plan['entity']}/{plan['project']}"
+        url = f"{place.scheme}://{place.netloc}/{project}?nw={WORKSPACE_NAME}"
         there = _workspace_at(url)
         with layout.same_ids(plan):
             made = layout.workspace(plan)
-            made._internal_name = f"nw-{WORKSPACE_NAME}-v"
-            made._internal_id = there._internal_id if there else ""
+            _replace(made, there)
             made.save()
         again = ws.Workspace.from_url(url)
         if [section.name for section in again.sections] != [
             section.name for section in made.sections
         ]:
-            raise RuntimeError("the server gives back another workspace than it was given")
+            raise RuntimeError("the server returned a different workspace")
         return {"url": shown(made.url), "updated": there is not None}
 
 
 def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]) -> str:
-    """Log the table, where it is another than the run has, and the files.
+    """Log the table, unless the run has the same one, and the files; returns the table's digest.
 
-    Returns the table's digest.
-
-    An artifact whose content the server has makes no new version there.
+    An artifact whose content the server already has gets no new version.
     """
     digest = hashlib.sha256(repr(table).encode("utf-8", "replace")).hexdigest()
     if not _is_there(f"{run.entity}/{run.project}", run.id, digest):
@@ -167,14 +161,23 @@ def _fill(run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: li
         artifact = wandb.Artifact(f"{name}-{plan['run_id']}", type=kind)
         artifact.add_file(str(path), skip_cache=True)
         run.log_artifact(artifact).wait(timeout=int(FINISH_S))
-    run.summary[DIGEST_KEY] = (
-        digest  # last: with it and the table there, the table is not sent again
-    )
+    # Written last: with the digest and the table on the server, the table is not sent again.
+    run.summary[DIGEST_KEY] = digest
     return digest
 
 
+def _replace(made: ws.Workspace, there: ws.Workspace | None) -> None:
+    """Let `made` be saved under the fixed name, in place of the view that is there, if any.
+
+    Uses private attributes of wandb-workspaces, tried on 0.4.13: the public API has only random
+    names.
+    """
+    made._internal_name = f"nw-{WORKSPACE_NAME}-v"
+    made._internal_id = there._internal_id if there else ""
+
+
 def _is_there(place: str, run: str, digest: str) -> bool:
-    """Whether the server shows the run's figures and its table; files it has confirmed before."""
+    """Whether the server shows the run's figures and its table; files are confirmed before."""
     api: Any = wandb.Api(timeout=CONNECT_S)
     table = f"{place}/run-{run}-{layout.TABLE_KEY}:latest"
     return bool(
@@ -183,7 +186,7 @@ def _is_there(place: str, run: str, digest: str) -> bool:
 
 
 def _trials_in(api: wandb.Api, path: str) -> int:
-    """Runs of trials in a project; 0 where there is no such project."""
+    """Number of trials among a project's runs; 0 if there is no such project."""
     try:
         return len(api.runs(path, filters={"jobType": "trial"}, per_page=1))
     except ValueError as error:
@@ -208,7 +211,7 @@ def obey(conversation: Conversation) -> None:
         name, number = order.pop("order"), order.pop("number")
         try:
             answer = getattr(reporter, name)(**order)
-        except Exception as error:  # whatever the client raises
+        except Exception as error:  # the client may raise anything
             traceback.print_exc()
             answer = {"error": one_line(error)}
         conversation.tell(number, **answer)

@@ -1,7 +1,7 @@
-"""A W&B report, workspace and summary run, seen from the parent: a plan goes to a helper process, links come back.
+"""Publish a W&B report, workspace and summary run through a helper process.
 
-Nothing here imports wandb. Every wait is bounded; a server that is dead, slow or refuses is one
-line.
+Nothing here imports wandb. Every wait has a timeout, and a server that is dead, slow or refuses is
+reported in one line.
 """
 
 from __future__ import annotations
@@ -22,39 +22,38 @@ from xla_sweeps.report.wandb.push import alone_in
 MODULE = "xla_sweeps.report.wandb_report.process"
 
 SPEC_S = 60.0
-
 LOOK_S = 30.0
-
 STEP_S = 120.0
-
 CONFIRM_S = 20.0
 
 BYTES_A_SECOND = 250_000
-"""Of a slow connection; what the waiting for attachments is reckoned by."""
+"""Assumed upload bandwidth, for the timeout of attachments."""
 
 TASKS = {
-    "spec": "the report could not be made",
+    "spec": "the report could not be built",
     "look": "nothing was written",
-    "summarize": "the summary run could not be written, and no report",
+    "summarize": "neither the summary run nor the report was written",
     "report": "the report could not be written",
-    "workspace": "the workspace could not be written, the report is there",
+    "workspace": "the report was written, but the workspace was not",
 }
-"""What it means that an order was not obeyed."""
+"""What a failed order means."""
 
 
 class ReportError(XlaSweepsError):
-    """W&B did not take the report, or not all of it."""
+    """W&B did not accept the whole report."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Where things are now.
+    """What was published.
 
     Attributes:
-        report, workspace, run: their addresses.
-        updated: whether there was such a report before.
+        report: address of the report.
+        workspace: address of the workspace.
+        run: address of the summary run.
+        updated: whether an earlier report was replaced.
         run_confirmed: whether the server shows the summary run's figures and table.
     """
 
@@ -66,10 +65,10 @@ class Published:
 
 
 def require_extra() -> None:
-    """Refuse to go on without the package that makes reports.
+    """Check that the package for reports is installed.
 
     Raises:
-        ConfigError: with what to install.
+        ConfigError: it is not; the message says what to install.
     """
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise ConfigError(
@@ -96,25 +95,23 @@ def publish(
     attachments: Sequence[Path],
     log: Path,
 ) -> Published:
-    """Write summary run, report and workspace, in the place of those that were there.
+    """Write summary run, report and workspace, and replace earlier ones.
 
     Args:
-        make_plan: the plan, from the entity and the number of runs that the project has.
+        make_plan: returns the plan for an entity and the project's number of runs.
         entity: owner of the project; None for the user's default.
-        project: name of the project; made where there is none.
+        project: name of the project; created if it does not exist.
         table: `columns` and `data` of the comparison table.
         attachments: files for the summary run.
-        log: file for the client's own output.
+        log: file for the client's output.
 
     Raises:
-        ReportError: what did not work; what came before it stays.
+        ReportError: a step failed; earlier steps remain.
     """
     upload_s = STEP_S + sum(path.stat().st_size for path in attachments) / BYTES_A_SECOND
     with contextlib.ExitStack() as stack:
         if not stack.enter_context(alone_in(log.parent, "report")):
-            raise ReportError(
-                f"another report of {log.parent} is running: let it end, then run the same command again"
-            )
+            raise ReportError(f"another report of {log.parent} is running; wait for it, then rerun")
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
         found = _ask(helper, "look", LOOK_S, log, entity=entity, project=project)
@@ -147,7 +144,7 @@ def _ask(
     answer = helper.answer(helper.order(order, **arguments), within_s)
     if answer is None:
         raise ReportError(
-            f"{TASKS[order]}: no answer from W&B at {_host()} within {within_s:.0f} s; see {log}"
+            f"{TASKS[order]}: W&B at {_host()} did not answer within {within_s:.0f} s; see {log}"
         )
     if "error" in answer:
         raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {answer['error']}")

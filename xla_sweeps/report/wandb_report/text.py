@@ -1,7 +1,6 @@
-"""A report in words and tables: the page's questions in the page's order, as Markdown. Pure.
+"""Write a report's text and tables in Markdown, with the page's questions in its order. Pure.
 
-W&B's panels can neither sort nor show an interval, so every figure that answers a question is
-computed here.
+W&B's panels can neither sort nor show an interval, so all figures are computed here.
 """
 
 from __future__ import annotations
@@ -21,43 +20,31 @@ from xla_sweeps.analysis.overview import (
     podium,
     podium_figure,
 )
-from xla_sweeps.report.advice import FLAG_TEXTS
+from xla_sweeps.report.advice import FLAG_TEXTS, SYMBOLS
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.schema.row import ComparisonRow, Verdict
 
 VIEW_RUNS = 1000
-"""Runs that a W&B view shows at most.
-
-Its query tables show `QUERY_TABLE_RUNS`, its run comparer `COMPARER_RUNS`.
-"""
+"""Maximum number of runs that a W&B view shows."""
 
 QUERY_TABLE_RUNS = 100
+"""Maximum number of runs that a W&B query table shows."""
 
 COMPARER_RUNS = 10
+"""Maximum number of runs that the W&B run comparer shows."""
 
 SORTED_ROWS = 100
-
 PODIUM_ROWS = 10
-
 PODIUM_DEVICES = 4
-
 FAILURE_ROWS = 50
-
 COSTLY_ROWS = 10
 
 BAR_CELLS = 12
-
 BARS_PER_DOUBLING = 4
 
 NONE = "—"
 
-VERDICTS = {
-    Verdict.FASTER: "▲ faster",
-    Verdict.SLOWER: "▼ slower",
-    Verdict.EQUIVALENT: "■ same",
-    Verdict.AMBIGUOUS: "◆ unsure",
-    Verdict.FAILED: "✕ failed",
-}
+VERDICTS = {verdict: f"{SYMBOLS[verdict]} {verdict}" for verdict in Verdict}
 
 BASELINES = {"graph": "graph mode", "eager": "eager execution"}
 
@@ -73,7 +60,7 @@ class Section:
     """One question of the report.
 
     Attributes:
-        key: the page's name for it; decides which panels follow the text.
+        key: the question's key on the page; determines the panels after the text.
         question: the heading.
         text: Markdown.
     """
@@ -85,14 +72,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known beside the rows.
+    """Facts beside the rows.
 
     Attributes:
-        trials: trials in the results.
-        unsent: those of them that are not known to be on the server.
-        project_runs: runs of trials in the project; None where nobody asked the server.
+        trials: number of trials in the results.
+        unsent: number of those that are not known to be on the server.
+        project_runs: number of trials among the project's runs; None if the server was not asked.
         table_rows: rows of the summary run's table.
-        headline_rows: rows that it would have without a limit.
+        headline_rows: rows that the table would have without a limit.
     """
 
     trials: int
@@ -115,8 +102,8 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
     """The questions with their answers.
 
     Args:
-        rows: of every trial, candidate and baseline.
-        facts: what is known beside them.
+        rows: comparison rows of all trials.
+        facts: facts beside the rows.
     """
     pairs = headline_pairs(rows)
     found = overview(pairs)
@@ -137,7 +124,9 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
 def limits(facts: Facts) -> str:
     """How many runs the project has, and how many of them W&B shows."""
     if facts.project_runs is None:
-        count = f"The results have {facts.trials:,} trials; how many runs the project has was not asked."
+        count = (
+            f"The results have {facts.trials:,} trials; the project's number of runs is unknown."
+        )
     else:
         count = f"This project has {facts.project_runs:,} runs of trials."
     runs = facts.trials if facts.project_runs is None else facts.project_runs
@@ -147,15 +136,15 @@ def limits(facts: Facts) -> str:
         else "a view shows them all"
     )
     unsent = (
-        f" {facts.unsent:,} of the results' {facts.trials:,} trials are not known to be here; `xla-sweeps push` sends "
-        "them."
+        f" {facts.unsent:,} of the results' {facts.trials:,} trials may be missing here; "
+        "`xla-sweeps push` uploads them."
         if facts.unsent
         else ""
     )
     return (
-        f"{count} W&B shows at most {VIEW_RUNS:,} runs in a view, {QUERY_TABLE_RUNS} in a query table and "
-        f"{COMPARER_RUNS} in the run comparer: {shown}.{unsent} The tables of this report are computed from all "
-        f"{facts.trials:,} trials, and the local page shows all."
+        f"{count} W&B shows at most {VIEW_RUNS:,} runs in a view, {QUERY_TABLE_RUNS} in a query "
+        f"table and {COMPARER_RUNS} in the run comparer: {shown}.{unsent} The tables of this "
+        f"report are computed from all {facts.trials:,} trials, and the local page shows all."
     )
 
 
@@ -187,7 +176,7 @@ def _answer(
             "pairs",
             *VERDICTS.values(),
             "geometric mean (95 %)",
-            "sure at 5 % false discoveries",
+            "differs at 5 % false discoveries",
         ],
         lines,
         right=range(1, 9),
@@ -198,7 +187,7 @@ def _answer(
 
 
 def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
-    """All pairs by speedup, with interval and bar: the plot that W&B's own bars cannot be."""
+    """All pairs by speedup, with interval and bar, which W&B's bar plots cannot show."""
     known = sorted(
         (row for row in pairs if row.speedup is not None), key=lambda row: -(row.speedup or 0.0)
     )
@@ -206,7 +195,10 @@ def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
         return ""
     if len(known) > SORTED_ROWS:
         half = SORTED_ROWS // 2
-        title = f"The {half} highest and the {half} lowest of {len(known):,} pairs by speedup over graph mode"
+        title = (
+            f"The {half} highest and the {half} lowest of {len(known):,} pairs by speedup over "
+            "graph mode"
+        )
         shown = [*enumerate(known[:half], 1), *enumerate(known[-half:], len(known) - half + 1)]
     else:
         title, shown = (
@@ -233,7 +225,7 @@ def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
         "speedup",
         "95 %",
         "verdict",
-        f"{BARS_PER_DOUBLING} cells: twice as fast",
+        f"{BARS_PER_DOUBLING} blocks: twice as fast",
     ]
     return f"**{title}**\n\n{table(headings, cells, right=(0, 2, 3, 5, 6))}"
 
@@ -255,14 +247,14 @@ def _where(found: Overview) -> str:
     ]
     headings = ["family", "pairs", "failed", "geometric mean", "95 %", "slower with XLA"]
     return (
-        "Speedup of XLA over graph mode by family of models; an interval needs three pairs.\n\n"
+        "Speedup of XLA over graph mode by model family; an interval needs three pairs.\n\n"
         f"{table(headings, cells, right=range(1, 6))}"
     )
 
 
 def _fastest(pairs: Sequence[ComparisonRow]) -> str:
     devices = sorted({row.device for row in pairs})
-    parts = ["Rows whose intervals overlap share a rank; one without an interval has none."]
+    parts = ["Rows whose intervals overlap share a rank; a row without an interval has none."]
     for device in devices[:PODIUM_DEVICES]:
         parts.append(f"### {escape(device)}")
         parts += [_podium(pairs, key, device) for key in PODIUMS]
@@ -297,8 +289,9 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
 def _flops(pairs: Sequence[ComparisonRow]) -> str:
     counted = sum(row.macs is not None for row in pairs)
     return (
-        "Throughput over multiply-accumulates of one image, both logarithmic; models on one falling line would need "
-        f"their arithmetic only. {counted:,} of {len(pairs):,} pairs have a count. The second run set has MobileNets."
+        "Throughput over multiply-accumulates of one image, both logarithmic. If only arithmetic "
+        f"mattered, the models would lie on one falling line. {counted:,} of {len(pairs):,} pairs "
+        "have a count. The second run set contains MobileNets."
     )
 
 
@@ -307,29 +300,31 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
     if not known:
         return "No pair has a compile time."
     median = found.median_break_even_calls
-    text = f"In the median, getting ready takes {_number(found.median_extra_compile_s)} s longer with XLA"
+    extra_s = _number(found.median_extra_compile_s)
+    text = f"In the median, preparation takes {extra_s} s longer with XLA"
     text += (
-        f" and is paid back after {_number(median)} calls. "
+        f" and pays back after {_number(median)} calls. "
         if median is not None
-        else ", and half of the pairs or more never pay that back. "
+        else ", and for at least half of the pairs it never pays back. "
     )
     priced = sum(row.speedup is not None for row in known)
-    text += f"{found.never:,} of {priced:,} pairs never do; the panel cannot draw those."
-    dearest = sorted(known, key=lambda row: -(row.compile_s_extra or 0.0))[:COSTLY_ROWS]
+    text += f"It never pays back for {found.never:,} of {priced:,} pairs; the panel omits those."
+    expensive = sorted(known, key=lambda row: -(row.compile_s_extra or 0.0))[:COSTLY_ROWS]
     cells = [
         [*_who(row), _number(row.compile_s_extra), _calls(row), _ratio(row.peak_memory_ratio)]
-        for row in dearest
+        for row in expensive
     ]
     headings = [
         "model",
         "px",
         "batch",
         "device",
-        "extra s to get ready",
+        "extra preparation, s",
         "calls to pay back",
         "peak memory",
     ]
-    return f"{text}\n\n**The {len(dearest)} dearest**\n\n{table(headings, cells, right=(1, 2, 4, 5, 6))}"
+    title = f"**The {len(expensive)} most expensive**"
+    return f"{text}\n\n{title}\n\n{table(headings, cells, right=(1, 2, 4, 5, 6))}"
 
 
 def _compare(pairs: Sequence[ComparisonRow]) -> str:
@@ -394,12 +389,13 @@ def _broke(pairs: Sequence[ComparisonRow]) -> str:
         for row in failed[:FAILURE_ROWS]
     ]
     cut = (
-        f"\n\n{FAILURE_ROWS} of {len(failed):,} are listed; the page has all."
+        f"\n\n{FAILURE_ROWS} of {len(failed):,} are listed; the page lists all."
         if len(failed) > FAILURE_ROWS
         else ""
     )
     headings = ["model", "px", "batch", "device", "status", "mode", "message", "what to do"]
-    return f"{len(failed):,} of {len(pairs):,} pairs failed.\n\n{summary}\n\n{table(headings, cells, right=(1, 2))}{cut}"
+    listed = table(headings, cells, right=(1, 2))
+    return f"{len(failed):,} of {len(pairs):,} pairs failed.\n\n{summary}\n\n{listed}{cut}"
 
 
 def _trust(pairs: Sequence[ComparisonRow]) -> str:
@@ -411,13 +407,17 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
     spread = [row.cv_percent for row in pairs if row.cv_percent is not None]
     between = [row.between_percent for row in pairs if row.between_percent is not None]
     lines = [
-        "Processes behind a pair, and how often: "
-        + ", ".join(f"{number} ({count:,}×)" for number, count in sorted(replicates.items()))
+        "Replicates of a pair: "
+        + ", ".join(
+            f"{number} ({count:,} {'pair' if count == 1 else 'pairs'})"
+            for number, count in sorted(replicates.items())
+        )
         + f". {preliminary:,} of {len(pairs):,} pairs have fewer than three and are preliminary.",
-        "The smallest difference that is called one: "
+        "Smaller differences do not count: "
         + ", ".join(f"{floor:.1%} on {escape(device)}" for device, floor in sorted(floors.items()))
         + ".",
-        f"Median spread of blocks within a process: {_percent_of(spread)}; of processes: {_percent_of(between)}.",
+        f"Median spread of blocks within a replicate: {_percent_of(spread)}; "
+        f"of replicates: {_percent_of(between)}.",
     ]
     flags = Counter(flag.partition(":")[0] for row in pairs for flag in row.flags)
     if not flags:
@@ -431,14 +431,16 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
 
 def _everything(facts: Facts) -> str:
     cut = (
-        f" The table has the first {facts.table_rows:,} of {facts.headline_rows:,} rows, the file all."
+        f" The table has the first {facts.table_rows:,} of {facts.headline_rows:,} rows, the file "
+        "has all."
         if facts.table_rows < facts.headline_rows
         else ""
     )
     return (
-        f"{limits(facts)}\n\nThe grids below group the same runs by family, variant, accelerator and whether XLA is "
-        "on. Their bars are arithmetic means of the runs that W&B shows, without intervals: cite the tables above. The "
-        f"summary run has the comparison table and, as artifacts, its Parquet file and the local page.{cut}"
+        f"{limits(facts)}\n\nThe grids below group the same runs by family, variant, accelerator "
+        "and whether XLA is on. Their bars are arithmetic means of the runs that W&B shows, "
+        "without intervals: cite the tables above. The summary run has the comparison table and, "
+        f"as artifacts, its Parquet file and the local page.{cut}"
     )
 
 
@@ -471,7 +473,7 @@ def _interval(
 
 
 def _number(value: float | None) -> str:
-    """Three digits or all before the point."""
+    """A number with three significant digits, or all digits of its integer part."""
     if value is None or not math.isfinite(value):
         return NONE
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

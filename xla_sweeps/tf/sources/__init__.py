@@ -1,4 +1,4 @@
-"""Where models come from: one module a source, each of which imports its library only when it is asked for a model."""
+"""Sources of models, one module each; a source imports its library when it loads a model."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ _LOADERS = {
 
 
 def load(spec: ModelSpec) -> LoadedModel:
-    """Load a model from its source, with the weights that its spec asks for.
+    """Load a model from its source, with the weights of its spec.
 
     Raises:
-        XlaSweepsError: it cannot be had, in one line.
+        XlaSweepsError: it cannot be loaded; the message is one line.
     """
     try:
         loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
-    except (
-        Exception
-    ) as error:  # whatever a library raises when it meets a Keras or TensorFlow it does not know
+    except Exception as error:  # a library may raise anything with an unknown Keras or TensorFlow
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise XlaSweepsError(
             f"source={spec.source}: {spec.library} cannot be imported: {first}"

@@ -1,4 +1,4 @@
-"""Keras Applications, of Keras 3 or, for the families that it dropped, of tf_keras."""
+"""Models of Keras Applications, from Keras 3 or, for families that it dropped, from tf_keras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xla_sweeps.tf.sources.loaded import LoadedModel
 
 
 def load(spec: ModelSpec) -> LoadedModel:
-    """Build a classifier with its head, and logits for output (a softmax would hide differences)."""
+    """Build a classifier that outputs logits, because a softmax would hide differences."""
     library = library_named(spec.library)
     name = spec.recipe["constructor"]
     constructor = getattr(library.applications, name, None)
@@ -39,9 +39,9 @@ def load(spec: ModelSpec) -> LoadedModel:
 
 
 def library_named(name: str) -> Any:
-    """Keras 3, or tf_keras where that is asked for."""
+    """Keras 3, or tf_keras if that is the name."""
     if name == "tf_keras":
-        import tf_keras  # only the families that Keras 3 dropped pay for its import
+        import tf_keras  # slow to import, needed only for families that Keras 3 dropped
 
         return tf_keras
     return keras
@@ -54,7 +54,7 @@ def _download_errors(spec: ModelSpec) -> Iterator[None]:
     except Exception as error:
         if spec.weights == "imagenet" and ("URL fetch" in str(error) or isinstance(error, OSError)):
             raise XlaSweepsError(
-                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the network, or use "
-                "weights=random (speed does not depend on the values)"
+                f"weights=imagenet: {spec.name}'s weights could not be downloaded; check the "
+                "network, or use weights=random (speed does not depend on the values)"
             ) from error
         raise

@@ -1,4 +1,4 @@
-"""TensorFlow Hub: published SavedModels by their handles, or replicas of them with random weights."""
+"""TensorFlow Hub: published SavedModels by their handles, or copies with random weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xla_sweeps.tf.sources.loaded import LoadedModel
 
 
 def load(spec: ModelSpec) -> LoadedModel:
-    """Load what `weights` asks for: a replica, the published model, or a SavedModel somewhere else."""
+    """Load the model that `weights` names: a copy, the published model, or another SavedModel."""
     handle = spec.recipe["handle"]
     if spec.weights == "random":
         loaded = _load(str(random_weights.ensure(spec.name)), spec)
@@ -27,7 +27,8 @@ def _load(handle: str, spec: ModelSpec) -> LoadedModel:
         saved = tensorflow_hub.load(handle)
     except Exception as error:
         raise XlaSweepsError(
-            f"weights={spec.weights}: {handle} could not be loaded ({type(error).__name__}); check the network or "
-            "TFHUB_CACHE_DIR, or use weights=random (speed does not depend on the values)"
+            f"weights={spec.weights}: {handle} could not be loaded ({type(error).__name__}); check "
+            "the network or TFHUB_CACHE_DIR, or use weights=random (speed does not depend on the "
+            "values)"
         ) from error
     return saved_model.adapt(saved, where=handle, inputs=spec.inputs, resolution=spec.resolution_px)

@@ -1,4 +1,4 @@
-"""Inputs as a model declares them, and batches nested the way it wants them."""
+"""Read the inputs that a model declares, and nest batches as the model expects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec
 
 _IMAGE_RANK = 4
-
 _HEIGHT_AND_WIDTH = (1, 2)
 
 
@@ -23,10 +22,10 @@ def from_specs(
     Args:
         specs: objects with `shape` and `dtype`, by name.
         resolution: px, or None.
-        where: how errors name the model.
+        where: the model's name in errors.
 
     Raises:
-        XlaSweepsError: a size is free and nothing says it.
+        XlaSweepsError: a size is free and not given.
     """
     names = list(specs) if len(specs) > 1 else [""]
     return tuple(
@@ -48,17 +47,18 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> I
     if resolution is not None and len(shape) == _IMAGE_RANK:
         if any(sized[axis] not in (None, resolution) for axis in _HEIGHT_AND_WIDTH):
             raise XlaSweepsError(
-                f"{where}: resolution={resolution}, but its input is fixed at {sized[1]} x {sized[2]} px; leave it out"
+                f"{where}: resolution={resolution}, but its input is fixed at "
+                f"{sized[1]} x {sized[2]} px; omit resolution"
             )
         for axis in _HEIGHT_AND_WIDTH:
             sized[axis] = resolution
         free = [axis for axis in free if sized[axis] is None]
     if free:
         shown = "(" + ", ".join("free" if size is None else str(size) for size in shape[1:]) + ")"
-        mend = (
-            "say resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
+        fix = (
+            "give resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
         )
-        raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {mend}")
+        raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {fix}")
     high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
     return InputSpec(
         shape=tuple(int(size) for size in sized[1:]), dtype=dtype.name, high=high, name=name
@@ -66,7 +66,7 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> I
 
 
 def bind(batch: Any, structure: Any) -> Any:
-    """A batch nested like `structure`; by name where that is a mapping of as many entries."""
+    """A batch nested like `structure`."""
     tensors = tf.nest.flatten(batch)
     if not tf.nest.is_nested(structure):
         return tensors[0]

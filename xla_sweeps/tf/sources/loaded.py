@@ -1,4 +1,4 @@
-"""What every source gives: a model, how to call it, and on what."""
+"""A loaded model, as every source returns it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class LoadedModel:
     """A model in memory.
 
     Attributes:
-        forward: one forward pass: takes a batch (a tensor, or a tuple of tensors where there are
-            several inputs) and gives tensors, nested as the model nests them.
-        inputs: of one sample.
-        variables: all of them, moving statistics included.
-        keras_model: the Keras model, where it is one.
+        forward: one forward pass: takes a batch (a tensor, or a tuple of tensors for several
+            inputs) and returns tensors, nested as the model nests them.
+        inputs: the inputs of one sample.
+        variables: all variables, including moving statistics.
+        keras_model: the Keras model, or None if it is not one.
         rebuildable: whether the same spec under another dtype policy gives the same model in
             another precision.
-        decode: (outputs of `forward`, images) to what is left after non-max suppression, or None:
-            boxes of shape (batch, n, 4), confidences (batch, n), classes (batch, n), and how many
-            of the n count (batch).
-        batch: the only batch size that it takes, or None.
-        eager_is_graph: whether calling it eagerly runs a graph that was traced before.
-        replica_of: the handle whose architecture this is a copy of, with random weights; or "".
+        decode: (outputs of `forward`, images) to boxes after non-max suppression, or None: boxes
+            (batch, n, 4), confidences (batch, n), classes (batch, n), number of valid boxes
+            (batch).
+        batch: the only batch size that the model takes, or None.
+        eager_is_graph: whether an eager call runs a saved graph.
+        replica_of: the Hub handle of which this is a copy with random weights, or "".
     """
 
     forward: Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""The user's own model: a Keras file, a SavedModel, or a function that builds a model or any callable."""
+"""Load the user's own model: a Keras file, a SavedModel, or a function that builds a callable."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from xla_sweeps.tf.sources.loaded import LoadedModel
 
 
 def load(spec: ModelSpec) -> LoadedModel:
-    """Load or build the model; its weights are left as they are.
+    """Load or build the model; its weights stay as they are.
 
     Raises:
-        XlaSweepsError: it cannot be loaded, or is nothing that can be called.
+        XlaSweepsError: it cannot be loaded or cannot be called.
     """
     path = spec.recipe["path"]
     if spec.recipe["kind"] == "saved_model":
@@ -39,7 +39,7 @@ def load(spec: ModelSpec) -> LoadedModel:
         return _from_keras(built, spec, rebuildable=True)
     if not callable(built):
         raise XlaSweepsError(
-            f"path={path}: it gave a {type(built).__name__}, which cannot be called on a batch"
+            f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
         )
     return _from_callable(built, spec)
 
@@ -49,19 +49,21 @@ def _load_keras(path: str) -> Any:
         return keras.models.load_model(path, compile=False, safe_mode=False)
     except Exception as error:
         raise XlaSweepsError(
-            f"path={path}: Keras {keras.__version__} cannot load it: {_first_line(error)}. Custom layers must be "
-            "registered: give a function that imports them and builds or loads the model (path=module:function)"
+            f"path={path}: Keras {keras.__version__} cannot load it: {_first_line(error)}. Custom "
+            "layers must be registered: give a function that imports them and builds or loads the "
+            "model (path=module:function)"
         ) from error
 
 
 def _call_function(path: str, spec: ModelSpec) -> Any:
-    """Import the module and call the function with what it takes of `resolution` and `weights`."""
+    """Import the module and call the function, with the resolution if it takes one."""
     module_name, _, function_name = path.rpartition(":")
     try:
         module = _import(module_name)
     except Exception as error:
         raise XlaSweepsError(
-            f"path={path}: {module_name} cannot be imported: {type(error).__name__}: {_first_line(error)}"
+            f"path={path}: {module_name} cannot be imported: {type(error).__name__}: "
+            f"{_first_line(error)}"
         ) from error
     function = getattr(module, function_name, None)
     if function is None:
@@ -95,7 +97,7 @@ def _import(name: str) -> Any:
 
 
 def _is_keras_model(built: Any) -> bool:
-    """Of Keras 3 or of tf_keras, without importing the latter."""
+    """Whether it is a model of Keras 3 or tf_keras, without importing the latter."""
     return any(
         base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__
     )
@@ -122,9 +124,8 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
     inputs = inputs or _one_image(spec)
     pack = _packer(inputs, structure if declared else None)
     if not getattr(model, "built", True) or not declared:
-        model(
-            pack(tuple(_zeros(item) for item in inputs)), training=False
-        )  # a subclassed model makes its variables
+        # A subclassed model creates its variables in its first call.
+        model(pack(tuple(_zeros(item) for item in inputs)), training=False)
     batch = declared[0].shape[0] if declared else None
     return LoadedModel(
         forward=lambda values: model(pack(values), training=False),
@@ -148,9 +149,8 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
             )
         return built(*tensors)
 
-    forward(
-        tuple(_zeros(item) for item in inputs)
-    )  # variables made on the first call are there before any trace
+    # Variables that the first call creates must exist before anything is traced.
+    forward(tuple(_zeros(item) for item in inputs))
     graph = hasattr(built, "get_concrete_function") or hasattr(
         type(built).__call__, "get_concrete_function"
     )
@@ -166,14 +166,14 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
 def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
     if spec.resolution_px is None:
         raise XlaSweepsError(
-            f"{_where(spec)}: nothing says what it takes; give resolution=224 for images, "
-            "or input_spec=[{shape:[224,224,3],dtype:float32}]"
+            f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
+            "input_spec=[{shape:[224,224,3],dtype:float32}]"
         )
     return (InputSpec(shape=(spec.resolution_px, spec.resolution_px, 3)),)
 
 
 def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
-    """How a batch is nested for the model: as it declares it, else by the names that were given."""
+    """Nests a batch as the model declares its inputs, or else by the given names."""
     if isinstance(structure, Mapping):
         names = (
             [item.name for item in inputs] if all(item.name for item in inputs) else list(structure)

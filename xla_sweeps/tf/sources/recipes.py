@@ -1,7 +1,6 @@
-"""KerasCV and KerasHub: models built from explicit constructor arguments, which are the catalog's data.
+"""KerasCV and KerasHub: models built from the constructor arguments in the catalog.
 
-Their presets need a download even for the architecture, so presets are used for pretrained weights
-alone.
+Presets need a download even for the architecture, so they are used for pretrained weights only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _INTERNAL = {
 """Constructors that a library needs but does not export."""
 
 _PRESET_ARGUMENTS = ("bounding_box_format",)
-"""Arguments of a recipe that a preset does not hold."""
+"""Arguments of a recipe that a preset does not contain."""
 
 MAX_DETECTIONS = 100
 
@@ -52,28 +51,28 @@ def load(spec: ModelSpec) -> LoadedModel:
 
 
 def _library(spec: ModelSpec) -> Any:
-    """Import a source's library; one that the installed Keras breaks costs this source alone."""
+    """Import a source's library; one that the installed Keras breaks affects only its source."""
     try:
         return import_module(spec.library)
     except Exception as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise XlaSweepsError(
-            f"source={spec.source}: {spec.library} cannot be imported beside Keras {keras.__version__}: "
-            f"{type(error).__name__}: {first}; other sources are not touched by it"
+            f"source={spec.source}: {spec.library} cannot be imported with Keras "
+            f"{keras.__version__}: {type(error).__name__}: {first}; other sources still work"
         ) from error
 
 
 def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    """Call a recipe's constructor; arguments that are recipes themselves are constructed first.
+    """Call a recipe's constructor; arguments that are recipes are constructed first.
 
     Args:
-        library: the module whose `models` and `layers` are meant.
+        library: the module with `models` and `layers`.
         recipe: `constructor`, `arguments`, and the names of the arguments that take the input's
             shape (`shape`) or its height and width (`size`).
-        shape: of one input, without the batch.
+        shape: shape of one input, without the batch.
 
     Raises:
-        ConfigError: no such constructor in the installed version.
+        ConfigError: the installed version has no such constructor.
     """
     arguments = {
         name: construct(library, value, shape)
@@ -89,14 +88,14 @@ def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -
 
 
 def _constructor(library: Any, name: str) -> Any:
-    for room in (library.models, library.layers):
-        if hasattr(room, name):
-            return getattr(room, name)
+    for module in (library.models, library.layers):
+        if hasattr(module, name):
+            return getattr(module, name)
     internal = _INTERNAL.get((library.__name__, name))
     if internal is None:
         version = getattr(library, "__version__", "the installed version")
         raise ConfigError(
-            f"{library.__name__} {version} has no '{name}'; the catalog was made for another version"
+            f"{library.__name__} {version} has no '{name}'; the catalog is for another version"
         )
     return getattr(import_module(internal), name)
 
@@ -110,8 +109,8 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
     except Exception as error:
         raise XlaSweepsError(
             f"weights={spec.weights}: the preset '{name}' of {spec.library} could not be loaded "
-            f"({type(error).__name__}); check its name and the network, or use weights=random (speed does not depend "
-            "on the values)"
+            f"({type(error).__name__}); check its name and the network, or use weights=random "
+            "(speed does not depend on the values)"
         ) from error
     sizes = getattr(model, "input_shape", None)
     if (
@@ -126,11 +125,11 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
 
 
 def _decoder(model: Any) -> Callable[[Any, Any], Any] | None:
-    """Boxes of a detector's outputs after non-max suppression, with every candidate kept until then.
+    """A function from a detector's outputs to its boxes after non-max suppression.
 
-    The library's threshold would leave a model with random weights without a single box, and a
-    trained one with a number that depends on the image; without it the suppression does its full
-    work, `MAX_DETECTIONS` boxes, always.
+    The library's confidence threshold is set to 0. It would leave no box with random weights, and a
+    number of boxes that depends on the image with trained ones. Without it, suppression always does
+    its full work: `MAX_DETECTIONS` boxes.
     """
     decoder = getattr(model, "prediction_decoder", None)
     if decoder is None or not hasattr(model, "decode_predictions"):

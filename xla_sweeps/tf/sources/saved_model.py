@@ -1,4 +1,4 @@
-"""SavedModels: what to call, on what, and which variables are theirs."""
+"""Adapt a SavedModel: its callable, inputs and variables."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ def adapt(
 ) -> LoadedModel:
     """A restored SavedModel as a model.
 
-    `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs
-    come by name.
+    `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs are
+    named.
 
     Args:
-        saved: what `tf.saved_model.load` or `hub.load` gave.
-        where: how errors name it.
-        inputs: what to feed; empty to read it from the signature.
-        resolution: px, for inputs whose height and width are free.
+        saved: the result of `tf.saved_model.load` or `hub.load`.
+        where: its name in errors.
+        inputs: the inputs; empty to read them from the signature.
+        resolution: px, for inputs with free height and width.
 
     Raises:
-        XlaSweepsError: there is nothing to call, or the inputs are not known.
+        XlaSweepsError: it has nothing to call, or the inputs are unknown.
     """
     endpoint = _endpoint(saved, where)
     concrete = _concrete(endpoint, where)
     arguments, keywords = concrete.structured_input_signature
-    keywords = dict(
-        sorted(keywords.items())
-    )  # restored in an order that differs from process to process
+    keywords = dict(sorted(keywords.items()))  # their restored order differs between processes
     specs = {
         f"input_{index}": spec for index, spec in enumerate(tf.nest.flatten(arguments[:1]))
     } or dict(keywords)
@@ -63,12 +61,12 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
         return signatures["serving_default"]  # type: ignore[no-any-return]
     found = ", ".join(signatures) or "none"
     raise XlaSweepsError(
-        f"{where}: nothing to call: no __call__, no serve, no serving_default; signatures: {found}"
+        f"{where} has nothing to call: no __call__, serve or serving_default; signatures: {found}"
     )
 
 
 def _concrete(endpoint: Any, where: str) -> Any:
-    """The traced function behind an endpoint: the first whose `training` is not true."""
+    """The traced function of an endpoint: the first one whose `training` is not true."""
     function = (
         endpoint
         if hasattr(endpoint, "concrete_functions")
@@ -79,7 +77,7 @@ def _concrete(endpoint: Any, where: str) -> Any:
         concretes = [endpoint]
     if not concretes:
         raise XlaSweepsError(
-            f"{where}: it was saved without a traced function; save it with an input signature"
+            f"{where} was saved without a traced function; save it with an input signature"
         )
     inference = [
         item for item in concretes if True not in tf.nest.flatten(item.structured_input_signature)
@@ -90,7 +88,7 @@ def _concrete(endpoint: Any, where: str) -> Any:
 def _forward(
     endpoint: Callable[..., Any], structure: Any, keywords: Sequence[str]
 ) -> Callable[[Any], Any]:
-    """How a batch is handed over: as the first argument, nested as it was traced, or by keyword."""
+    """Pass a batch as the first argument, nested as it was traced, or as keyword arguments."""
     if structure is None:
         return lambda batch: endpoint(**dict(zip(keywords, tf.nest.flatten(batch), strict=True)))
     return lambda batch: endpoint(bind(batch, structure))
