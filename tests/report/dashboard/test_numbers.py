@@ -41,7 +41,7 @@ SELECTIONS: dict[str, Filters] = {
     "a nasty model": [("model", NASTY_MODEL)],
     "the slower": [("verdict", "slower")],
     "the failed": [("verdict", "failed")],
-    "failed and unsure": [("verdict", "failed"), ("verdict", "ambiguous"), ("family", "YOLOv8")],
+    "failed and ambiguous": [("verdict", "failed"), ("verdict", "ambiguous"), ("family", "YOLOv8")],
     "published": [("origin", "imported"), ("baseline", "eager")],
     "published and measured": [("origin", "all"), ("baseline", "eager"), ("family", "ResNetV1")],
     "nothing that was measured": [("family", "ResNetV1"), ("model", "vgg16")],
@@ -335,11 +335,11 @@ def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(
     )
     rows = [page.rows[place] for place in selected(page.rows, ())]
     for title, first, second in (
-        ("Within a process and between processes", "within_percent", "between_percent"),
+        ("Within and between replicates", "within_percent", "between_percent"),
         ("Clock and temperature", "sm_clock_mhz_low", "temperature_high"),
     ):
         known = [row for row in rows if (row[first] or 0) > 0 and (row[second] or 0) > 0]
-        assert f"An even sample: 1,000 of {len(known):,} points." in captions[title]
+        assert f"1,000 of {len(known):,} points, evenly sampled." in captions[title]
     clocks = [row["sm_clock_mhz_low"] for row in known]
     label = f"Lowest clocks {min(clocks):,.0f} to {max(clocks):,.0f} MHz"
     labels = browser.evaluate(

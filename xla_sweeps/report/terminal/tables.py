@@ -102,6 +102,10 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     console.print(table)
     if len(devices) == 1:
         console.print(Text(f"on {displayable(devices[0])}", style="dim"))
+    _show_footnotes(console, rows)
+
+
+def _show_footnotes(console: Console, rows: Sequence[ComparisonRow]) -> None:
     if any(row.preliminary and row.origin != IMPORTED for row in rows):
         console.print(Text("* fewer than 3 replicates: preliminary", style="dim"))
     if any(row.origin == IMPORTED for row in rows):

@@ -10,5 +10,5 @@
   }
 })().catch((error) => {
   document.documentElement.dataset.error = String(error);
-  document.body.prepend(`This page could not unpack itself: a browser of 2023 or later is needed (${error}).`);
+  document.body.prepend(`This page could not be unpacked: it needs a browser from 2023 or later (${error}).`);
 });

@@ -43,7 +43,7 @@ function answerSection() {
   byId("answer-charts").append(
     chart({
       title: "Every pair, by speedup",
-      how: "Bars start at 1× on a logarithmic scale; whiskers, or the band where there are many, are 95 % intervals; the shaded band counts as no difference.",
+      how: "Bars start at 1× on a logarithmic scale; whiskers (a band if there are many pairs) are 95 % intervals; differences within the shaded band do not count.",
       build: sortedPairs,
       table: pairsTable,
       wide: true,
@@ -54,7 +54,7 @@ function answerSection() {
   addPanel(byId("published"), published);
 }
 
-/** The answer: a word, a sentence, and what to know besides. */
+/** The answer: a word, a sentence, and caveats. */
 function answerTo(view) {
   const { overview: o, state, pairs } = view;
   const [candidate, baseline] = [shortMode(state.candidate), shortMode(state.baseline)];
@@ -62,7 +62,7 @@ function answerTo(view) {
     return {
       yes: "No matching pair was measured.",
       text: "",
-      more: "Nothing compares the two modes in this selection.",
+      more: "This selection has no comparison of the two modes.",
       command: measureCommand(state),
     };
   if (o.pairs === 1) return answerToOne(view, pairs[0], candidate, baseline);
@@ -71,7 +71,7 @@ function answerTo(view) {
   if (importedOnly)
     return {
       yes: "Published, not compared.",
-      text: `${plural(o.pairs, "figure")} of one mode alone.`,
+      text: `${plural(o.pairs, "figure")} of only one mode.`,
       more: "Without the other mode there is no speedup.",
     };
   const models = view.distinct("model");
@@ -86,28 +86,30 @@ function answerTo(view) {
     ? ` Typically ${times(o.geomean)}${present(o.geomean_low) ? ` (geometric mean, 95 % ${range(o.geomean_low, o.geomean_high)})` : " (geometric mean)"}${paysBack(view)}`
     : "";
   const preliminary = countWhere(view, "preliminary");
-  const disturbed = countOf(view, "status", "contaminated");
+  const contaminated = countOf(view, "status", "contaminated");
   const more = [
     preliminary
-      ? `${preliminary === o.pairs ? "All" : count(preliminary)} of these rest on fewer than three processes: preliminary.`
+      ? `${preliminary === o.pairs ? "All" : count(preliminary)} of these have fewer than three replicates: preliminary.`
       : "",
-    disturbed ? `In ${disturbed === o.pairs ? "all" : count(disturbed)} the machine was not quiet.` : "",
+    contaminated
+      ? `${contaminated === o.pairs ? "All" : count(contaminated)} ${contaminated === 1 ? "is" : "are"} contaminated by other load on the machine.`
+      : "",
     view.state.origin !== "measured" && countOf(view, "origin", "imported")
-      ? `${count(countOf(view, "origin", "imported"))} are published single measurements without an interval, hence “unsure”.`
+      ? `${count(countOf(view, "origin", "imported"))} are published single measurements without an interval, hence “ambiguous”.`
       : "",
     view.state.baseline === "eager" && countWhere(view, "eager_is_graph")
       ? `In ${count(countWhere(view, "eager_is_graph"))} the model is a saved graph, whose eager calls run that graph.`
       : "",
     o.failed === o.pairs
-      ? "“What broke” below has the reasons and what to do."
-      : "Filter to your model and device for an answer of your own.",
+      ? "See “What broke” below for the reasons and what to do."
+      : "Filter by your model and device for your own answer.",
   ]
     .filter(Boolean)
     .join(" ");
   return { yes: overallWord(o), text: `${what}${counts.join(", ")}.${typical}`, more };
 }
 
-/** Where all figures are published ones: which way they point, and that nothing is known of their noise. */
+/** The answer if all figures are published: their direction, without knowledge of their noise. */
 function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared, geomean, geomean_low: low, geomean_high: high } = view.overview;
   const speedup = view.rows.number("speedup");
@@ -122,11 +124,11 @@ function answerAsPublished(view, candidate, baseline) {
   return {
     yes: word,
     text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}. Typically ${times(geomean)} (geometric mean${interval}).`,
-    more: `Shown to be faster than ${baseline} in ${count(faster)} of ${plural(pairs, "pair")}: these are single measurements of others, without an interval, hence “unsure”.`,
+    more: `Shown to be faster than ${baseline} in ${count(faster)} of ${plural(pairs, "pair")}: others measured these once, without an interval, hence “ambiguous”.`,
   };
 }
 
-/** "Usually yes", and the like: what share of all pairs, failures among them. */
+/** "Usually yes", and the like: by the share of all pairs, including failures. */
 function overallWord({ pairs, faster, slower, equivalent, failed, geomean_low: low, geomean_high: high }) {
   if (faster === pairs) return "Yes.";
   if (slower === pairs || failed === pairs) return "No.";
@@ -137,7 +139,7 @@ function overallWord({ pairs, faster, slower, equivalent, failed, geomean_low: l
   return "It depends.";
 }
 
-/** The answer about a single pair, with what to know about it. */
+/** The answer about a single pair, with caveats. */
 function answerToOne(view, row, candidate, baseline) {
   const { rows } = view;
   const numbers = (name) => rows.number(name)[row];
@@ -160,12 +162,12 @@ function answerToOne(view, row, candidate, baseline) {
       more: note,
     };
   }
-  const words = { faster: "Yes.", slower: "No.", equivalent: "No difference.", ambiguous: "Unsure." };
-  const unsure = `Its interval crosses the band of ±${percent(100 * numbers("floor"))} % that counts as no difference; more processes narrow it.`;
+  const words = { faster: "Yes.", slower: "No.", equivalent: "No difference.", ambiguous: "Ambiguous." };
+  const ambiguous = `The interval crosses the band of ±${percent(100 * numbers("floor"))} % in which differences do not count; more replicates narrow it.`;
   return {
     yes: words[verdict] ?? "",
     text: `${figure}${verdict === "faster" ? paysBackOne(view.breakEven(row)) : ""}.`,
-    more: [verdict === "ambiguous" ? unsure : "", ...caveats(view, row)].filter(Boolean).join(" "),
+    more: [verdict === "ambiguous" ? ambiguous : "", ...caveats(view, row)].filter(Boolean).join(" "),
     command: verdict === "ambiguous" ? rows.text("command", row) : "",
   };
 }
@@ -184,28 +186,28 @@ function failedAnswer({ rows }, row, where, candidate, baseline) {
 
 function paysBackOne(needed) {
   if (Number.isNaN(needed)) return "";
-  if (needed === Infinity) return "; it never pays its compiling back";
-  return needed < 1 ? "; getting ready costs no more time" : `; pays back after ${images(needed)}`;
+  if (needed === Infinity) return "; compilation never pays back";
+  return needed < 1 ? "; preparation takes no longer" : `; pays back after ${images(needed)}`;
 }
 
-/** What a reader of a pair's figures should know. */
+/** The caveats of a pair's figures. */
 function caveats({ rows }, row) {
-  const processes = plural(rows.number("replicates")[row], "process", "processes");
+  const replicates = plural(rows.number("replicates")[row], "replicate");
   const flags = rows.text("flags", row).split(" ").filter(Boolean);
   return [
-    rows.number("preliminary")[row] ? `From ${processes}: preliminary.` : "",
+    rows.number("preliminary")[row] ? `From ${replicates}: preliminary.` : "",
     flags.length ? `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.` : "",
   ];
 }
 
-/** Half of the pairs pay back within …; pairs that never do count. */
+/** "Half pay back within …", over all pairs, including those that never do. */
 function paysBack(view) {
   const middle = breakEvenMedian(view);
   if (middle === null) return ".";
-  return middle === Infinity ? "; most never pay their compiling back." : `; half pay back within ${images(middle)}.`;
+  return middle === Infinity ? "; compilation mostly never pays back." : `; half pay back within ${images(middle)}.`;
 }
 
-/** The median of images to break even over pairs with a compile time; infinite: most never do; null: unknown. */
+/** The median number of images to break even; infinite if most pairs never do, null if unknown. */
 function breakEvenMedian(view) {
   return view.once("break-even median", () => {
     const values = Array.from(view.pairs, (row) => view.breakEven(row)).filter((value) => !Number.isNaN(value));
@@ -213,7 +215,7 @@ function breakEvenMedian(view) {
   });
 }
 
-/** The command that would measure what is filtered for. */
+/** The command that measures the selection. */
 function measureCommand(state) {
   const one = (name, key) => (state[name].size === 1 ? [`${key}=${[...state[name]][0]}`] : []);
   const parts = [
@@ -276,7 +278,7 @@ function verdictStrip(view, strip, chips) {
   if (focused) chips.querySelector(`[data-verdict="${focused}"]`)?.focus();
 }
 
-/** Name, value and a word on each key figure. */
+/** Name, value and explanation of each key figure. */
 function keyFigures(view) {
   const o = view.overview;
   const middle = breakEvenMedian(view);
@@ -290,11 +292,11 @@ function keyFigures(view) {
     ],
     ["Median break-even", middle === null ? NONE : images(middle), middle === null ? "" : `${count(o.never)} never`],
     ["Failed", count(o.failed), share(o.failed, o.pairs)],
-    ["Discoveries", count(o.discoveries), "at 5 % false discoveries"],
+    ["Significant", count(o.discoveries), "at 5 % false discoveries"],
   ];
 }
 
-/** Imported figures of one mode alone: listed apart, compared with nothing. */
+/** Imported figures of only one mode: listed apart, without a comparison. */
 function published(view) {
   const box = byId("published");
   const { rows } = view;
@@ -316,7 +318,7 @@ function published(view) {
   fill(
     box,
     el("h3", { text: `Published, not compared: ${plural(found.length, "figure")}` }),
-    el("p", { class: "note", text: "Of these only one mode is published, so there is no speedup." }),
+    el("p", { class: "note", text: "Only one mode of these is published, so there is no speedup." }),
     el(
       "details",
       { class: "twin" },
@@ -325,7 +327,7 @@ function published(view) {
         head: ["Model", "Resolution", "Batch", "Device", "Mode", "Throughput", "Note"],
         total: found.length,
         numeric: [1, 2, 5],
-        caption: "Published figures without a counterpart",
+        caption: "Published figures without a baseline",
         rows: Array.from(found.subarray(0, 200), (row) => [
           rows.text("model", row),
           `${rows.number("resolution_px")[row]} px`,

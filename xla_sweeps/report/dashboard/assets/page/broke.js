@@ -1,5 +1,5 @@
 /**
- * "What broke?": failures by class, mode and device, then one by one with what to do; and what was run at all.
+ * "What broke?": failures by status, mode and device, then one by one with what to do; and which trials were run.
  */
 
 const FAILURES_SHOWN = 25;
@@ -17,14 +17,14 @@ function brokeSection() {
     chart({
       title: "Coverage",
       wide: true,
-      how: "Per cell the trials that ran; ✕ failed, – skipped; blank: not run.",
+      how: "Each cell counts the trials that ran; ✕ failed, – skipped; blank: not run.",
       build: coverageMap,
       table: coverageTable,
     }),
   );
 }
 
-/** Each failure once, whatever it was compared with. */
+/** Each failure once, whatever its baseline. */
 function failures(view) {
   return view.once("failures", () => {
     const { rows, index, state } = view;
@@ -53,7 +53,7 @@ function drawFailures(view, counts, list, local, redraw) {
     const hidden = view.state.verdict.size && !view.state.verdict.has("failed");
     fill(
       counts,
-      emptyState(hidden ? "The filter on verdicts leaves failures out." : "Nothing failed in this selection."),
+      emptyState(hidden ? "The verdict filter excludes failures." : "Nothing failed in this selection."),
     );
     return fill(list);
   }
@@ -125,8 +125,8 @@ function countsTable(view, kinds, local, redraw) {
       statusWords(view, kind.status),
     );
   return plainTable({
-    caption: "Failures by class, mode and device; choose one to list it alone",
-    head: ["Class", "Mode", ...devices, "All"],
+    caption: "Failures by status, mode and device; choose one to list only its failures",
+    head: ["Status", "Mode", ...devices, "All"],
     numeric: devices.map((_, i) => i + 2).concat(devices.length + 2),
     rows: kinds.map((kind) => [
       pick(kind),
@@ -139,7 +139,7 @@ function countsTable(view, kinds, local, redraw) {
 
 function failureTable(view, rows) {
   const text = (name, row) => view.rows.text(name, row);
-  const head = ["What", "Mode", "Class", "Message", "Log", "Again"];
+  const head = ["Model", "Mode", "Status", "Message", "Log", "Command"];
   return el(
     "table",
     { class: "failures" },
@@ -184,7 +184,7 @@ function failureTable(view, rows) {
   );
 }
 
-/** A message, folded after its head where it is long. */
+/** A message; a long one is folded after its beginning. */
 function messageOf(message) {
   if (!message) return NONE;
   const head = cut(message.split("\n", 1)[0], 160);
@@ -243,7 +243,7 @@ function coverageMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
   const merged = (width - left - 12) / coverage(view).columns.length < 24;
   const { all, columns, families } = coverage(view, merged);
-  if (!all.length) return { empty: "No trial in this selection was run." };
+  if (!all.length) return { empty: "No trial of this selection was run." };
   const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const across = new Map(columns.map((column, x) => [column.place, x]));
   const sums = all.reduce((sum, { counts }) => sum.map((value, i) => value + counts[i]), [0, 0, 0, 0]);

@@ -9,7 +9,7 @@ function compareSection() {
     chart({
       title: "Speedup across devices",
       wide: true,
-      how: "A line per model (per family where there are many): the geometric mean over the same configurations on each device.",
+      how: "A line per model (or per family if there are many): the geometric mean over the same configurations on each device.",
       build: slopeChart,
       table: slopeTable,
     }),
@@ -19,7 +19,7 @@ function compareSection() {
     ].flatMap(([column, name]) => [
       chart({
         title: `Speedup over ${name}`,
-        how: "Geometric mean; band: its 95 % interval over pairs. Points differ in their models where not all were run everywhere; the table counts them.",
+        how: "Geometric mean; band: its 95 % interval over pairs. Points may stand for different models; the table counts the pairs.",
         build: (view, theme) => lineOver(view, theme, column, name, "speedup"),
         table: (view) => lineTable(view, column, name),
       }),
@@ -33,7 +33,7 @@ function compareSection() {
   );
 }
 
-/** Lines over devices: only configurations that were compared on more than one. */
+/** Lines over devices, from configurations that were compared on more than one. */
 function slopes(view) {
   return view.once("slopes", () => {
     const devices = view.distinct("device");
@@ -138,7 +138,7 @@ function slopeChart(view, theme, width) {
   };
 }
 
-/** The lines' names at their right ends, moved apart where they would overlap. */
+/** The lines' names at their right ends, moved apart so that they do not overlap. */
 function endLabels(theme, lines, last) {
   const gap = 13;
   return {

@@ -1,6 +1,6 @@
 /**
- * "What does XLA cost?": extra compile time against images to break even, what a given number of images would pay back,
- * and memory.
+ * "What does XLA cost?": extra compile time against images to break even, how many pairs pay back within a given number
+ * of images, and memory.
  */
 
 const COST_POINTS = 1500;
@@ -12,7 +12,7 @@ function costSection(state) {
     budget(state),
     chart({
       title: "Extra compile time and break-even",
-      how: "Each point is a pair. Those in the rail at the top, spread to be seen, never pay back; those at the bottom edge need no images. The dashed line is your number of images.",
+      how: "Each point is a pair. Points in the strip at the top never pay back (they are spread to be visible); points at the bottom edge pay back at once. The dashed line is your number of images.",
       build: costScatter,
       table: costTable,
       follows: ["images"],
@@ -61,7 +61,7 @@ function budget(state) {
         if (needed <= wanted) paid += 1;
       }
       outcome.textContent = all
-        ? `Compiling with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`
+        ? `Compilation with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`
         : "No pair has a compile time.";
     },
     ["images"],
@@ -69,7 +69,7 @@ function budget(state) {
   return box;
 }
 
-/** The number of images on the slider, a round one. */
+/** The slider's number of images, rounded. */
 function imagesWanted(state) {
   const place = Number(state.images) || 6;
   return Number((10 ** Math.max(IMAGES_FROM, Math.min(IMAGES_TO, place))).toPrecision(2));
@@ -138,7 +138,7 @@ function costScatter(view, theme) {
       devices.length > 1 && devices.length <= 6
         ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name })))
         : [],
-    label: `Of ${plural(pairs.length, "pair")}, ${count(known)} pay their compiling back and ${count(never)} never do; median ${images(breakEvenMedian(view))}.`,
+    label: `Compilation pays back in ${count(known)} of ${plural(pairs.length, "pair")}, never in ${count(never)}; median ${images(breakEvenMedian(view))}.`,
     note: `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back. ${sampleNote(drawn.length, pairs.length)}`,
     option: {
       grid: { left: 70, right: 16, top: 8, bottom: 44 },
@@ -150,7 +150,7 @@ function costScatter(view, theme) {
   };
 }
 
-/** The axis with one more tick, for the rail. */
+/** The axis with one more tick, for the strip of pairs that never pay back. */
 function withNever(axis, rail, max) {
   const written = axis.axisLabel.formatter;
   const customValues = [...axis.axisLabel.customValues, rail];
@@ -186,7 +186,7 @@ const memoryOf = function memory(view, row) {
 const memoryRanges = (view, theme, width) =>
   rangesByFamily(view, theme, width, {
     read: memoryOf,
-    empty: "No pair has its peak memory recorded.",
+    empty: "No pair has a record of its peak memory.",
     label: "memory ratio",
     write: (value) => `${signed(100 * (value - 1), percent)} %`,
     scale: Math.log2,

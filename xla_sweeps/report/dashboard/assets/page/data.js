@@ -1,6 +1,6 @@
 /**
- * Data: the packed columns as typed arrays. Numbers stay Float32Arrays, text stays dictionary codes; nothing here makes
- * an object per row.
+ * Data: the packed columns as typed arrays. Numbers stay Float32Arrays, text stays dictionary codes; there is no object
+ * per row.
  */
 
 /**
@@ -11,7 +11,7 @@
  * @property {string[]} values of a category; empty for numbers.
  */
 
-/** The bytes behind base64 text. */
+/** The bytes of base64 text. */
 function bytesOf(text) {
   if (typeof Uint8Array.fromBase64 === "function") return Uint8Array.fromBase64(text);
   const raw = atob(text);
@@ -26,7 +26,7 @@ async function gunzipped(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** All columns and the meta data of the page (the layout is described in pack.py). */
+/** All columns and the page's metadata (pack.py describes the layout). */
 async function unpacked(text) {
   const raw = await gunzipped(bytesOf(text.trim()));
   const length = new DataView(raw.buffer, raw.byteOffset).getUint32(0, true);
@@ -77,12 +77,12 @@ class Rows {
     this.blank = { kind: "category", data: new Uint8Array(count), values: [""] };
   }
 
-  /** Numbers of a column; all NaN where the file lacks it. */
+  /** Numbers of a column; all NaN if the file lacks it. */
   number(name) {
     return (this.columns.get(name) ?? this.none).data;
   }
 
-  /** A category column; all "" where the file lacks it. */
+  /** A category column; all "" if the file lacks it. */
   category(name) {
     return this.columns.get(name) ?? this.blank;
   }
@@ -100,7 +100,7 @@ class Rows {
 
   /**
    * Row indices by ascending value of a column, those without a value last; cached.
-   * Sorting pairs packed into doubles is ten times as fast as a comparator: 32 bits of order, 21 bits of index.
+   * Keys are packed into doubles (32 bits of order, 21 bits of index), which sort ten times as fast as by a comparator.
    */
   order(name) {
     let order = this.#orders.get(name);
@@ -113,7 +113,7 @@ class Rows {
   }
 }
 
-/** For each float an unsigned integer that sorts alike; NaN comes last. */
+/** For each float an unsigned integer with the same order; NaN is last. */
 function floatOrder(numbers) {
   const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
   const keys = new Uint32Array(numbers.length);
@@ -144,7 +144,7 @@ function argsort(keys) {
 
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
-/** Order of two texts, with numbers in them by value. */
+/** Order of two texts; numbers in them are compared by value. */
 function naturally(a, b) {
   return COLLATOR.compare(a, b);
 }

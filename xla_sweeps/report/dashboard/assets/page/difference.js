@@ -1,5 +1,5 @@
 /**
- * "What changed?": two results folders side by side, where the file was made to compare them.
+ * "What changed?": two results folders side by side, on a page that compares them.
  */
 
 function differenceSection(comparison) {
@@ -7,7 +7,7 @@ function differenceSection(comparison) {
   section.hidden = !comparison;
   if (!comparison) return;
   const { title_a: a, title_b: b, counts = {}, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
-  byId("difference-sub").textContent = `${b} against ${a}: above 1× ${b} is faster.`;
+  byId("difference-sub").textContent = `${b} against ${a}: above 1×, ${b} is faster.`;
   fill(
     byId("difference-chips"),
     ["faster", "equivalent", "ambiguous", "slower"].map((verdict) =>
@@ -19,7 +19,7 @@ function differenceSection(comparison) {
     chart({
       title: `${b} over ${a}`,
       wide: true,
-      how: "Ratio with its 95 % interval, sorted; the line at 1× is no change.",
+      how: "Ratio with its 95 % interval, sorted; the line at 1× means no change.",
       build: (view, theme, width) => differenceChart(comparison, theme, width),
       table: () => differenceTable(comparison),
     }),
@@ -29,7 +29,7 @@ function differenceSection(comparison) {
       preliminary
         ? el("p", {
             class: "note",
-            text: `${plural(preliminary, "comparison")} of ${count(comparison.rows.length)} rest on fewer than three processes: preliminary.`,
+            text: `${count(preliminary)} of ${plural(comparison.rows.length, "comparison")} have fewer than three replicates: preliminary.`,
           })
         : null,
       el("h3", { text: "Machines and versions" }),
@@ -39,7 +39,7 @@ function differenceSection(comparison) {
             head: ["What", a, b],
             rows: environment.map((entry) => [entry.what, mark(entry, "a"), mark(entry, "b")]),
           })
-        : emptyState("Nothing is recorded about machines and versions."),
+        : emptyState("Machines and versions are not recorded."),
       onlyList(`Only in ${a}`, onlyA),
       onlyList(`Only in ${b}`, onlyB),
     ),
@@ -66,7 +66,7 @@ const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((
 
 function differenceChart(comparison, theme, width) {
   const rows = bySize(comparison);
-  if (!rows.length) return { empty: "No comparison is in both." };
+  if (!rows.length) return { empty: "The two have no comparison in common." };
   const items = rows.map((row) => ({ value: row.ratio, low: row.low, high: row.high, verdict: row.verdict }));
   const extremes = items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
   const label = `${plural(rows.length, "comparison")} from ${times(rows[0].ratio)} to ${times(rows.at(-1).ratio)}.`;

@@ -1,13 +1,13 @@
 /**
- * The document: elements are made here and nowhere else. Text becomes text nodes, never markup, because names and error
- * messages come from outside.
+ * The document: all elements are created here. Text becomes text nodes, never markup, because names and error messages
+ * are untrusted.
  */
 
 /**
  * An element.
  * @param {string} tag
  * @param {object} [props] `class`, `on` ({event: listener}), `data` (dataset), `text`; any other name is an attribute,
- *   left out where its value is null or false.
+ *   omitted if its value is null or false.
  * @param {...(Node|string|null|undefined|false)} children
  */
 function el(tag, props = {}, ...children) {
@@ -26,14 +26,14 @@ function el(tag, props = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
-/** Puts new children in the place of all old ones. */
+/** Replaces all children. */
 function fill(element, ...children) {
   element.replaceChildren(
     ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
   );
 }
 
-/** A polite word to screen readers, shown for a moment to everyone else. */
+/** Shows a message for a moment, also to screen readers. */
 function announce(text) {
   const box = byId("toast");
   box.textContent = text;
@@ -42,7 +42,7 @@ function announce(text) {
   announce.timer = setTimeout(() => box.classList.remove("shown"), 2500);
 }
 
-/** Copies text; where the browser refuses (a page opened from disk may be no secure context), by a selection. */
+/** Copies text; if the browser refuses (a page from disk may not be a secure context), through a selection. */
 async function copy(text, said) {
   try {
     await navigator.clipboard.writeText(text);
@@ -57,7 +57,7 @@ async function copy(text, said) {
   announce(said);
 }
 
-/** A button that copies the command that measures something again. */
+/** A button that copies the command that repeats a measurement. */
 function copyButton(command, about) {
   if (!command) return el("span", { class: "none", text: NONE });
   const copied = () => copy(command, "Command copied");
@@ -69,7 +69,7 @@ function copyButton(command, about) {
   );
 }
 
-/** Hands a text to the browser as a file to save. */
+/** Saves a text as a file. */
 function download(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   el("a", { href: address, download: name }).click();
@@ -79,7 +79,7 @@ function download(name, text, type) {
 /**
  * A plain table.
  * @param {{head: string[], rows: Array<Array<*>>, total?: number, caption?: string, numeric?: number[]}} content cells
- *   may be text or nodes; `numeric` names the columns that are aligned right.
+ *   may be text or nodes; `numeric` lists the columns to align right.
  */
 function plainTable({ head, rows, total = rows.length, caption = "", numeric = [] }) {
   const right = new Set(numeric);
@@ -107,18 +107,18 @@ function plainTable({ head, rows, total = rows.length, caption = "", numeric = [
   );
   const box = scrollBox(table, caption || head.join(", "));
   if (total > rows.length) {
-    const rest = `The first ${count(rows.length)} of ${count(total)}; the CSV file under “Everything” has all.`;
+    const rest = `The first ${count(rows.length)} of ${count(total)}; the CSV file in “Everything” has all.`;
     return el("div", {}, box, el("p", { class: "note", text: rest }));
   }
   return box;
 }
 
-/** A box that scrolls by itself, also by keyboard. */
+/** A box with its own scroll bar, usable by keyboard. */
 function scrollBox(content, label) {
   return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, content);
 }
 
-/** A verdict as symbol and word; the symbol says it without colour. */
+/** A verdict as symbol and word, so that it does not depend on colour. */
 function verdictMark(verdict) {
   const { symbol, word } = VERDICTS[verdict] ?? { symbol: "?", word: verdict };
   return el(
@@ -129,12 +129,12 @@ function verdictMark(verdict) {
   );
 }
 
-/** What stands in the place of a chart that has nothing to show. */
+/** A message in place of a chart that has nothing to show. */
 function emptyState(text, command = "") {
   return el("div", { class: "empty" }, el("p", { text }), command ? el("p", {}, el("code", { text: command })) : null);
 }
 
-/** What a flag means; what stands behind its colon, a mode or a reason, is kept. */
+/** A flag's meaning, with the mode or reason after its colon. */
 function flagMeaning(rows, flag) {
   const texts = rows.meta.flag_texts ?? {};
   const [word, ...rest] = flag.split(":");

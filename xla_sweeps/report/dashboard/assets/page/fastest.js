@@ -51,7 +51,7 @@ function fastestSection(state) {
     }),
     chart({
       title: "Throughput by resolution",
-      how: "Box: quartiles and median; whiskers: 10th and 90th percentile. A resolution has only the models that were run at it.",
+      how: "Box: quartiles and median; whiskers: 10th and 90th percentile. Each resolution has only the models that were run at it.",
       build: throughputByResolution,
       table: throughputResolutionTable,
     }),
@@ -107,7 +107,7 @@ function podiumTabs(state) {
   );
 }
 
-/** The best of each device, or that nothing is there. */
+/** The best pairs of each device. */
 function drawPodium(view, panel, podium) {
   const devices = view.distinct("device");
   const resolutions = view.distinct("resolution_px");
@@ -121,7 +121,7 @@ function drawPodium(view, panel, podium) {
     pick,
     el("p", {
       class: "note",
-      text: `${podium.title} of ${shortMode(view.state.candidate)}${podium === PODIUMS.throughput ? "" : ` over ${shortMode(view.state.baseline)}`}. ${absent}Ranks are shared where intervals overlap the leader’s.${mixed_ ? " Mixes resolutions or batch sizes: pick one above." : ""}${devices.length > shown.length ? ` The first ${shown.length} of ${devices.length} devices.` : ""}`,
+      text: `${podium.title} of ${shortMode(view.state.candidate)}${podium === PODIUMS.throughput ? "" : ` over ${shortMode(view.state.baseline)}`}. ${absent}Pairs whose intervals overlap the leader’s share its rank.${mixed_ ? " Resolutions or batch sizes are mixed: choose one above." : ""}${devices.length > shown.length ? ` The first ${shown.length} of ${devices.length} devices.` : ""}`,
     }),
     lists.length
       ? el("div", { class: "podiums" }, lists)
@@ -167,7 +167,7 @@ function ranked(view, device, podium) {
   return { total, entries: shareRanks(entries.sort((a, b) => b.value - a.value)) };
 }
 
-/** A rank is shared while an interval overlaps that of its group's leader; the next counts all before it. */
+/** Pairs whose intervals overlap their leader's share its rank; the next rank counts all before it. */
 function shareRanks(entries) {
   let leader = null;
   let rank = 0;
@@ -202,7 +202,7 @@ function podiumList(view, device, podium) {
           {
             type: "button",
             class: "link",
-            title: "Show this model alone",
+            title: "Show only this model",
             on: { click: () => view.state.set({ model: view.rows.text("model", row) }) },
           },
           view.rows.text("model", row),

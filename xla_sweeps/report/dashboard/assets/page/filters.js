@@ -1,8 +1,8 @@
 /**
- * Filters: the bar that stays in sight, and the tokens that say what is filtered.
+ * Filters: the bar that stays visible, and the tokens of the active filters.
  */
 
-/** Builds the bar once; it follows the state from then on. */
+/** Builds the bar; it then follows the state. */
 function filterBar(index, state) {
   const controls = [
     ...FACETS.map((facet) => facetControl(index, state, facet)),
@@ -10,7 +10,7 @@ function filterBar(index, state) {
     choice(
       state,
       "baseline",
-      "Against",
+      "Baseline",
       () => [...index.pairs.keys()].sort((a, b) => (a === "graph" ? -1 : b === "graph" ? 1 : naturally(a, b))),
       shortMode,
       (baseline) => {
@@ -89,7 +89,7 @@ function closeOnEscape() {
   addEventListener("click", (event) => close(event.target.closest?.("details.facet")));
 }
 
-/** A list of check boxes that opens under its name. */
+/** A list of check boxes that opens below its title. */
 function facetControl(index, state, { column, title, unit = "" }) {
   const facet = index.facets.get(column);
   const values = facet.sorted.filter((code) => facet.values[code] !== "").map((code) => facet.values[code]);
@@ -137,7 +137,7 @@ function facetControl(index, state, { column, title, unit = "" }) {
   return { element, update };
 }
 
-/** The search for models, with the names to choose from. */
+/** The search for models, with suggestions. */
 function modelControl(index, state) {
   const models = index.rows.category("model").values.filter(Boolean).toSorted(naturally);
   const typed = () => state.set({ model: input.value }, { replace: true });
@@ -179,7 +179,7 @@ function modelControl(index, state) {
   };
 }
 
-/** One of a few; hidden while there is nothing to choose. */
+/** A choice of one value; hidden if there is only one. */
 function choice(state, name, title, values, write, change = (value) => ({ [name]: value })) {
   const select = el("select", {
     name: `f-${name}`,
@@ -202,7 +202,7 @@ function choice(state, name, title, values, write, change = (value) => ({ [name]
   return { element, update };
 }
 
-/** Light, dark, or as the system has it. */
+/** Light, dark, or the system's theme. */
 function themeControl(state) {
   const select = el(
     "select",
@@ -222,7 +222,7 @@ function themeControl(state) {
   };
 }
 
-/** What is filtered, each with a way to take it off. */
+/** The active filters, each with a button that removes it. */
 function activeTokens(view, state) {
   const token = (text, off) =>
     el(

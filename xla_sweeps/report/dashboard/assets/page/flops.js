@@ -23,13 +23,13 @@ function flopsSection(state) {
       preset,
       el("span", {
         class: "note",
-        text: "Few operations, many kernels: how far do the MobileNets fall below the trend?",
+        text: "Few operations in many kernels: how far below the trend are the MobileNets?",
       }),
     ),
     chart({
       title: "Throughput over operations per image",
       wide: true,
-      how: "Colour and marker: mode; size: parameters. One multiply-accumulate counts as two FLOPs. Were it just FLOPs, all points of a mode would lie on one falling line.",
+      how: "Colour and marker: mode; size: parameters. One multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line.",
       build: flopsScatter,
       table: flopsTable,
     }),
@@ -39,7 +39,7 @@ function flopsSection(state) {
   );
 }
 
-/** Each trial's modes once: row, whether it is the row's candidate, and mode. Follows the pairs' filters. */
+/** Each mode of each trial in the selection, once. */
 function measuredModes(view) {
   return view.once("measured modes", () => {
     const { index, rows } = view;
@@ -95,7 +95,7 @@ function flopsScatter(view, theme, width) {
   if (!known.length)
     return {
       empty: unknown
-        ? `Of ${plural(unknown, "measured mode")} none has its operations counted.`
+        ? `None of ${plural(unknown, "measured mode")} has a count of its operations.`
         : "No throughput in this selection.",
     };
   const devices = view.distinct("device").filter((device) => byDevice.has(device));
@@ -179,7 +179,7 @@ function flopsScatter(view, theme, width) {
     legend: legendOf(modes.map((mode) => ({ ...modeMark(theme, mode), text: mode }))),
     label: `${plural(known.length, "measured mode")} on ${plural(devices.length, "device")}; throughput from ${rate(extent(known.map((p) => p.throughput))[0])} to ${rate(extent(known.map((p) => p.throughput))[1])}.`,
     note: [
-      unknown ? `${plural(unknown, "mode")} of unknown operations left out.` : "",
+      unknown ? `${plural(unknown, "mode")} without a count of operations left out.` : "",
       sampleNote(known.length - left, known.length),
       devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
     ]

@@ -1,8 +1,8 @@
 /**
- * The table of all filtered pairs: sorted by any column, with only the visible rows in the document; and the CSV file.
+ * The table of all selected pairs, sorted by any column, with only the visible rows in the document; and the CSV file.
  */
 
-const ROW_HEIGHT = 30; // pixels; the style sheet has the same
+const ROW_HEIGHT = 30; // pixels, as in the style sheet
 const SPARE_ROWS = 8;
 
 const text_ = (name) => (view, row) => view.rows.text(name, row) || NONE;
@@ -15,7 +15,7 @@ const GRID = [
   { column: "batch_size", title: "Batch", width: 70, right: true, cell: number_("batch_size", digitsAll) },
   { column: "precision", title: "Precision", width: 110, cell: text_("precision") },
   { column: "device", title: "Device", width: 150, cell: text_("device") },
-  { column: "verdict", title: "Verdict", width: 92, cell: (view, row) => verdictMark(view.rows.text("verdict", row)) },
+  { column: "verdict", title: "Verdict", width: 112, cell: (view, row) => verdictMark(view.rows.text("verdict", row)) },
   { column: "speedup", title: "Speedup", width: 86, right: true, cell: number_("speedup", times) },
   { column: "speedup_low", title: "95 % low", width: 82, right: true, cell: number_("speedup_low", times) },
   { column: "speedup_high", title: "95 % high", width: 86, right: true, cell: number_("speedup_high", times) },
@@ -71,7 +71,7 @@ const GRID = [
     right: true,
     cell: number_("p_value", (value) => (present(value) && value < 0.001 ? "<0.001" : digits(value, 2))),
   },
-  { column: "replicates", title: "Processes", width: 92, right: true, cell: number_("replicates", digitsAll) },
+  { column: "replicates", title: "Replicates", width: 96, right: true, cell: number_("replicates", digitsAll) },
   { column: "flags", title: "Flags", width: 150, cell: text_("flags") },
   { column: "status", title: "Status", width: 120, cell: text_("status") },
   {
@@ -82,7 +82,7 @@ const GRID = [
   },
   {
     column: "command",
-    title: "Again",
+    title: "Command",
     width: 128,
     cell: (view, row) => copyButton(view.rows.text("command", row), view.rows.text("model", row)),
   },
@@ -188,7 +188,7 @@ function gridPanel(state) {
   return panel;
 }
 
-/** An empty row as high as those that are left out. */
+/** An empty row as high as the rows that are not drawn. */
 function spacer(rows) {
   const line = el("tr", { "aria-hidden": "true", class: "spacer" }, el("td", { colspan: GRID.length }));
   line.firstElementChild.style.height = `${rows * ROW_HEIGHT}px`;
@@ -215,7 +215,7 @@ function gridRow(view, row, place) {
   );
 }
 
-/** The pairs in the chosen order; those without a value come last either way. */
+/** The pairs in the chosen order; those without a value are always last. */
 function tableOrder(view) {
   return view.once(`order ${view.state.sort}`, () => {
     const down = view.state.sort.startsWith("-");
@@ -243,11 +243,11 @@ function gridTools(state) {
     el("button", { type: "button", id: "csv", on: { click: save } }, "Save as CSV"),
     el("button", { type: "button", on: { click: () => copy(location.href, "Link copied") } }, "Copy link"),
     el("button", { type: "button", on: { click: () => state.reset() } }, "Reset filters"),
-    el("span", { class: "note", text: "The CSV file has every column of the pairs shown." }),
+    el("span", { class: "note", text: "The CSV file has all columns of the pairs shown." }),
   );
 }
 
-/** Rows as CSV. Text that a spreadsheet would take for a formula gets a leading apostrophe. */
+/** Rows as CSV. Text that a spreadsheet would read as a formula gets a leading apostrophe. */
 function csvOf(view, order) {
   const columns = [...view.rows.columns].map(([name, column]) => {
     if (column.kind === "number")

@@ -1,5 +1,5 @@
 /**
- * Main: unpacks the data, builds the sections, and keeps them in step with the state.
+ * Main: unpacks the data, builds the sections, and updates them when the state changes.
  */
 
 /** Badges, facts and versions at the top. */
@@ -11,7 +11,7 @@ function pageHeader(index) {
   const preliminary = index.rows.number("preliminary").reduce((n, value) => n + (value === 1), 0);
   fill(
     byId("badges"),
-    meta.synthetic ? badge("SYNTHETIC", "Made-up data: nothing here was measured.") : null,
+    meta.synthetic ? badge("SYNTHETIC", "Synthetic data: nothing here was measured.") : null,
     partial
       ? badge(
           `PARTIAL ${share(meta.trials, meta.planned)}`,
@@ -24,7 +24,7 @@ function pageHeader(index) {
     preliminary
       ? badge(
           preliminary === index.rows.count ? "PRELIMINARY" : "PARTLY PRELIMINARY",
-          `${count(preliminary)} of ${count(index.rows.count)} comparisons rest on fewer than three processes.`,
+          `${count(preliminary)} of ${count(index.rows.count)} comparisons have fewer than three replicates.`,
         )
       : null,
   );
@@ -46,7 +46,7 @@ function pageHeader(index) {
     ["Driver", list(meta.drivers)],
     ["Environment", list(meta.environment_flags)],
     ["Hosts", list(meta.hosts)],
-    ["Made", `${date(meta.generated_at)} by xla_sweeps ${meta.version ?? ""}`],
+    ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version ?? ""}`],
   ].filter(([, value]) => value !== NONE && value !== "");
   fill(
     byId("facts"),
@@ -68,7 +68,7 @@ function pageHeader(index) {
     );
 }
 
-/** The page's own links scroll; the fragment of the URL belongs to the state. */
+/** Links within the page scroll, because the URL's fragment holds the state. */
 function ownLinks() {
   document.querySelectorAll("a[data-to]").forEach((link) =>
     link.addEventListener("click", (event) => {
@@ -95,7 +95,7 @@ function applyTheme(theme) {
   else delete document.documentElement.dataset.theme;
 }
 
-/** Images to break even as a column of its own, so that the table can sort by it. */
+/** Adds the column of images to break even, so that the table can sort by it. */
 function addBreakEven(rows) {
   const [extra, calls, batch, speedup] = ["compile_s_extra", "break_even_calls", "batch_size", "speedup"].map((name) =>
     rows.number(name),

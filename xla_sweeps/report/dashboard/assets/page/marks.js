@@ -1,5 +1,5 @@
 /**
- * Marks that several charts share: the heads of maps, dots with ranges, the markers of devices and modes.
+ * Marks that several charts share: headings of maps, dots with ranges, markers of devices and modes.
  */
 
 /** The resolutions below a map's columns. */

@@ -1,6 +1,6 @@
 /**
- * Numbers: how figures are written for people, and the few aggregates that the page forms itself. Intervals of single
- * comparisons, p-values and verdicts come with the rows.
+ * Numbers: how figures are written, and the few aggregates that the page computes. Intervals of single comparisons,
+ * p-values and verdicts come with the rows.
  */
 
 const NONE = "–";
@@ -29,7 +29,7 @@ function short(value) {
   return digits(value, 3);
 }
 
-/** So many significant digits, without an exponent or trailing zeros after the point. */
+/** A number with some significant digits, without an exponent or trailing zeros after the point. */
 function digits(value, significant) {
   if (!present(value)) return NONE;
   if (value === 0) return "0";
@@ -38,7 +38,7 @@ function digits(value, significant) {
   return places ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** A speedup: 1.32×; more places near 1, where they decide. */
+/** A speedup: 1.32×; more places near 1, where they matter. */
 function times(value) {
   if (!present(value)) return NONE;
   if (value >= 99.95) return `${value.toFixed(0)}×`;
@@ -46,7 +46,7 @@ function times(value) {
   return `${value.toFixed(Math.abs(value - 1) < 0.0495 && Math.abs(value - 1) >= 0.0005 ? 3 : 2)}×`;
 }
 
-/** "1.30–1.34", with the same places on both sides. */
+/** "1.30–1.34", with the same number of places on both sides. */
 function range(low, high, write = null) {
   if (!write) {
     const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
@@ -72,7 +72,7 @@ const signed = (value, write = short) =>
   present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
 const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
-/** The median; infinite values count, NaN must have been left out. Sorts in place. */
+/** The median; infinite values count, NaN must be left out by the caller. */
 function median(values) {
   if (!values.length) return NaN;
   const sorted = Float64Array.from(values).sort();
@@ -89,7 +89,7 @@ function quantile(sorted, level) {
   return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
-/** Sums from which a geometric mean and its 95 % interval follow. */
+/** A geometric mean and its 95 % interval, from running sums. */
 class GeometricMean {
   n = 0;
   #mean = 0;

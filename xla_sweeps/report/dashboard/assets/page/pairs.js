@@ -1,19 +1,20 @@
 /**
- * All pairs from the fastest to the slowest: named bars, bars with whiskers or a band, or a line with a band, by number.
+ * All pairs from the fastest to the slowest. Depending on their number: named bars, bars with whiskers or a band, or a
+ * line with a band.
  */
 
 const PAIRS_NAMED = 36;
 const PAIRS_WITH_WHISKERS = 300;
 const PAIRS_AS_BARS = 2000;
 
-/** All pairs from the fastest to the slowest: named bars, bars, or a line with a band, by their number. */
+/** The chart of all pairs. */
 function sortedPairs(view, theme, width) {
   const rows = view.sorted("speedup").toReversed();
   if (!rows.length && view.pairs.length)
     return {
       empty: view.overview.failed
         ? `XLA or its baseline failed in ${plural(view.overview.failed, "pair")}; see “What broke”.`
-        : "These figures have no counterpart to compare with.",
+        : "These figures have no baseline.",
     };
   if (!rows.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
@@ -48,7 +49,7 @@ function sortedPairs(view, theme, width) {
     height: 340,
     note:
       rows.length > PAIRS_AS_BARS
-        ? "Each point of the line is the geometric mean of neighbouring pairs, the band that of their interval ends."
+        ? "Each point of the line is the geometric mean of neighbouring pairs; the band shows the mean ends of their intervals."
         : "",
     legend: verdictLegend(
       theme,
@@ -78,7 +79,7 @@ function sortedPairs(view, theme, width) {
 const verdictLegend = (theme, verdicts) =>
   verdicts.map((verdict) => el("span", { class: "entry" }, verdictMark(verdict)));
 
-/** Nothing to see: what the pointer meets where bars are drawn together. */
+/** An invisible line for the pointer, because bars drawn as one path have no tooltips. */
 function pairsPointed(view, rows) {
   const speedup = view.rows.number("speedup");
   return {
@@ -90,7 +91,7 @@ function pairsPointed(view, rows) {
   };
 }
 
-/** Many bars as one path per verdict: a tenth of the time of an element each. */
+/** Many bars as one path per verdict, ten times as fast as one element per bar. */
 function pairsOutline(view, theme, rows) {
   const [speedup, verdict] = [view.rows.number("speedup"), view.rows.category("verdict")];
   return {
@@ -146,7 +147,7 @@ function pairsBand(view, theme, rows) {
   };
 }
 
-/** Bars, with whiskers where they are few. */
+/** Bars with whiskers. */
 function pairsBars(view, theme, rows) {
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
   const verdict = view.rows.category("verdict");
@@ -258,7 +259,7 @@ function pairsLine(view, theme, rows, width) {
   ];
 }
 
-/** Few pairs: a line each, with name and figures. */
+/** Few pairs: one line each, with name and figures. */
 function namedPairs(view, theme, width, rows, extremes) {
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
   const verdict = view.rows.category("verdict");
@@ -354,7 +355,7 @@ function pairsAlong(theme, items) {
   };
 }
 
-/** What a pair's tooltip says. */
+/** A pair's tooltip. */
 function pairTip(view, row) {
   if (row === undefined) return "";
   const { rows } = view;
@@ -365,9 +366,9 @@ function pairTip(view, row) {
     `${verdict?.symbol ?? ""} ${verdict?.word ?? ""} · ${times(n("speedup"))} (95 % ${range(n("speedup_low"), n("speedup_high"))})`,
     `${rows.text("candidate", row)} ${rate(n("throughput_samples_per_s"))}, ${rows.text("baseline", row)} ${rate(n("baseline_throughput_samples_per_s"))}`,
     present(n("compile_s_extra"))
-      ? `extra compile ${seconds(n("compile_s_extra"))}, pays back after ${images(view.breakEven(row))}`
+      ? `extra compile time ${seconds(n("compile_s_extra"))}, ${view.breakEven(row) === Infinity ? "never pays back" : `pays back after ${images(view.breakEven(row))}`}`
       : "",
-    `${plural(n("replicates"), "process", "processes")}${n("preliminary") ? ", preliminary" : ""}`,
+    `${plural(n("replicates"), "replicate")}${n("preliminary") ? ", preliminary" : ""}`,
   );
 }
 

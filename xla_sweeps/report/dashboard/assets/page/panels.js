@@ -1,5 +1,5 @@
 /**
- * Panels: parts of the page that are drawn only near the viewport, and charts with their words and their table.
+ * Panels: parts of the page that are drawn only near the viewport, and charts with their text and table.
  */
 
 const PANELS = [];
@@ -21,7 +21,7 @@ const sight = new IntersectionObserver(
  * Registers a part of the page.
  * @param {HTMLElement} element
  * @param {(view: View) => void} draw called when the view has changed and the element is near the viewport.
- * @param {string[]} [follows] what it shows of the state beyond the view: `sort`, `tab`, `images`.
+ * @param {string[]} [follows] parts of the state that it shows beside the view: `sort`, `tab`, `images`.
  */
 function addPanel(element, draw, follows = []) {
   const panel = { element, draw, follows, near: false, stale: true };
@@ -29,15 +29,15 @@ function addPanel(element, draw, follows = []) {
   return panel;
 }
 
-/** Watches all panels; the page is ready once those in sight are drawn. */
+/** Watches all panels; the page is ready when the visible ones are drawn. */
 function startPanels(view) {
   currentView = view;
   PANELS.forEach((panel) => sight.observe(panel.element));
 }
 
 /**
- * A new view or theme: everything is drawn again, now or when it comes near.
- * @param {string[]|null} [names] what alone has changed; then only those parts that follow it are drawn.
+ * A new view or theme: everything is drawn again, now or when it comes near the viewport.
+ * @param {string[]|null} [names] the only parts of the state that changed; then only panels that follow them are drawn.
  */
 function refreshPanels(view = currentView, names = null) {
   currentView = view;
@@ -45,7 +45,7 @@ function refreshPanels(view = currentView, names = null) {
   drawNear();
 }
 
-/** Draws what is in sight at once and what is near it afterwards, one part at a time. */
+/** Draws visible panels at once, and panels near the viewport afterwards, one at a time. */
 function drawNear() {
   const waiting = PANELS.filter((panel) => panel.near && panel.stale);
   const inSight = waiting.filter(({ element }) => {
@@ -56,7 +56,7 @@ function drawNear() {
   if (waiting.length > inSight.length) setTimeout(drawNext);
 }
 
-/** Everything, near or not: for paper. */
+/** Draws everything, for printing. */
 function drawAll() {
   PANELS.forEach(drawPanel);
 }
@@ -75,27 +75,27 @@ function drawPanel(panel) {
     panel.draw(currentView);
   } catch (problem) {
     reportErrorOnPage(problem);
-    fill(panel.element, emptyState("This part could not be drawn; the rest of the page is not affected."));
+    fill(panel.element, emptyState("This part could not be drawn; the rest of the page still works."));
   }
 }
 
-/** Marks the page as faulty, for tests, and says why on the console. */
+/** Marks the page as faulty, for tests, and logs the problem. */
 function reportErrorOnPage(problem) {
   document.documentElement.dataset.error = String(problem?.message ?? problem);
   console.error(problem);
 }
 
 /**
- * A chart with its words and its table.
+ * A chart with its text and table.
  * @param {object} spec
  * @param {string} spec.title
  * @param {string} spec.how how to read it.
- * @param {(view: View, theme: object, width: number) => object} spec.build gives `{empty, command?}` or
- *   `{option, height, label, note?}`: label is the finding in words.
+ * @param {(view: View, theme: object, width: number) => object} spec.build returns `{empty, command?}` or
+ *   `{option, height, label, note?}`: label is the result in words.
  * @param {(view: View) => object} spec.table contents for `plainTable`.
  * @param {(event: object, view: View) => void} [spec.click]
- * @param {(view: View) => string} [spec.key] of what is drawn: as long as it stays, nothing is drawn anew.
- * @param {(instance: object, view: View, anew: boolean) => void} [spec.after] called with the ECharts instance after each drawing.
+ * @param {(view: View) => string} [spec.key] while it stays the same, the chart is not drawn again.
+ * @param {(instance: object, view: View, redrawn: boolean) => void} [spec.after] called with the ECharts instance after each drawing.
  * @param {string[]} [spec.follows] as for `addPanel`.
  * @param {boolean} [spec.wide]
  * @returns {HTMLElement} the figure.
@@ -157,7 +157,7 @@ function chart(spec) {
       instance = echarts.init(host, null, { renderer: "canvas" });
       if (spec.click) instance.on("click", (event) => spec.click(event, currentView));
     } else if (instance.getWidth() !== host.clientWidth || instance.getHeight() !== height) {
-      instance.clear(); // or what is about to be replaced would be drawn once more
+      instance.clear(); // otherwise the old chart would be drawn once more
       instance.resize();
     }
     instance.setOption(framed(theme, built.option), { notMerge: true });
@@ -175,7 +175,7 @@ function chart(spec) {
   return figure;
 }
 
-/** What all charts share. */
+/** Options that all charts share. */
 function framed(theme, option) {
   return {
     animation: false,
@@ -193,7 +193,7 @@ function framed(theme, option) {
   };
 }
 
-/** Tooltip text from lines; what comes from outside is neutralized. */
+/** Tooltip text from lines; untrusted text is escaped. */
 const tip = (...lines) => lines.filter(Boolean).map(chartText).join("\n");
 
 /** Legend entries outside the canvas: a marker and a word each. */
@@ -205,16 +205,16 @@ function legendOf(entries) {
   });
 }
 
-/** Evenly chosen indices, at most so many. */
+/** An even sample of the items, with at most `most` of them. */
 function sampled(items, most) {
   if (items.length <= most) return Array.from(items);
   return Array.from({ length: most }, (_, i) => items[Math.floor((i * (items.length - 1)) / (most - 1))]);
 }
 
-/** A sentence where not all are drawn; "" where all are. */
-const sampleNote = (drawn, all) => (drawn < all ? `An even sample: ${count(drawn)} of ${count(all)} points.` : "");
+/** A sentence if not all points are drawn, else "". */
+const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
 
-/** Box, name, size, batch and device of a row, for tooltips and labels. */
+/** Model, resolution, batch, precision and device of a row, for tooltips and labels. */
 function rowName(view, row, { device = true } = {}) {
   const { rows } = view;
   const parts = [

@@ -19,7 +19,7 @@ const AXES = [
 ];
 const AXIS_CACHE = new Map();
 
-/** One axis: where a row lies on it, and how a place is written. Logarithmic, but for facets, which are evenly spaced. */
+/** One axis: a row's place on it, and how a place is written. Facets are evenly spaced, the rest is logarithmic. */
 function parallelAxis(index, name) {
   if (!AXIS_CACHE.has(name)) {
     const spec = AXES.find((axis) => axis.name === name);
@@ -85,7 +85,7 @@ function parallelPanel(state) {
   const figure = chart({
     title: "All settings at once",
     wide: true,
-    how: "A line per pair, coloured by verdict; axes with a single value are left out. Drag along an axis to filter the whole page, click the axis to clear.",
+    how: "A line per pair, coloured by verdict; axes with a single value are left out. Drag along an axis to filter the whole page; click it to clear the filter.",
     build: parallelChart,
     key: (view) =>
       [
@@ -102,10 +102,10 @@ function parallelPanel(state) {
           [...view.state.verdict].join(),
         ].join("|"),
       ].join("|"),
-    after: (instance, view, anew) => {
+    after: (instance, view, redrawn) => {
       if (listening !== instance) instance.on("axisareaselected", brushed);
       listening = instance;
-      if (anew) marked.clear();
+      if (redrawn) marked.clear();
       restoring = true;
       for (const {
         axis: { name },
@@ -136,7 +136,7 @@ function parallelPanel(state) {
 function parallelChart(view, theme, width) {
   const axes = usefulAxes(view);
   if (!view.unbrushed.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
-  if (axes.length < 2) return { empty: "The pairs of this selection differ in too little for parallel axes." };
+  if (axes.length < 2) return { empty: "The pairs of this selection differ in fewer than two of these axes." };
   const drawn = sampled(view.unbrushed, PARALLEL_LINES);
   const verdict = view.rows.category("verdict");
   const opacity = drawn.length > 800 ? 0.16 : drawn.length > 200 ? 0.3 : 0.6;
@@ -146,7 +146,7 @@ function parallelChart(view, theme, width) {
     label: `${plural(drawn.length, "pair")} over ${axes.length} axes: ${axes.map(({ axis }) => axis.title).join(", ")}.`,
     note:
       drawn.length < view.unbrushed.length
-        ? `An even sample of ${count(drawn.length)} of ${count(view.unbrushed.length)} pairs is drawn; filters act on all.`
+        ? `${count(drawn.length)} of ${count(view.unbrushed.length)} pairs are drawn, evenly sampled; filters apply to all.`
         : "",
     legend: verdictLegend(
       theme,
@@ -202,13 +202,13 @@ function parallelChart(view, theme, width) {
   };
 }
 
-/** At most twelve of the places of a facet. */
+/** At most twelve places of a facet. */
 function axisPlaces(low, high) {
   const step = Math.ceil((high - low + 1) / 12);
   return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
 }
 
-/** The same filter without a pointer: an axis and two numbers. */
+/** The same filter for the keyboard: an axis and two numbers. */
 function rangeForm(state) {
   const numbers = AXES.filter((axis) => !axis.facet);
   const axis = el(

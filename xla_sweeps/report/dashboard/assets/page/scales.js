@@ -16,8 +16,8 @@ function colours() {
     accent: of("accent"),
     faster: of("faster"),
     slower: of("slower"),
-    equivalent: of("same"),
-    ambiguous: of("unsure"),
+    equivalent: of("equivalent"),
+    ambiguous: of("ambiguous"),
     failed: of("failed"),
     devices: [1, 2, 3, 4, 5, 6].map((n) => of(`device-${n}`)),
     modes: { eager: of("mode-eager"), graph: of("mode-graph"), xla: of("mode-xla") },
@@ -28,7 +28,7 @@ function colours() {
 const SHAPES = ["circle", "rect", "triangle", "diamond", "pin", "arrow"];
 const MODE_SHAPES = { eager: "circle", graph: "rect", xla: "triangle" };
 
-/** Colour and marker of a device; more than six are told apart by panels and labels, not by colour. */
+/** Colour and marker of a device; more than six differ in panels and labels, not in colour. */
 function deviceMark(theme, devices, device) {
   const place = devices.indexOf(device);
   if (devices.length > 6 || place < 0) return { colour: theme.accent, shape: "circle" };
@@ -56,7 +56,7 @@ function mixed(from, to, part) {
     .join("")}`;
 }
 
-/** Whether black or white is read better on a colour. */
+/** The more readable of black and white on a colour. */
 function inkOn(colour) {
   const [r, g, b] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
@@ -118,7 +118,7 @@ const TAILS = [
   [1 / 32, 1 / 16, 1 / 8, 0.25],
   [3, 4, 6, 8, 16, 32],
 ];
-/** Ticks for speedups, the finest first; each set spans everything. */
+/** Ticks for speedups, the finest first; each set spans its whole range. */
 const SPEEDUP_TICKS = [
   steps(0.9, 1.1, 0.005),
   steps(0.8, 1.2, 0.01),
@@ -131,7 +131,7 @@ const SPEEDUP_TICKS = [
   [1 / 64, 1 / 16, 0.25, 1, 4, 16, 64],
 ];
 
-/** An axis's common looks. */
+/** The common look of an axis. */
 function axisBase(theme, name) {
   return {
     type: "value",
@@ -146,7 +146,7 @@ function axisBase(theme, name) {
   };
 }
 
-/** Ticks at these places, written so. */
+/** An axis with ticks at these places, formatted by `write`. */
 function ticked(axis, [low, high], places, write) {
   const axisAt = { customValues: places };
   return {
@@ -208,8 +208,7 @@ function nameAxis(theme, names, extra = {}) {
 }
 
 /**
- * Text from outside as a canvas may show it: on one line, and without what rich text would take for a style
- * (`{name|…}`).
+ * Untrusted text for a canvas: on one line, and without what rich text would read as a style (`{name|…}`).
  */
 function chartText(text) {
   return String(text ?? "")

@@ -115,7 +115,7 @@ const throughputResolutionTable = (view) => ({
   rows: spreadRows(view, "resolution_px", throughputOf, short),
 });
 
-/** The height of a chart beside one of families: alike, within reason. */
+/** The height of a chart beside one of families: similar, within limits. */
 function besideFamilies(view, least) {
   const devices = view.distinct("device").length;
   return Math.max(

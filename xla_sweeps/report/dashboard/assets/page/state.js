@@ -1,18 +1,18 @@
 /**
- * State: everything a reader has chosen, kept in the URL's fragment so that a link shows the same page, and back and
- * forward work.
+ * State: the reader's choices, kept in the URL's fragment, so that a link shows the same page and back and forward
+ * work.
  */
 
 const VERDICTS = {
-  __proto__: null, // names come from the address too
+  __proto__: null, // names come from the URL too
   faster: { symbol: "▲", word: "faster" },
-  equivalent: { symbol: "■", word: "same" },
-  ambiguous: { symbol: "◆", word: "unsure" },
+  equivalent: { symbol: "■", word: "equivalent" },
+  ambiguous: { symbol: "◆", word: "ambiguous" },
   slower: { symbol: "▼", word: "slower" },
   failed: { symbol: "✕", word: "failed" },
 };
 
-/** Facets with several values at once: column, what it is called, and how a value is written. */
+/** Facets that can have several values at once: column, title, and unit of a value. */
 const FACETS = [
   { column: "device", title: "Device" },
   { column: "resolution_px", title: "Resolution", unit: " px" },
@@ -46,7 +46,7 @@ class State {
     this.#listeners.push(listener);
   }
 
-  /** Takes everything from the URL. */
+  /** Reads all choices from the URL. */
   read() {
     const params = new URLSearchParams(location.hash.slice(1));
     for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
@@ -58,7 +58,7 @@ class State {
     }
   }
 
-  /** What differs from the defaults, as a URL's query. */
+  /** The choices that differ from the defaults, as a URL's query. */
   query() {
     const params = new URLSearchParams();
     for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
@@ -71,7 +71,7 @@ class State {
   /**
    * Changes values.
    * @param {object} change new values by name.
-   * @param {{replace?: boolean}} [options] replace: no entry of its own in the history (typing, dragging).
+   * @param {{replace?: boolean}} [options] replace: add no entry to the history (typing, dragging).
    */
   set(change, { replace = false } = {}) {
     Object.assign(this, change);
@@ -80,20 +80,20 @@ class State {
     this.#tell(Object.keys(change));
   }
 
-  /** Puts a value of a facet in or out. */
+  /** Adds a value to a facet, or removes it. */
   toggle(name, value) {
     const values = new Set(this[name]);
     if (!values.delete(value)) values.add(value);
     this.set({ [name]: values });
   }
 
-  /** Shows exactly this one value of a facet, or all again if it was the only one. */
+  /** Shows only this value of a facet, or all again if it was the only one. */
   only(name, value) {
     const alone = this[name].size === 1 && this[name].has(value);
     this.set({ [name]: new Set(alone ? [] : [value]) });
   }
 
-  /** All filters off; theme, order and tab stay. */
+  /** Removes all filters; theme, order and tab stay. */
   reset() {
     const { baseline, candidate, origin } = this.defaults;
     const change = { model: "", baseline, candidate, origin, brush: new Map() };

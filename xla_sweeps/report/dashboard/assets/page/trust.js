@@ -1,30 +1,30 @@
 /**
- * "Can I trust it?": scatter within and between processes, pairs of the same mode, flags, clocks and temperature.
+ * "Can I trust it?": spread within and between replicates, A/A pairs, flags, clocks and temperature.
  */
 
 function trustSection() {
   byId("trust-charts").append(
     chart({
       title: "Noise of each trial",
-      how: "Coefficient of variation of the candidate’s undisturbed blocks, the worst process, percent.",
+      how: "Coefficient of variation of the candidate’s uncontaminated blocks in the noisiest replicate, percent.",
       build: noiseHistogram,
       table: noiseTable,
     }),
     chart({
       title: "The same mode against itself",
-      how: "A/A pairs: graph against a second copy of graph in the same process. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
+      how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
       build: twinPlot,
       table: twinTable,
     }),
     chart({
-      title: "Within a process and between processes",
-      how: "Right: noisier within one process; up: processes differ more. Above the diagonal, more processes help more than more rounds.",
+      title: "Within and between replicates",
+      how: "Right: noisier within a replicate; up: replicates differ more. Above the diagonal, more replicates help more than more rounds.",
       build: varianceScatter,
       table: varianceTable,
     }),
     chart({
       title: "Clock and temperature",
-      how: "The lowest SM clock of each trial against its highest temperature; a fall to the right is throttling.",
+      how: "The lowest SM clock of each trial over its highest temperature; clocks that fall to the right show throttling.",
       build: clockScatter,
       table: clockTable,
     }),
@@ -53,7 +53,7 @@ const binName = ({ from, to }) => `${digits(from, 2)}–${digits(to, 2)} %`;
 
 function noiseHistogram(view, theme) {
   const { values, bins } = noiseBins(view);
-  if (!values.length) return { empty: "No noise was recorded for this selection." };
+  if (!values.length) return { empty: "This selection has no record of noise." };
   const middle = median(values);
   const loud = values.filter((value) => value > 5).length;
   return {
@@ -101,7 +101,7 @@ const noiseTable = (view) => ({
   rows: noiseBins(view).bins.map((bin) => [binName(bin), bin.n]),
 });
 
-/** A/A rows that the filters leave, by ascending speedup. */
+/** A/A rows of the selection, by ascending speedup. */
 function twins(view) {
   return view.once("twins", () => {
     const speedup = view.rows.number("speedup");
@@ -113,7 +113,7 @@ function twins(view) {
 
 function twinPlot(view, theme) {
   const found = twins(view);
-  if (!found.length) return { empty: "No mode was measured against itself. Add one: modes=[graph,graph,xla]" };
+  if (!found.length) return { empty: "There are no A/A pairs. Measure one with modes=[graph,graph,xla]" };
   const [speedup, low, high, floor] = ["speedup", "speedup_low", "speedup_high", "floor"].map((name) =>
     view.rows.number(name),
   );
@@ -126,7 +126,7 @@ function twinPlot(view, theme) {
     row,
     value: [i, Math.log2(speedup[row]), Math.log2(low[row]), Math.log2(high[row])],
   }));
-  const said = `${count(containing)} of ${plural(bounded.length, "interval")} contain 1× (${share(containing, bounded.length)}); ${count(called)} would be called a difference.`;
+  const said = `${count(containing)} of ${plural(bounded.length, "interval")} contain 1× (${share(containing, bounded.length)}); ${count(called)} would count as a difference.`;
   return {
     height: 280,
     label: said,
@@ -216,15 +216,15 @@ function both(view, first, second) {
 
 function varianceScatter(view, theme) {
   const rows = both(view, "within_percent", "between_percent");
-  if (!rows.length) return { empty: "No pair was measured in more than one process." };
+  if (!rows.length) return { empty: "No pair has more than one replicate." };
   const [within, between] = [view.rows.number("within_percent"), view.rows.number("between_percent")];
   const drawn = sampled(rows, 1000);
   const above = rows.reduce((n, row) => n + (between[row] > within[row]), 0);
   const values = drawn.flatMap((row) => [within[row], between[row]]);
-  const [xAxis, yAxis] = ["within one process: standard error (%)", "between processes: standard deviation (%)"].map(
+  const [xAxis, yAxis] = ["within a replicate: standard error (%)", "between replicates: standard deviation (%)"].map(
     (name) => logAxis(theme, name, values, (value) => digits(value, 2), { wanted: 5 }),
   );
-  const said = `In ${count(above)} of ${plural(rows.length, "pair")} (${share(above, rows.length)}) processes differ by more than one process’s own error.`;
+  const said = `In ${count(above)} of ${plural(rows.length, "pair")} (${share(above, rows.length)}) replicates differ by more than the error within one.`;
   return {
     height: 320,
     label: said,
@@ -274,7 +274,7 @@ function pairOfColumns(view, caption, columns, write) {
 const varianceTable = (view) =>
   pairOfColumns(
     view,
-    "Variation within and between processes",
+    "Variation within and between replicates",
     [
       ["within_percent", "Within (%)"],
       ["between_percent", "Between (%)"],
@@ -294,7 +294,7 @@ const clockTable = (view) =>
 
 function clockScatter(view, theme) {
   const rows = both(view, "sm_clock_mhz_low", "temperature_high");
-  if (!rows.length) return { empty: "No telemetry recorded: clocks and temperatures are those of GPUs." };
+  if (!rows.length) return { empty: "No clocks and temperatures were recorded; they are known for GPUs only." };
   const [clock, heat] = [view.rows.number("sm_clock_mhz_low"), view.rows.number("temperature_high")];
   const drawn = sampled(rows, 1000);
   const all = view.distinct("device");
@@ -330,7 +330,7 @@ function clockScatter(view, theme) {
   };
 }
 
-/** Flags of the selection, and each device's floor. */
+/** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
   const box = el("div", { class: "chart wide" });
   addPanel(box, (view) => {
@@ -339,11 +339,11 @@ function trustFacts() {
     const codes = new Map();
     let busy = 0;
     let contaminated = 0;
-    const disturbed = status.values.indexOf("contaminated");
+    const code = status.values.indexOf("contaminated");
     for (const row of view.pairs) {
       codes.set(flags.data[row], (codes.get(flags.data[row]) ?? 0) + 1);
       if (foreign[row] >= 0.5) busy += 1;
-      if (disturbed >= 0 && status.data[row] === disturbed) contaminated += 1;
+      if (code >= 0 && status.data[row] === code) contaminated += 1;
     }
     const counts = new Map();
     for (const [code, n] of codes)
@@ -360,9 +360,9 @@ function trustFacts() {
     ]);
     fill(
       box,
-      el("h3", { text: "Flags and floors" }),
+      el("h3", { text: "Flags and no-difference bands" }),
       el("p", {
-        text: `${count(contaminated)} of ${plural(view.pairs.length, "pair")} were disturbed by other work in over a fifth of their rounds; ${count(busy)} saw other processes use half a core or more.`,
+        text: `${count(contaminated)} of ${plural(view.pairs.length, "pair")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
       }),
       listed.length
         ? plainTable({
@@ -371,10 +371,10 @@ function trustFacts() {
             numeric: [2, 3],
             rows: listed,
           })
-        : emptyState("No pair in this selection carries a flag."),
+        : emptyState("No pair in this selection has a flag."),
       devices.length
         ? plainTable({
-            caption: "Devices: the smallest difference that is called one comes from the A/A pairs",
+            caption: "Devices: the no-difference band comes from the A/A pairs",
             head: ["Device", "Kind", "Trials", "No-difference band", "A/A pairs"],
             numeric: [2, 3, 4],
             rows: devices,

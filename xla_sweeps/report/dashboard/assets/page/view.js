@@ -1,5 +1,5 @@
 /**
- * View: which rows the filters leave, and what they come to. One pass over typed arrays; no object per row.
+ * View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row.
  */
 
 const IN_FACETS = 1; // device, resolution, …, model
@@ -9,7 +9,7 @@ const IN_PAIRS = 8; // baseline and candidate
 const IN_VERDICT = 16;
 const IN_ALL = 31;
 
-/** Columns and tables that every view needs, made once. */
+/** Columns and tables that every view needs, computed once. */
 class Index {
   constructor(rows) {
     this.rows = rows;
@@ -33,7 +33,7 @@ class Index {
     this.origins = new Set(rows.category("origin").values);
   }
 
-  /** Baseline, candidate and origin to begin with. */
+  /** Default baseline, candidate and origin. */
   get defaults() {
     const origin =
       this.origins.size < 2 || this.origins.has("measured")
@@ -55,7 +55,7 @@ class Index {
 /** The mode behind a label: `graph_2` is `graph`. */
 const modeOf = (label) => label.replace(/_\d+$/, "");
 
-/** A column with few values as codes, its values in natural order, and how many rows have each. */
+/** A column with few values: codes, values in natural order, and the number of rows of each. */
 function facetOf(rows, name) {
   const column = rows.columns.get(name) ?? rows.blank;
   let { data, values } = column;
@@ -87,7 +87,7 @@ function trialKeys(rows) {
   });
 }
 
-/** The rows that a state leaves. */
+/** The rows that match a state. */
 class View {
   constructor(index, state) {
     this.index = index;
@@ -97,15 +97,15 @@ class View {
     this.#facets();
     this.#brush();
     this.#pairs();
-    /** Rows of the chosen comparison: what the page is about. */
+    /** Rows of the chosen comparison. */
     this.pairs = this.#where(IN_ALL);
-    /** Likewise with every verdict. */
+    /** The same without the verdict filter. */
     this.anyVerdict = this.#where(IN_ALL & ~IN_VERDICT);
-    /** Likewise whatever was dragged on the parallel axes. */
+    /** The same without the ranges of the parallel axes. */
     this.unbrushed = this.#where(IN_ALL & ~IN_BRUSH);
     /** Rows of every baseline and candidate. */
     this.base = this.#where(IN_FACETS | IN_BRUSH | IN_ORIGIN);
-    /** Likewise of every origin, whatever was dragged. */
+    /** Rows of every baseline, candidate and origin, without the ranges. */
     this.anyOrigin = this.#where(IN_FACETS);
     this.overview = overviewOf(this.rows, this.pairs);
     this.memory = new Map();
@@ -132,7 +132,7 @@ class View {
     }
   }
 
-  /** Which models and variants the search text means: one exactly, or all that contain it. */
+  /** The models and variants that match the search text: one exactly, or all that contain it. */
   #named() {
     const sought = this.state.model.trim().toLowerCase();
     if (!sought) return [null, null];
@@ -201,13 +201,13 @@ class View {
     });
   }
 
-  /** Images until compiling is paid back; infinite where it never is, NaN where the compile time is unknown. */
+  /** Images until compilation pays back; infinite if it never does, NaN if the compile time is unknown. */
   breakEven(row) {
     return this.rows.number("break_even_images")[row];
   }
 }
 
-/** What the pairs come to: the same figures as `overview` in the meta data. */
+/** The summary of the pairs: the same figures as `overview` in the metadata. */
 function overviewOf(rows, pairs) {
   const [speedup, extra, calls, p] = ["speedup", "compile_s_extra", "break_even_calls", "p_value"].map((name) =>
     rows.number(name),

@@ -1,5 +1,5 @@
 /**
- * "Where does it help?": the heat map of families, and families by their geometric mean (never by their best variant).
+ * "Where does it help?": the heat map of families, and families by geometric mean (never by the best variant).
  */
 
 function whereSection() {
@@ -22,7 +22,7 @@ function whereSection() {
   );
 }
 
-/** Cells of the map: groups down, devices and resolutions across; or devices alone, merged over resolutions. */
+/** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. */
 function heatCells(view, merged = false) {
   return view.once(`heat ${merged}`, () => {
     const families = view.distinct("family");
@@ -79,7 +79,7 @@ function heatMap(view, theme, width) {
   );
   const best = lines[0];
   return {
-    note: merged ? "Resolutions are merged for want of room; the table has them apart." : "",
+    note: merged ? "Resolutions are merged to fit the width; the table separates them." : "",
     height: lines.length * 24 + 72,
     legend: heatLegend(theme),
     label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
@@ -115,7 +115,7 @@ function heatMap(view, theme, width) {
   };
 }
 
-/** One cell: colour and figure; hatched under three pairs; a cross where all failed. */
+/** One cell: colour and figure; hatched for fewer than three pairs; a cross if all failed. */
 function heatCell(theme, { cell, value }, api) {
   const [x, y] = api.coord(value);
   const [w, h] = api.size([1, 1]).map((size) => Math.max(1, size - 1.5));
