@@ -18,7 +18,7 @@ from xla_sweeps.errors import DeviceError, HeldError
 from xla_sweeps.measure import process, runner
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
-from xla_sweeps.report.terminal.trial_progress import Progress
+from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
@@ -66,7 +66,7 @@ def run(
         process, "run_attempt", functools.partial(process.run_attempt, command=command)
     )
     notes = Notes()
-    with Progress(ui="quiet") as screen:
+    with TrialProgress(ui="quiet") as screen:
         result = run_trial(
             settings(tmp_path, *overrides),
             screen=screen,

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from xla_sweeps.report.terminal.sweep_progress import Board
+from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
@@ -58,7 +58,7 @@ def main() -> int:
     store.check_writable()
     tasks = tasks_of(Path(results), arguments)
     match(tasks, read_index(store), software="", retry=())
-    with Board("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
+    with SweepProgress("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
         launcher = LocalLauncher(slots_of(int(slots)), command=QUICK)
         outcome = Driver(
             launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps"

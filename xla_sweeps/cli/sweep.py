@@ -21,7 +21,7 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.measure.runner import record_death
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress_bar import Steps
-from xla_sweeps.report.terminal.sweep_progress import Board
+from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_api_key
 from xla_sweeps.report.wandb.payload import run_summary
@@ -271,7 +271,7 @@ def run(options: Options) -> int:
     ui = str(request.composer.base()["ui"])
     with (
         contextlib.closing(_launcher(request)) as launcher,
-        Board(sweep.name, launcher.slots(), ui=ui) as board,
+        SweepProgress(sweep.name, launcher.slots(), ui=ui) as board,
     ):
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
     return _conclude(request, [*plan.tasks, *(source.tasks if source else ())], outcome)
@@ -379,7 +379,7 @@ def _launcher(request: _Request) -> Launcher:
 
 
 def _driver(
-    request: _Request, plan: Plan, launcher: Launcher, board: Board, source: SearchSource | None
+    request: _Request, plan: Plan, launcher: Launcher, board: SweepProgress, source: SearchSource | None
 ) -> Driver:
     """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
     name, composer, store = request.sweep.name, request.composer, request.store
@@ -459,7 +459,7 @@ def _run_agents(
     wandb_agents.check_path(path)
     require_api_key(os.environ)
     slots = slots_for(devices)
-    with Board(f"agents of {path}", [slot.name for slot in slots]) as board:
+    with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
         return wandb_agents.run(
             path, slots=slots, results_dir=results_dir, screen=board, max_failed=max_failed
         )

@@ -179,10 +179,10 @@ def _measure(config: DictConfig, assignment: Assignment) -> int:
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.terminal.tables import show_trial
-    from xla_sweeps.report.terminal.trial_progress import Progress
+    from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
     settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
-    with Progress(ui=settings.ui) as screen:
+    with TrialProgress(ui=settings.ui) as screen:
         result = runner.run_trial(
             settings,
             screen=screen,

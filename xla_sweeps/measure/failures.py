@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 
 _LINE_LIMIT = 400
-
 _KERAS_WRAPPER = "Exception encountered when calling"
-
 _MARKUP = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -97,7 +95,6 @@ _MEMORY = re.compile(
 )
 
 _GPU = re.compile(r"\bGPU\b|CUDA|device:GPU|GPU_\d+_bfc", re.I)
-
 _LOST = re.compile(
     r"CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|GPU is lost|fallen off the bus|Xid \d+|uncorrectable ECC",
     re.I,

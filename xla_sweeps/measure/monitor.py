@@ -20,7 +20,6 @@ from xla_sweeps.schema.measurement import Round
 from xla_sweeps.system.devices import Device, usable_cores
 
 PERIOD_S = 0.1
-
 GPU_PERIOD_S = 0.5
 
 WINDOW_S = 0.5

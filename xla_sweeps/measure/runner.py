@@ -23,13 +23,12 @@ from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
-from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.record import ModelFacts, Record, headline_failed
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import (
     ExecutionMode,
     ReplicateJob,
     Trial,
-    headline_candidates,
     mode_of,
     request_id,
 )
@@ -385,7 +384,7 @@ def _conclude(session: _Session) -> TrialResult:
         exit_code = 128 + stopped
         if stopped == signal.SIGTERM:
             session.tracker.preempt()
-    elif _candidate_failed(session):
+    elif headline_failed(session.records):
         exit_code = 1
     tracking = session.tracker.finish(session.records, summary, exit_code=exit_code)
     return TrialResult(
@@ -396,19 +395,6 @@ def _conclude(session: _Session) -> TrialResult:
         paths=tuple(session.paths),
         logs=tuple(session.logs),
         tracking=tracking,
-    )
-
-
-def _candidate_failed(session: _Session) -> bool:
-    """Whether a headline candidate, or the only mode, has no valid number in any replicate."""
-    trial = session.settings.trial
-    wanted = headline_candidates(trial.modes) if len(trial.modes) > 1 else trial.modes
-    return any(
-        all(
-            record.modes[label].status is not Status.OK or not record.modes[label].latencies_s
-            for record in session.records
-        )
-        for label in (*wanted, trial.baseline)
     )
 
 

@@ -20,13 +20,9 @@ _CALL = re.compile(
 )
 
 _TYPED_OPERAND = re.compile(r"[a-z]\w*\[(?P<shape>[\d,]*)\]")
-
 _LABELS = re.compile(r"dim_labels=(?P<lhs>\w+)_(?P<rhs>\w+)->(?P<out>\w+)")
-
 _DILATION = re.compile(r"\blhs_dilate=(?P<dilation>[\dx]+)")
-
 _GROUPS = re.compile(r"\bbatch_group_count=(?P<count>\d+)")
-
 _CONTRACTING = re.compile(r"lhs_contracting_dims=\{(?P<dimensions>[\d,]*)\}")
 
 LOOP_NOTE = "loop bodies are counted once"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.report.terminal.sweep_progress import Board
+from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 
 
 def test_a_name_on_the_board_cannot_write_to_the_terminal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with Board("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:
+    with SweepProgress("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:
         board.running("cpu", "model=\x1b[31m\u202eevil", tmp_path / "log")
         board.ended("cpu", "m", "ok", "\x1b[2J")
     assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err)

@@ -15,7 +15,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.help import help_text
 from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
-from xla_sweeps.report.terminal.trial_progress import Progress
+from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import Verdict
 
@@ -131,7 +131,7 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
     )
     show_trial(summary, places={"record": HOSTILE})
     show_rows(summary.comparisons)
-    with Progress(ui="plain") as screen:
+    with TrialProgress(ui="plain") as screen:
         screen.trial_started(HOSTILE, replicates=1, log=Path("log"))
         screen.stage(0, "build", None, HOSTILE)
         screen.warn(HOSTILE)

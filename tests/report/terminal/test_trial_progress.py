@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.report.terminal.trial_progress import Progress
+from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
 
 def test_plain_progress_is_one_line_an_event_on_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Progress(ui="plain") as screen:
+    with TrialProgress(ui="plain") as screen:
         screen.trial_started("resnet50 224 px", replicates=3, log=Path("results/logs/x.log"))
         screen.stage(0, "compile", "xla")
         screen.round_done(
@@ -36,7 +36,7 @@ def test_plain_progress_is_one_line_an_event_on_standard_error(
 
 
 def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(ui="quiet") as screen:
+    with TrialProgress(ui="quiet") as screen:
         screen.trial_started("t", replicates=1, log=Path("log"))
         screen.stage(0, "build", None)
         screen.warn("mind this")

@@ -30,7 +30,7 @@ INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lo
 """Outcomes that say nothing about the trial: it is measured again."""
 
 
-class Board:
+class SweepProgress:
     """Follows one sweep; a context manager.
 
     Args:
@@ -51,7 +51,7 @@ class Board:
         self._left: tuple[float, float] | None = None
         self._live: Live | None = None
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> SweepProgress:
         if self._mode == "live":
             self._live = Live(
                 self._block(), console=self._console, auto_refresh=False, transient=True

@@ -36,7 +36,7 @@ STAGES = {
 REDRAW_S = 0.5
 
 
-class Progress:
+class TrialProgress:
     """Follows one trial; a context manager.
 
     Args:
@@ -57,7 +57,7 @@ class Progress:
         self._lock = threading.Lock()
         self._ticker: threading.Thread | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> TrialProgress:
         return self
 
     def __exit__(

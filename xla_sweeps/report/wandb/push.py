@@ -11,7 +11,8 @@ from pathlib import Path
 from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record, headline_failed
 from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
 from xla_sweeps.system.faults import fault_point
 
@@ -51,12 +52,11 @@ def push(
     )
 
 
-def exit_code_of(records: Sequence[Record], summary: TrialSummary) -> int:
-    """The exit code that the trial's command ended with, as the records tell it."""
-    if records[-1].status == "interrupted":
+def exit_code_of(records: Sequence[Record]) -> int:
+    """The exit code of the trial's command, from its records."""
+    if records[-1].status is Status.INTERRUPTED:
         return 143
-    headline = [row for row in summary.comparisons if row.headline]
-    return 1 if any(row.verdict == "failed" for row in headline) else 0
+    return 1 if headline_failed(records) else 0
 
 
 def _push_all(
@@ -93,7 +93,7 @@ def _push_trial(
     for run_id, records in runs.items():
         fault_point("push.before")
         document = {**header_document(header), "run_id": run_id}
-        content = run_content(records, summary, exit_code=exit_code_of(records, summary))
+        content = run_content(records, summary, exit_code=exit_code_of(records))
         answer = helper.answer(
             helper.order("push", header=document, within_s=within_s, **content), within_s
         )

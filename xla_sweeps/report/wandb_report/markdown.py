@@ -11,9 +11,7 @@ from collections.abc import Iterable, Sequence
 from xla_sweeps.system.text import displayable
 
 _SPECIAL = re.compile(r"[\\`*_{}\[\]#!|~$^]")
-
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
 _LINK_PARTS = re.compile(r"(?i)(://|www\.|mailto:|@)")
 
 _BREAK = "\u2060"
