@@ -1,6 +1,7 @@
 """Architectures of the published study's TensorFlow Hub models, with random weights.
 
-They output logits and are built from KerasHub's layers (ViT, DeiT, Swin) and KerasCV's (MLP-Mixer).
+They output logits and are built from KerasHub's layers (ViT, DeiT, Swin) and KerasCV's (MLP-Mixer),
+which neither exports: the imports from `src` were tried on KerasHub 0.32.0 and KerasCV 0.9.0.
 Sizes are those of the papers: ViT arXiv:2010.11929, hybrids and small ViTs 2106.10270, DeiT
 2012.12877, Swin 2103.14030, Swin-S3 2111.14725, MLP-Mixer 2105.01601.
 """

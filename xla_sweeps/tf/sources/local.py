@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +105,7 @@ def _is_keras_model(built: Any) -> bool:
 
 def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
     declared = getattr(model, "inputs", None) or []
-    structure = getattr(model, "_inputs_struct", None)
-    if declared and structure is None:
-        structure = {item.name: item for item in declared} if len(declared) > 1 else declared[0]
+    structure = _nesting(model, declared)
     names = list(structure) if isinstance(structure, Mapping) else [item.name for item in declared]
     inputs = spec.inputs
     if not inputs and declared:
@@ -135,6 +133,18 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
         rebuildable=rebuildable,
         batch=batch,
     )
+
+
+def _nesting(model: Any, declared: Sequence[Any]) -> Any:
+    """The declared inputs, nested as the model takes them.
+
+    Uses a private attribute of Keras 3, tried on 3.15.1: `model.inputs` is flat. Without it,
+    several inputs are passed by name.
+    """
+    structure = getattr(model, "_inputs_struct", None)
+    if declared and structure is None:
+        return {item.name: item for item in declared} if len(declared) > 1 else declared[0]
+    return structure
 
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:

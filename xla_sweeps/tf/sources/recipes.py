@@ -21,7 +21,7 @@ _INTERNAL = {
         "RetinaNetLabelEncoder",
     ): "keras_hub.src.models.retinanet.retinanet_label_encoder",
 }
-"""Constructors that a library needs but does not export."""
+"""Constructors that a library needs but does not export; tried on KerasHub 0.32.0."""
 
 _PRESET_ARGUMENTS = ("bounding_box_format",)
 """Arguments of a recipe that a preset does not contain."""
