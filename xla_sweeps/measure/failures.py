@@ -201,6 +201,11 @@ def first_line(text: str) -> str:
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
 
 
+def error_line(error: BaseException) -> str:
+    """The first informative line of an exception's message, or the name of its type."""
+    return first_line(str(error)) if str(error).strip() else type(error).__name__
+
+
 def _failure(phase: Phase, kind: str, text: str, *, hint: str) -> Failure:
     return Failure(phase=phase, kind=kind, message=f"{kind}: {first_line(text)}", hint=hint)
 

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement, protocol, rounds, timing
+from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import (
     Agreement,
     Failure,
@@ -188,7 +189,7 @@ def _add_reference(bench: _Bench, channel: Channel) -> None:
         bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
     except Exception as error:  # modes are then compared with eager only, and flagged
         traceback.print_exc()
-        channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {_one_line(error)}"))
+        channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {error_line(error)}"))
     bench.seconds["reference"] = time.perf_counter() - begun
 
 
@@ -350,7 +351,7 @@ def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
             count, note = models.macs(bench.built)
     except Exception as error:
         traceback.print_exc()
-        count, note = None, _one_line(error)
+        count, note = None, error_line(error)
     bench.seconds["macs"] = time.perf_counter() - begun
     bench.facts = replace(bench.facts, macs=count, macs_note=note)
     channel.send(protocol.Built(model=bench.facts))
@@ -496,8 +497,3 @@ def _measure_modes(
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
-
-
-def _one_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:300]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
@@ -28,9 +29,8 @@ def load(spec: ModelSpec) -> LoadedModel:
     try:
         loader = import_module(f"{__name__}.{_LOADERS[spec.library]}")
     except Exception as error:  # a library may raise anything with an unknown Keras or TensorFlow
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise XlaSweepsError(
-            f"source={spec.source}: {spec.library} cannot be imported: {first}"
+            f"source={spec.source}: {spec.library} cannot be imported: {error_line(error)}"
         ) from error
     loaded = loader.load(spec)
     assert isinstance(loaded, LoadedModel)

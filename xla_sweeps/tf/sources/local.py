@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.tf.sources import saved_model
 from xla_sweeps.tf.sources.inputs import bind, from_specs
@@ -49,9 +50,9 @@ def _load_keras(path: str) -> Any:
         return keras.models.load_model(path, compile=False, safe_mode=False)
     except Exception as error:
         raise XlaSweepsError(
-            f"path={path}: Keras {keras.__version__} cannot load it: {_first_line(error)}. Custom "
-            "layers must be registered: give a function that imports them and builds or loads the "
-            "model (path=module:function)"
+            f"path={path}: Keras {keras.__version__} cannot load it: {error_line(error)}; if it "
+            "has custom layers, give a function that imports them and builds or loads the model "
+            "(path=module:function)"
         ) from error
 
 
@@ -63,7 +64,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     except Exception as error:
         raise XlaSweepsError(
             f"path={path}: {module_name} cannot be imported: {type(error).__name__}: "
-            f"{_first_line(error)}"
+            f"{error_line(error)}"
         ) from error
     function = getattr(module, function_name, None)
     if function is None:
@@ -76,7 +77,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
         return function(**{name: value for name, value in offered.items() if name in taken})
     except Exception as error:
         raise XlaSweepsError(
-            f"path={path} failed: {type(error).__name__}: {_first_line(error)}"
+            f"path={path} failed: {type(error).__name__}: {error_line(error)}"
         ) from error
 
 
@@ -206,8 +207,3 @@ def _zeros(item: InputSpec) -> Any:
 
 def _where(spec: ModelSpec) -> str:
     return f"path={spec.recipe['path']}"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300].rstrip(".")

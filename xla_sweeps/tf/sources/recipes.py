@@ -12,6 +12,7 @@ from typing import Any
 import keras
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
@@ -55,10 +56,10 @@ def _library(spec: ModelSpec) -> Any:
     try:
         return import_module(spec.library)
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise XlaSweepsError(
             f"source={spec.source}: {spec.library} cannot be imported with Keras "
-            f"{keras.__version__}: {type(error).__name__}: {first}; other sources still work"
+            f"{keras.__version__}: {type(error).__name__}: {error_line(error)}; "
+            "other sources still work"
         ) from error
 
 

@@ -36,7 +36,7 @@ function differenceSection(comparison) {
       environment.length
         ? plainTable({
             caption: "Machines and versions",
-            head: ["What", a, b],
+            head: ["Property", a, b],
             rows: environment.map((entry) => [entry.what, mark(entry, "a"), mark(entry, "b")]),
           })
         : emptyState("Machines and versions are not recorded."),
@@ -166,7 +166,7 @@ function differenceTable(comparison) {
   const rows = [...bySize(comparison), ...comparison.rows.filter((row) => !present(row.ratio))];
   return {
     caption: `${comparison.title_b} over ${comparison.title_a}`,
-    head: ["What", "Device", "Quantity", "Ratio", "95 % interval", "p", "q", "Verdict"],
+    head: ["Trial", "Device", "Quantity", "Ratio", "95 % interval", "p", "q", "Verdict"],
     numeric: [3, 4, 5, 6],
     total: rows.length,
     rows: rows
