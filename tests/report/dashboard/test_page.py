@@ -348,4 +348,4 @@ def test_a_browser_that_cannot_unpack_says_so(
     broken.write_text(text.replace(program, json.dumps("not gzip")), encoding="utf-8")
     browser.open(broken.as_uri())
     browser.wait("document.documentElement.dataset.error")
-    assert "a browser of 2023 or later is needed" in browser.evaluate("document.body.innerText")
+    assert "it needs a browser from 2023 or later" in browser.evaluate("document.body.innerText")
