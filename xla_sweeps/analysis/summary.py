@@ -22,7 +22,7 @@ from xla_sweeps.analysis.estimates import (
     within_replicates,
 )
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Status
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
 MIN_FLOOR = 0.01
@@ -164,6 +164,21 @@ def _mode_status(outcomes: Sequence[ModeOutcome]) -> tuple[Status, Failure | Non
     if failed:
         return failed[0].status, failed[0].failure
     return Status.SKIPPED, None
+
+
+def headline_failed(records: Sequence[Record]) -> bool:
+    """Whether a mode of the headline has no valid result in these records of a trial.
+
+    This decides the exit code of a trial, and agrees with the verdict of `summarize`.
+    """
+    labels = list(dict.fromkeys(label for record in records for label in record.modes))
+    if not labels:
+        return True
+    return any(
+        _mode_status([record.modes[label] for record in records if label in record.modes])[0]
+        is not Status.OK
+        for label in headline_of(labels)
+    )
 
 
 def _quantile(values: npt.NDArray[np.float64], share: float) -> float | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import HeldError
@@ -23,7 +24,7 @@ from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
-from xla_sweeps.schema.record import ModelFacts, Record, headline_failed
+from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import (
     ExecutionMode,

@@ -164,22 +164,10 @@ def outcome_of(record: Record) -> Status:
     """
     if record.status is not Status.OK:
         return record.status
-    modes = [record.modes[label] for label in _headline(list(record.modes))]
+    modes = [record.modes[label] for label in headline_of(list(record.modes))]
     return next((mode.status for mode in modes if mode.status is not Status.OK), Status.OK)
 
 
-def headline_failed(records: Sequence[Record]) -> bool:
-    """Whether a mode of the headline has a valid result in none of a trial's records."""
-    labels = list(dict.fromkeys(label for record in records for label in record.modes))
-    valid = {
-        label
-        for record in records
-        for label, mode in record.modes.items()
-        if mode.status is Status.OK and mode.latencies_s
-    }
-    return not labels or not valid.issuperset(_headline(labels))
-
-
-def _headline(labels: Sequence[str]) -> Sequence[str]:
+def headline_of(labels: Sequence[str]) -> Sequence[str]:
     """The baseline and the headline's candidates, or the only mode."""
     return (baseline_of(labels), *headline_candidates(labels)) if len(labels) > 1 else labels

@@ -305,7 +305,7 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     spec = json.loads(printed.stdout)
     assert spec["report"]["displayName"] == "XLA on or off - xla-sweeps"
     assert spec["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
-    assert "how many runs the project has was not asked" in printed.stdout
+    assert "the project's number of runs is unknown" in printed.stdout
     assert not (tmp_path / "touched").exists()
     assert server.backend.operations == []
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, headline_failed
+from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
 from xla_sweeps.system.faults import fault_point
 
