@@ -10,7 +10,7 @@ import pytest
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError
 
-COUNTS = {
+COUNTS: dict[str, dict[str, int]] = {
     "applications": {
         "ConvNeXt": 5,
         "DenseNet": 3,
@@ -76,6 +76,7 @@ COUNTS = {
     },
     "hub": {"DeiT": 8, "MLP-Mixer": 3, "Swin": 9, "ViT": 7},
 }
+"""Variants that must be there; a model may be added without a change here."""
 
 ENTRIES = catalog.load_catalog()
 
@@ -97,9 +98,9 @@ def spec(document: dict[str, Any], **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("source", COUNTS)
-def test_every_family_has_all_its_variants_in_every_source(source: str) -> None:
+def test_no_family_loses_a_variant_in_any_source(source: str) -> None:
     found = Counter(entry.family for entry in ENTRIES.values() if source in entry.sources)
-    assert dict(found) == COUNTS[source]
+    assert Counter(COUNTS[source]) - found == Counter()
 
 
 def test_a_file_is_named_as_its_model() -> None:
@@ -115,11 +116,12 @@ def test_aliases_are_unique_and_no_models_name() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: str(entry.name))
-def test_an_entry_says_what_was_published_and_where(entry: catalog.CatalogEntry) -> None:
+def test_published_figures_name_their_source_and_sizes_divide(entry: catalog.CatalogEntry) -> None:
     for source in entry.sources:
         published = entry.published_in(source)
-        assert published is not None
-        assert published.params_million > 0.9
+        if published is None:
+            continue
+        assert 0.05 < published.params_million < 10_000
         assert published.params_of in ("all", "trainable")
         assert len(published.params_source) > 10
         assert (published.gmacs is None) == (published.gmacs_source is None)
