@@ -1,0 +1,374 @@
+"""Make the pictures in docs/: the structure, the page, a trial. Started by `scripts/pictures`."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grimp
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+PACKAGE = "xla_sweeps"
+
+MAIN_JOB = ("model=efficientnetv2s", "jit=true")
+
+COLUMNS = 80
+"""Width of the terminal in the trial's picture."""
+
+ABOUT = 72
+"""Characters of a package's description that fit into its box."""
+
+INK, FAINT, PAPER, LINE = "#1f2328", "#59636e", "#ffffff", "#d1d9e0"
+
+COLOURS = {
+    "__main__": "#59636e",
+    "cli": "#0969da",
+    "sweep": "#8250df",
+    "report": "#bf3989",
+    "tf": "#bc4c00",
+    "measure": "#9a6700",
+    "results": "#1a7f37",
+    "config": "#0e7490",
+    "analysis": "#4d2d00",
+    "system": "#57606a",
+    "schema": "#24292f",
+    "errors": "#59636e",
+}
+"""A colour for each package, of its box and of the lines from it to what it imports."""
+
+
+def main(arguments: list[str]) -> None:
+    """Make the pictures that are named."""
+    match arguments:
+        case []:
+            structure(DOCS / "structure.svg")
+            page(DOCS / "dashboard.png")
+        case ["structure"]:
+            structure(DOCS / "structure.svg")
+        case ["page"]:
+            page(DOCS / "dashboard.png")
+        case ["trial", *folder] if len(folder) < 2:
+            trial(DOCS / "trial.svg", Path(folder[0]) if folder else None)
+        case _:
+            sys.exit("usage: scripts/pictures [structure | page | trial [RESULTS_DIR]]")
+
+
+# The structure: a box for each package, a line for each pair of packages that import.
+
+
+@dataclass
+class Box:
+    """A package in the picture: its modules as wrapped lines, and where it stands."""
+
+    name: str
+    lines: list[str]
+    about: str
+    top: float = 0.0
+
+    @property
+    def height(self) -> float:
+        """Pixels: the name's line, and one for each line of modules."""
+        return 28 + 15 * len(self.lines)
+
+
+def structure(output: Path) -> None:
+    """Draw the layers of pyproject.toml, each package's modules, and the imports between them."""
+    graph = grimp.build_graph(PACKAGE)
+    imports: Counter[tuple[str, str]] = Counter()
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            pair = _package(module), _package(imported)
+            imports[pair] += pair[0] != pair[1]
+    layers = [[_box(name, graph.modules) for name in layer] for layer in _layers()]
+    width, left, right, y = 960.0, 16.0, 640.0, 52.0
+    parts = []
+    for layer in layers:
+        height = sum(box.height + 8 for box in layer) + 8
+        parts.append(_rect(left - 8, y, right - left + 16, height, "#f6f8fa", LINE))
+        y += 8
+        for box in layer:
+            box.top = y
+            parts += _drawn(box, left, right)
+            y += box.height + 8
+        y += 8
+    boxes = {box.name: box for layer in layers for box in layer}
+    parts += _arcs(imports, boxes, right)
+    title = (
+        f"{sum(len(box.lines) > 0 for box in boxes.values())} packages, "
+        f"{len(graph.modules)} modules: imports point down only"
+    )
+    height = y + 28
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" font-family="ui-sans-serif, system-ui, sans-serif">'
+        f"<title>{PACKAGE}: {title}</title>"
+    )
+    note = (
+        "one band is one layer; a line goes from the importer to what it imports, thicker for more"
+    )
+    texts = [
+        _text(left, 32, title, size=18, weight=600),
+        _text(left, height - 12, note, size=12, fill=FAINT),
+    ]
+    sheet = _rect(0.5, 0.5, width - 1, height - 1, PAPER, LINE)
+    output.write_text("\n".join([head, sheet, *texts, *parts, "</svg>", ""]), encoding="utf-8")
+
+
+def _layers() -> list[list[str]]:
+    """The layers of the import contract, top to bottom, siblings together."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = document["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return [[name.strip() for name in re.split("[|:]", layer)] for layer in layers]
+
+
+def _package(module: str) -> str:
+    """The package below `xla_sweeps` that a module belongs to; the root's own is `__init__`."""
+    return module.partition(".")[2].partition(".")[0] or "__init__"
+
+
+def _box(name: str, modules: set[str]) -> Box:
+    """A package's box: its modules, those of a nested package behind its name."""
+    inside = [module.split(".")[2:] for module in modules if _package(module) == name]
+    groups: dict[str, list[str]] = {}
+    for parts in sorted(filter(None, inside)):
+        groups.setdefault(parts[0] if len(parts) > 1 else "", []).append(parts[-1])
+    nested = set(groups)
+    lines = []
+    for group, names in groups.items():
+        text = "  ".join(name for name in names if group or name not in nested)
+        prefix = f"{group}/  " if group else ""
+        lines += _wrapped(prefix + text, 82)
+    folder = ROOT / PACKAGE / name
+    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    about = source.read_text(encoding="utf-8").split('"""')[1].strip().splitlines()[0]
+    if len(about) > ABOUT:
+        first, rest = about[:ABOUT].split(": ", 1) if ": " in about[:ABOUT] else ("", "")
+        about = first if len(first) > 20 or not rest else about[:ABOUT].rpartition(",")[0]
+    return Box(name=name, lines=lines, about=about.replace("`", "").rstrip("."))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split("  "):
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append("    ")
+        lines[-1] += f"{word}  "
+    return lines
+
+
+def _drawn(box: Box, left: float, right: float) -> Iterator[str]:
+    colour = COLOURS.get(box.name, INK)
+    yield _rect(left, box.top, right - left, box.height, PAPER, LINE)
+    yield f'<rect x="{left:g}" y="{box.top:g}" width="5" height="{box.height:g}" fill="{colour}"/>'
+    name = f"{box.name}/" if box.lines else f"{box.name}.py"
+    yield _text(left + 16, box.top + 19, name, size=14, weight=700, fill=colour)
+    yield _text(left + 16 + max(84, 10 * len(name)), box.top + 19, box.about, size=12, fill=FAINT)
+    for index, line in enumerate(box.lines):
+        place = left + 16 + (16 if line.startswith(" ") else 0)
+        yield _text(place, box.top + 36 + 15 * index, line.strip(), size=11.5, mono=True)
+
+
+def _arcs(imports: Counter[tuple[str, str]], boxes: dict[str, Box], edge: float) -> Iterator[str]:
+    """A curve on the right for each pair of packages; the longer, the further out."""
+    pairs = [pair for pair, count in imports.items() if count and set(pair) <= set(boxes)]
+    order = list(boxes)
+    ends: dict[tuple[str, str, str], float] = {}
+    for name, box in boxes.items():
+        out = sorted((p for p in pairs if p[0] == name), key=lambda p: -order.index(p[1]))
+        into = sorted((p for p in pairs if p[1] == name), key=lambda p: -order.index(p[0]))
+        places = [*((*pair, "in") for pair in into), *((*pair, "out") for pair in out)]
+        step = box.height / (len(places) + 1)
+        ends |= {place: box.top + step * (index + 1) for index, place in enumerate(places)}
+    for pair in sorted(pairs, key=lambda p: imports[p]):
+        start, end = ends[(*pair, "out")], ends[(*pair, "in")]
+        reach = edge + 24 + 0.42 * abs(end - start)
+        width = 1 + math.log2(imports[pair]) / 2
+        colour = COLOURS.get(pair[0], INK)
+        yield (
+            f'<path d="M{edge + 1:g} {start:.1f}C{reach:.1f} {start:.1f} {reach:.1f} {end:.1f} '
+            f'{edge + 9:g} {end:.1f}" fill="none" stroke="{colour}" stroke-width="{width:.1f}" '
+            f'stroke-opacity=".62"><title>{pair[0]} imports {pair[1]}: {imports[pair]}</title>'
+            "</path>"
+            f'<path d="M{edge + 1:g} {end:.1f}l9 -4v8z" fill="{colour}"/>'
+        )
+
+
+def _rect(x: float, y: float, width: float, height: float, fill: str, stroke: str) -> str:
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" '
+        f'fill="{fill}" stroke="{stroke}"/>'
+    )
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    size: float,
+    fill: str = INK,
+    weight: int = 400,
+    mono: bool = False,
+) -> str:
+    family = ' font-family="ui-monospace, SFMono-Regular, Menlo, monospace"' if mono else ""
+    return (
+        f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" font-weight="{weight}" '
+        f'fill="{fill}" xml:space="preserve"{family}>{html.escape(text)}</text>'
+    )
+
+
+# The page: of the table in docs/findings.md, photographed by Chromium.
+
+
+def page(output: Path) -> None:
+    """Draw the page of the pairs in docs/findings.md, and photograph its top."""
+    import page_oracle
+    from synthetic_rows import columns_of, make_meta
+
+    from xla_sweeps.report.dashboard.pack import pack
+    from xla_sweeps.report.dashboard.page import render
+
+    rows = list(_findings())
+    meta = make_meta(
+        rows,
+        title="XLA on a 2-core CPU",
+        synthetic=False,
+        problems=[],
+        version=_version(),
+        overview={side: page_oracle.overview(rows, side) for side in ("graph", "eager")},
+        generated_at=rows[0]["measured_at"],
+    )
+    chromium = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if chromium is None:
+        sys.exit("scripts/pictures: the page's picture needs chromium or google-chrome")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "page.html")
+        made.write_text(render(pack(columns_of(rows), meta), title=meta["title"]), encoding="utf-8")
+        subprocess.run(
+            [
+                *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
+                *("--window-size=1000,960", "--force-device-scale-factor=1.5"),
+                *("--virtual-time-budget=8000", f"--user-data-dir={folder}/profile"),
+                *(f"--screenshot={output}", made.as_uri()),
+            ],
+            check=True,
+            timeout=120,
+            capture_output=True,
+        )
+
+
+def _findings() -> Iterator[dict[str, object]]:
+    """The rows of the table in docs/findings.md; what it does not hold is missing."""
+    from synthetic_rows import base_row
+
+    from xla_sweeps.analysis.estimates import p_value_of
+    from xla_sweeps.analysis.stats import Interval
+    from xla_sweeps.config.catalog import load_catalog
+
+    text = (DOCS / "findings.md").read_text(encoding="utf-8")
+    table = text[text.index("| model | px |") :].splitlines()[2:]
+    for number, line in enumerate(table):
+        if not line.startswith("|"):
+            return
+        model, px, graph, xla, speedup, interval, verdict, mark = (
+            cell.strip() for cell in line.strip("|").split("|")
+        )
+        low, high = map(float, interval.split("–"))
+        ratio = float(speedup.rstrip("×"))
+        logs = Interval(estimate=math.log(ratio), low=math.log(low), high=math.log(high))
+        entry = load_catalog()[model]
+        yield base_row(
+            trial_id=f"{number:016x}",
+            family=entry.family,
+            variant=entry.variant,
+            model=model,
+            device="Intel(R) Xeon(R) Processor @ 2.80GHz",
+            effort="quick",
+            software="TensorFlow 2.21.0, Keras 3.15.1",
+            host="",
+            measured_at="2026-11-21T13:46:00+00:00",
+            command=f"python -m xla_sweeps model={model} resolution={px} jit=true",
+            resolution_px=int(px),
+            batch_size=4,
+            preliminary=1,
+            replicates=1,
+            rounds=12,
+            baseline_throughput_samples_per_s=float(graph),
+            throughput_samples_per_s=float(xla),
+            speedup=ratio,
+            speedup_low=low,
+            speedup_high=high,
+            p_value=p_value_of(logs, floor=0.01, replicates=1, rounds=12),
+            verdict=verdict.split()[-1],
+            status="contaminated" if mark else "ok",
+            flags="contaminated" if mark else "",
+        )
+
+
+def _version() -> str:
+    from xla_sweeps import __version__
+
+    return __version__
+
+
+# A trial: what the terminal shows, as rich draws it.
+
+
+def trial(output: Path, results: Path | None) -> None:
+    """Draw the newest trial of a results folder, measured now where none is given."""
+    with tempfile.TemporaryDirectory() as folder:
+        if results is None:
+            results = Path(folder)
+            command = [sys.executable, "-m", PACKAGE, *MAIN_JOB, "tracker=none", "ui=plain"]
+            subprocess.run([*command, f"results_dir={folder}"], cwd=ROOT, check=True)
+        shown, words = _shown(results)
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
+    console.print(Text.assemble(("$ ", "bold green"), words))
+    console.print(Text.from_ansi(shown.rstrip()), soft_wrap=True)
+    drawn = console.export_svg(title=words, unique_id="trial")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # loads nothing
+    output.write_text(re.sub(r"[ \t]+$", "", drawn, flags=re.MULTILINE), encoding="utf-8")
+
+
+def _shown(results: Path) -> tuple[str, str]:
+    """What the terminal shows at the end of the newest trial, with colours, and its command."""
+    os.environ |= {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    from xla_sweeps.analysis.speedup import command_of
+    from xla_sweeps.analysis.summary import summarize
+    from xla_sweeps.report.terminal.tables import show_trial
+    from xla_sweeps.results.store import Store
+
+    groups = Store(results).load().records.values()
+    records = max(groups, key=lambda group: max(record.started_at for record in group))
+    summary = summarize(records)
+    if "contaminated" in summary.flags:
+        print("scripts/pictures: the machine was not quiet; measure again", file=sys.stderr)
+    last = max(records, key=lambda record: record.replicate)
+    places = {"record": f"results/records/{last.trial_id}/{last.replicate}.json"}
+    with contextlib.redirect_stdout(io.StringIO()) as screen:
+        show_trial(summary, places=places)
+    command = command_of(last).replace("python -m xla_sweeps", "scripts/run")
+    return screen.getvalue(), command.replace(" source=applications", "")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
