@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
 
 @dataclass
 class Box:
-    """A package in the picture: its modules as wrapped lines, and where it stands."""
+    """A package in the picture: its modules as wrapped lines, and its place."""
 
     name: str
     lines: list[str]
