@@ -106,6 +106,20 @@ def test_a_record_of_a_newer_version_is_said_and_left_where_it_is(tmp_path: Path
     assert path.exists()
 
 
+def test_a_record_with_a_mode_of_a_later_version_is_kept_and_not_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _, path = store.save(make_record())
+    document = json.loads(path.read_bytes())
+    document["modes"]["later"] = document["modes"]["xla"]
+    path.write_text(json.dumps(document))
+    loaded = store.load()
+    assert loaded.records == {}
+    assert loaded.problems == (
+        f"{path}: mode later is unknown to this version: update xla_sweeps to read it",
+    )
+    assert path.exists()
+
+
 def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
     document = json.loads(make_record().to_json()) | {"a_later_field": 1}
     assert Record.from_json(json.dumps(document).encode()) == make_record()

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Round, Status
-from xla_sweeps.schema.trial import baseline_of, headline_candidates
+from xla_sweeps.schema.trial import ExecutionMode, baseline_of, headline_candidates
 
 SCHEMA_VERSION = 1
 
@@ -114,10 +114,10 @@ class Record:
             NewerSchemaError: written by a newer version.
             RecordFormatError: truncated, damaged, or not a record.
         """
-        with contextlib.suppress(ValueError):  # what is wrong is found out below
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
             record = _DECODER.decode(text)
             if record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text:
-                return record
+                return _with_known_modes(record)
         try:
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -131,12 +131,26 @@ class Record:
                 "update xla_sweeps to read it"
             )
         try:
-            return msgspec.convert(document, cls)
+            return _with_known_modes(msgspec.convert(document, cls))
+        except NewerSchemaError:
+            raise
         except (msgspec.ValidationError, ValueError) as error:
             raise RecordFormatError(f"not a valid record: {error}") from error
 
 
 _DECODER = msgspec.json.Decoder(Record)
+
+_MODES = frozenset(ExecutionMode)
+
+
+def _with_known_modes(record: Record) -> Record:
+    """The record; one of a later version may hold a mode that is unknown here."""
+    unknown = next((label for label in record.modes if label.split("_")[0] not in _MODES), None)
+    if unknown is not None:
+        raise NewerSchemaError(
+            f"mode {unknown} is unknown to this version: update xla_sweeps to read it"
+        )
+    return record
 
 
 def _clean(value: Any) -> Any:
