@@ -111,10 +111,9 @@ def structure(output: Path) -> None:
         y += 8
     boxes = {box.name: box for layer in layers for box in layer}
     parts += _arcs(imports, boxes, right)
-    title = (
-        f"{sum(len(box.lines) > 0 for box in boxes.values())} packages, "
-        f"{len(graph.modules)} modules: imports point down only"
-    )
+    modules = [name for name in graph.modules if not graph.find_children(name)]
+    packages = sum(bool(box.lines) for box in boxes.values())
+    title = f"{packages} packages, {len(modules)} modules: imports point down only"
     height = y + 28
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
@@ -162,7 +161,7 @@ def _box(name: str, modules: set[str]) -> Box:
     about = source.read_text(encoding="utf-8").split('"""')[1].strip().splitlines()[0]
     if len(about) > ABOUT:
         first, rest = about[:ABOUT].split(": ", 1) if ": " in about[:ABOUT] else ("", "")
-        about = first if len(first) > 20 or not rest else about[:ABOUT].rpartition(",")[0]
+        about = first if len(first) > 12 or not rest else about[:ABOUT].rpartition(",")[0]
     return Box(name=name, lines=lines, about=about.replace("`", "").rstrip("."))
 
 
@@ -266,7 +265,7 @@ def page(output: Path) -> None:
         subprocess.run(
             [
                 *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
-                *("--window-size=1000,1060", "--force-device-scale-factor=1.5"),
+                *("--window-size=1000,1034", "--force-device-scale-factor=1.5"),
                 *("--virtual-time-budget=8000", f"--user-data-dir={folder}/profile"),
                 *(f"--screenshot={output}", made.as_uri()),
             ],
