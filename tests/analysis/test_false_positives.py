@@ -123,7 +123,9 @@ def process_estimates(source: random.Random, processes: int) -> list[list[float]
 
 
 @pytest.mark.parametrize("processes", [3, 5])
-def test_an_interval_over_processes_holds_where_pooled_rounds_do_not(processes: int) -> None:
+def test_an_interval_over_processes_covers_the_truth_where_pooled_rounds_do_not(
+    processes: int,
+) -> None:
     source = random.Random(11)
     ours = pooled = 0
     for _ in range(TRIALS):

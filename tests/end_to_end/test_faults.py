@@ -66,7 +66,7 @@ def acknowledged(log: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("action", ["kill", "raise"])
 @pytest.mark.parametrize("point", [*IN_DRIVER, *IN_QUICK_TRIAL])
-def test_death_at_a_point_loses_and_doubles_nothing(
+def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
     point: str, action: str, tmp_path: Path
 ) -> None:
     for repetition in range(REPETITIONS):
@@ -140,7 +140,7 @@ def real_sweep(
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["kill", pytest.param("raise", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("point", IN_REAL_TRIAL)
-def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_again(
+def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
     point: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends = real_sweep(
@@ -154,7 +154,7 @@ def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_
 
 
 @pytest.mark.slow
-def test_every_point_there_is_is_passed_by_a_run(
+def test_every_fault_point_is_reached_by_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "passed"
@@ -171,7 +171,7 @@ def test_every_point_there_is_is_passed_by_a_run(
     assert set(log.read_text().split()) == set(POINTS)
 
 
-def test_a_hang_is_ended_by_its_deadline_and_the_sweep_goes_on(
+def test_a_hang_is_stopped_by_its_timeout_and_the_sweep_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = time.monotonic()
@@ -297,7 +297,7 @@ SweepMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=2
 TestSweepMachine = SweepMachine.TestCase
 
 
-def test_the_index_is_right_after_records_come_go_and_are_damaged(tmp_path: Path) -> None:
+def test_the_index_follows_records_that_are_added_removed_or_damaged(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for number in range(5):
         store.save(record(f"t{number}", "ok", {}))
@@ -321,7 +321,9 @@ CHECKED: Sequence[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("word", "before", "after"), CHECKED)
-def test_check_finds_what_does_not_hold(word: str, before: str, after: str, tmp_path: Path) -> None:
+def test_check_reports_each_kind_of_inconsistency(
+    word: str, before: str, after: str, tmp_path: Path
+) -> None:
     _, path = Store(tmp_path).save(record("t0", "unsupported_op", {}))
     path.write_text(
         path.read_text()

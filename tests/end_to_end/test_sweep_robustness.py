@@ -78,7 +78,7 @@ documents = st.fixed_dictionaries(
 
 @given(documents | values)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_a_definition_holds_the_answer_is_a_sweep_or_one_line(document: Any) -> None:
+def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None:
     try:
         sweep = parse_sweep(document, where="s.yaml")
     except XlaSweepsError as error:
@@ -107,9 +107,7 @@ def test_whatever_a_definition_holds_the_answer_is_a_sweep_or_one_line(document:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_whatever_text_a_file_holds_the_answer_is_a_sweep_or_one_line(
-    tmp_path: Path, text: str
-) -> None:
+def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(text, encoding="utf-8", errors="replace")
     try:
@@ -132,7 +130,7 @@ PAYLOADS = [
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: json.dumps(payload)[:50])
-def test_a_hostile_definition_is_refused_and_nothing_of_it_is_resolved(
+def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
     payload: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))
@@ -151,7 +149,7 @@ def test_a_hostile_definition_is_refused_and_nothing_of_it_is_resolved(
 
 
 @pytest.mark.slow
-def test_a_sweep_with_a_dead_wandb_server_measures_everything_and_push_sends_it_once(
+def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_once(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "s.yaml").write_text(

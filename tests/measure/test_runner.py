@@ -187,7 +187,7 @@ def test_the_measuring_process_is_told_which_lock_to_take_and_nothing_else(tmp_p
     assert Assignment.of(taking_turns) == Assignment(turns="/r/turns.lock")
 
 
-def test_a_full_disk_is_found_before_anything_is_measured(
+def test_a_full_disk_is_detected_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import os
@@ -205,7 +205,7 @@ def test_a_full_disk_is_found_before_anything_is_measured(
     assert not list((tmp_path / "records").iterdir())
 
 
-def test_a_sweeps_job_measures_one_replicate_and_none_that_was_measured_meanwhile(
+def test_a_sweeps_job_measures_one_replicate_unless_another_process_already_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three = ["effort.replicates=3"]

@@ -97,7 +97,7 @@ def test_a_wrong_definition_is_refused_with_place_and_fix(document: Any, line: s
     assert str(caught.value).startswith(line)
 
 
-def test_nested_parameters_are_flat_ones() -> None:
+def test_nested_parameters_are_flattened() -> None:
     nested = {
         "effort": {"parameters": {"block_s": {"values": [0.1, 0.2]}, "rounds_min": {"value": 8}}}
     }

@@ -63,7 +63,7 @@ def unpacked(page: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     return unpack(base64.b64decode(found[1]))
 
 
-def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
+def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     done = command("dashboard", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,7 +93,7 @@ def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
     assert meta["devices"] == [{"name": "Some CPU", "trials": 2, "floor": 0.01, "aa_pairs": 0}]
 
 
-def test_the_page_knows_how_much_of_what_sweeps_planned_it_holds(tmp_path: Path) -> None:
+def test_the_page_knows_how_many_planned_trials_it_contains(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     Store(folder).save(make_record(TIMES, request_id="done"))
     page = tmp_path / "page.html"
@@ -107,7 +107,7 @@ def test_the_page_knows_how_much_of_what_sweeps_planned_it_holds(tmp_path: Path)
     assert unpacked(page)[1]["planned"] == 1 + 3
 
 
-def test_what_others_wrote_never_reaches_the_markup(tmp_path: Path) -> None:
+def test_outside_text_never_becomes_markup(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     output = tmp_path / "page.html"
     build.write_page([tmp_path / "results"], output, title=NASTY)
@@ -130,7 +130,7 @@ def test_several_folders_keep_their_names(tmp_path: Path) -> None:
     assert len(set(unpacked(output)[0]["results"])) == 2
 
 
-def test_a_page_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_page_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     (tmp_path / "page.html").mkdir()
     with pytest.raises(StoreError, match="cannot write"):
@@ -138,7 +138,7 @@ def test_a_page_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*.tmp"))
 
 
-def test_more_rows_than_a_page_holds_are_refused_with_a_way_out(
+def test_too_many_rows_for_a_page_are_refused_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(tmp_path / "results")
@@ -157,7 +157,9 @@ def test_more_rows_than_a_page_holds_are_refused_with_a_way_out(
         (["results", "-o", "/proc/nothing/page.html"], "cannot write"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, arguments: Sequence[str], said: str) -> None:
+def test_mistakes_are_reported_in_one_line(
+    tmp_path: Path, arguments: Sequence[str], said: str
+) -> None:
     measured(tmp_path / "results")
     done = command("dashboard", *arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -180,7 +182,7 @@ def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
     assert ("open the file yourself" in done.stderr) == bool(exit_code)
 
 
-def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> None:
+def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     sample = DATA / "published_sample.csv"
     assert command("import", sample, "--into", "results", cwd=tmp_path).returncode == 0
@@ -199,7 +201,7 @@ def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> Non
     assert set(unpacked(tmp_path / "page.html")[0]["origin"]) == {"imported"}
 
 
-def test_a_filter_keeps_the_rows_it_means(tmp_path: Path) -> None:
+def test_a_filter_keeps_the_rows_that_match(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     done = command("dashboard", "--where", "family=ResNetV1 and baseline=graph", cwd=tmp_path)
     assert done.returncode == 0
@@ -235,7 +237,7 @@ def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
     assert (done.returncode, "needs two results folders, got 1" in done.stderr) == (2, True)
 
 
-def test_what_was_interrupted_is_no_failure_of_xla(tmp_path: Path) -> None:
+def test_an_interrupted_mode_is_not_counted_as_a_failure(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     stopped = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
     Store(tmp_path / "results").save(make_record({"graph": 0.2}, trial_id="e" * 16, modes=stopped))

@@ -115,7 +115,7 @@ def processes_of(tracker: WandbTracker) -> Callable[[], set[str]]:
     return lambda: marked(mark)
 
 
-def test_a_helper_that_stands_still_holds_nothing_up_and_is_gone_in_the_end(tmp_path: Path) -> None:
+def test_a_stopped_helper_delays_nothing_and_is_ended(tmp_path: Path) -> None:
     tracker = offline_tracker()
     tracker.open(header(tmp_path, finish_timeout_s=1.0))
     alive = processes_of(tracker)
@@ -147,7 +147,7 @@ def test_a_run_leaves_no_process_and_prints_nothing(server: WandbServer, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["wandb", "wandb_offline"])
-def test_when_the_command_is_killed_its_helper_closes_the_run_and_goes(
+def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     arguments = [sys.executable, "-c", PARENT, str(SUPPORT), name, str(tmp_path / "r"), "wait"]
@@ -189,7 +189,7 @@ def inspected(results_dir: Path, kind: str) -> list[dict[str, Any]]:
     return [item for line in done.stdout.splitlines() if (item := json.loads(line))["type"] == kind]
 
 
-def test_a_replicate_that_went_online_does_not_hide_an_earlier_one_that_did_not(
+def test_a_replicate_that_reached_the_server_does_not_hide_an_earlier_one_that_did_not(
     server: WandbServer, tmp_path: Path
 ) -> None:
     head = header(tmp_path)
@@ -219,7 +219,7 @@ def test_a_second_command_adds_its_rounds_to_the_same_run(
     )
 
 
-def test_push_after_wandb_sync_doubles_nothing(server: WandbServer, tmp_path: Path) -> None:
+def test_push_after_wandb_sync_duplicates_nothing(server: WandbServer, tmp_path: Path) -> None:
     head = header(tmp_path)
     tracked(offline_tracker(), head, FIRST)
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
@@ -229,7 +229,7 @@ def test_push_after_wandb_sync_doubles_nothing(server: WandbServer, tmp_path: Pa
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 
 
-def test_push_takes_away_a_speedup_that_no_longer_holds(
+def test_push_removes_a_speedup_that_is_no_longer_valid(
     server: WandbServer, tmp_path: Path
 ) -> None:
     head = header(tmp_path)
@@ -290,7 +290,7 @@ def test_two_pushes_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> 
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 
 
-def test_a_run_arrives_whole_through_a_server_that_refuses_every_fifth_request(
+def test_a_run_is_uploaded_completely_although_every_fifth_request_is_refused(
     server: WandbServer, tmp_path: Path
 ) -> None:
     count = iter(range(10**6))
@@ -301,7 +301,7 @@ def test_a_run_arrives_whole_through_a_server_that_refuses_every_fifth_request(
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 
 
-def test_a_swept_key_keeps_the_sweeps_value_and_everything_else_is_there(
+def test_a_swept_key_keeps_the_sweeps_value_among_the_other_keys(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters = tmp_path / "parameters.yaml"
@@ -382,7 +382,7 @@ def test_a_real_sweep_and_agent_work_with_the_test_server(
         assert f"{run_id} {json.dumps(values)}" in done.stdout
 
 
-def test_the_key_reaches_no_file_and_neither_key_nor_password_a_report(
+def test_the_key_is_written_to_no_file_and_neither_key_nor_password_to_a_report(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "results"

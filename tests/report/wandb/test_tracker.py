@@ -103,7 +103,7 @@ def descendants() -> set[str]:
     return found
 
 
-def test_an_offline_run_holds_config_history_and_summary(
+def test_an_offline_run_contains_config_history_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)
@@ -175,7 +175,7 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
         assert isinstance(keys[name], float), name
 
 
-def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
+def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:
     record = make_record(
         {"graph": 0.2},
         modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)},
@@ -186,7 +186,7 @@ def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
     assert run_summary([], None)["status"] == "interrupted"
 
 
-def test_an_online_run_arrives_whole(server: WandbServer, tmp_path: Path) -> None:
+def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Path) -> None:
     report = tracked(online_tracker(), header(tmp_path))
     assert report == TrackerReport(
         place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
@@ -205,7 +205,7 @@ def test_a_failed_trial_is_a_run_with_its_exit_code(server: WandbServer, tmp_pat
     assert server.runs[TRIAL_ID].exit_code == 1
 
 
-def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path: Path) -> None:
+def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Path) -> None:
     tracker = online_tracker()
     tracker.open(header(tmp_path))
     tracker.log_rounds(0, RECORD.rounds[:6], batch_size=4)
@@ -217,7 +217,7 @@ def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path:
     assert len(run.rows) == 6
 
 
-def test_under_an_agent_the_agents_run_id_stays(
+def test_under_an_agent_the_agents_run_id_is_used(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
@@ -257,7 +257,7 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
 
 
 @pytest.mark.parametrize("fault", ["fail", "hang", "die"])
-def test_a_server_that_fails_in_the_middle_holds_nothing_up_and_push_repairs_it(
+def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_run(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
     head = header(tmp_path, finish_timeout_s=3.0)
@@ -274,7 +274,7 @@ def test_a_server_that_fails_in_the_middle_holds_nothing_up_and_push_repairs_it(
     assert_repaired(server, head, tmp_path / "push.log")
 
 
-def test_rounds_that_arrived_before_are_not_doubled_by_push(
+def test_push_does_not_duplicate_rounds_that_were_already_uploaded(
     server: WandbServer, tmp_path: Path
 ) -> None:
     head = header(tmp_path)
@@ -315,7 +315,7 @@ def test_logging_waits_for_a_hanging_helper_once(
     tracker._helper.end()
 
 
-def test_online_tracking_without_a_key_is_refused_with_the_ways_to_mend_it(tmp_path: Path) -> None:
+def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path)})
     assert str(caught.value) == (
@@ -350,7 +350,7 @@ def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("key", ["short", "local-" + "x" * 39, "x" * 39 + "!" * 5])
-def test_a_key_that_is_none_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
+def test_a_malformed_key_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path), "WANDB_API_KEY": key})
     assert "is invalid: expected at least 40 letters" in str(caught.value)
@@ -365,7 +365,7 @@ def test_the_key_of_another_port_of_the_same_host_does_not_count(tmp_path: Path)
     assert api_key({**environ, "WANDB_BASE_URL": "http://127.0.0.1:8081"}) is None
 
 
-def test_the_server_in_wandbs_settings_file_decides_whose_key_is_looked_for(tmp_path: Path) -> None:
+def test_the_server_in_wandbs_settings_file_decides_which_key_is_used(tmp_path: Path) -> None:
     (tmp_path / ".config/wandb").mkdir(parents=True)
     (tmp_path / ".config/wandb/settings").write_text(
         "[default]\nbase_url = https://wandb.example.org\n"
@@ -391,7 +391,7 @@ def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:
     assert run_summary([wrong], summarize([wrong]))["status"] == "wrong_result"
 
 
-def test_only_finite_numbers_are_told() -> None:
+def test_only_finite_numbers_are_logged() -> None:
     summary = summarize([RECORD])
     endless = replace(
         summary,
