@@ -8,7 +8,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from browser import PHONE, Browser, BrowserError
+from browser import PHONE, Browser
+from browser_engine import BrowserError
 from browser_firefox import Firefox
 
 pytestmark = pytest.mark.browser
@@ -155,7 +156,7 @@ def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(
     browser.open(toy)
     engine = browser._engine
     if isinstance(engine, Firefox):  # which does so by itself at some time after its start
-        engine._script("gURLBar.focus()", engine._chrome)
+        engine.focus_address_bar()
         browser.wait("!document.hasFocus()", timeout_s=10)
     browser.evaluate("document.getElementById('one').focus()")
     browser.press("Enter")
