@@ -10,10 +10,11 @@ import pytest
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, candidate_mode, to_settings
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.trial import Scenario
+from xla_sweeps.system.devices import cpu_name
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
@@ -382,3 +383,12 @@ def test_a_syntax_error_in_our_own_configuration_is_told_with_file_and_line(
     monkeypatch.setattr(catalog, "conf_dir", lambda: tmp_path / "conf")
     with pytest.raises(ConfigError, match=r"quick\.yaml:\d+: not valid YAML"):
         compose_config([])
+
+
+def test_a_device_that_is_not_the_accelerator_asked_for_is_refused() -> None:
+    with pytest.raises(
+        DeviceError,
+        match=r"accelerator=H100: cpu here is .*; run this trial where there is one, or drop it",
+    ):
+        settings("accelerator=H100")
+    assert settings(f"accelerator={cpu_name()[:3]}").document["accelerator"]

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -295,42 +294,3 @@ class SweepMachine(RuleBasedStateMachine):
 SweepMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 
 TestSweepMachine = SweepMachine.TestCase
-
-
-def test_the_index_is_right_after_records_come_go_and_are_damaged(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for number in range(5):
-        store.save(record(f"t{number}", "ok", {}))
-    assert len(list(read_index(store).all())) == 5
-    (store.records_dir / "t1" / "0.json").write_bytes(b"{")
-    os.utime(store.records_dir / "t1")
-    again = read_index(store)
-    assert sorted(again.entries) == ["t0", "t1", "t2", "t3", "t4"]
-    assert again.entries["t1"] == []
-    assert "moved to" in again.problems[0]
-    (tmp_path / "cache" / "index.json").write_text("not json")
-    assert len(list(read_index(store).all())) == 4
-
-
-CHECKED: Sequence[tuple[str, str, str]] = [
-    ("replicate", '"replicate": 0', '"replicate": 7'),
-    ("trial_id", '"trial_id": "t0"', '"trial_id": "t9"'),
-    ("unknown status", '"status": "ok",\n "config"', '"status": "fine",\n "config"'),
-    ("finished before", "2026-01-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00"),
-]
-
-
-@pytest.mark.parametrize(("word", "before", "after"), CHECKED)
-def test_check_finds_what_does_not_hold(word: str, before: str, after: str, tmp_path: Path) -> None:
-    _, path = Store(tmp_path).save(record("t0", "unsupported_op", {}))
-    path.write_text(
-        path.read_text()
-        .replace('"unsupported_op"', '"ok"', 1)
-        .replace('"ok"', '"unsupported_op"', 1)
-    )
-    text = path.read_text().replace(
-        '"status": "unsupported_op",\n "config"', '"status": "ok",\n "config"'
-    )
-    assert before in text
-    path.write_text(text.replace(before, after, 1))
-    assert any(word in line for line in check(tmp_path)[1]), check(tmp_path)
