@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import CONFIG, MODEL, make_record
-from wandb_server import API_KEY, WandbServer, wandb_server
+from wandb_server import API_KEY, WandbServer
 from wandb_views import StoredView
 
 from xla_sweeps.analysis.overview import answer, overview
@@ -34,16 +33,6 @@ def refuse(self, address, *rest):
         raise OSError("no network here")
 socket.socket.connect = socket.socket.connect_ex = refuse
 """
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with wandb_server() as running:
-        for name in [name for name in os.environ if name.startswith("WANDB_")]:
-            monkeypatch.delenv(name)
-        for name, value in running.environment(HOME=str(tmp_path / "home")).items():
-            monkeypatch.setenv(name, value)
-        yield running
 
 
 def measure(results_dir: Path, *names: str, project: str = "xla-sweeps", day: int = 1) -> None:
