@@ -48,7 +48,7 @@ def by_quantity(found: Difference) -> dict[str, Change]:
     return {change.quantity: change for change in found.changes}
 
 
-def test_each_mode_s_throughput_and_the_headline_speedup_are_compared() -> None:
+def test_each_modes_throughput_and_the_headline_speedup_are_compared() -> None:
     found = compare(
         trial({"eager": 0.4, "graph": 0.2, "xla": 0.10}, seed=10),
         trial({"eager": 0.4, "graph": 0.2, "xla": 0.125}, seed=20),
@@ -113,7 +113,7 @@ def test_a_side_against_itself_has_no_differences() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "preliminary"), [(1, 1, True), (2, 3, True), (3, 2, True), (3, 3, False)]
 )
-def test_fewer_than_three_processes_on_a_side_are_preliminary(
+def test_fewer_than_three_replicates_on_a_side_are_preliminary(
     first: int, second: int, preliminary: bool
 ) -> None:
     found = compare(
@@ -124,7 +124,7 @@ def test_fewer_than_three_processes_on_a_side_are_preliminary(
     assert change.verdict is Verdict.SLOWER
 
 
-def test_three_processes_give_welch_s_interval() -> None:
+def test_three_processes_give_welchs_interval() -> None:
     scipy_stats = pytest.importorskip("scipy.stats")
     first, second = [[0.0, 0.01, 0.02], [0.1, 0.11, 0.15, 0.12]]
     result = contrast(
@@ -159,7 +159,7 @@ def test_q_values_are_those_of_benjamini_and_hochberg() -> None:
     assert stats.q_values([]) == []
 
 
-def test_a_difference_that_does_not_stand_among_many_is_ambiguous() -> None:
+def test_a_difference_that_is_not_significant_among_many_is_ambiguous() -> None:
     one = compare(
         trial({"graph": 0.2}, seed=3, noise=0.012),
         trial({"graph": 0.2 * 1.022}, seed=43, noise=0.012),
@@ -179,7 +179,7 @@ def test_a_difference_that_does_not_stand_among_many_is_ambiguous() -> None:
     assert change.verdict is Verdict.AMBIGUOUS
 
 
-def test_trials_are_matched_by_what_was_asked_across_machines() -> None:
+def test_trials_are_matched_by_their_request_across_machines() -> None:
     a = side(trial({"graph": 0.2}, seed=1, device={"kind": "gpu", "name": "A100"}))
     b = side(trial({"graph": 0.1}, seed=2, device={"kind": "gpu", "name": "H100"}), title="B")
     (change,) = difference_of(a, b).changes
@@ -236,7 +236,7 @@ def test_older_records_are_matched_by_their_configuration() -> None:
     )
 
 
-def test_the_latest_of_several_versions_counts_and_that_is_said() -> None:
+def test_the_latest_of_several_versions_counts_with_a_note() -> None:
     a = side(
         trial({"graph": 0.3}, seed=9, started_at="2026-02-01T00:00:00+00:00"),
         trial({"graph": 0.2}, seed=1, started_at="2026-01-01T00:00:00+00:00"),
@@ -247,7 +247,7 @@ def test_the_latest_of_several_versions_counts_and_that_is_said() -> None:
     assert found.notes == ("A: 1 trials were measured again with other versions; the latest count",)
 
 
-def test_what_is_on_one_side_only_is_named() -> None:
+def test_trials_on_one_side_only_are_listed() -> None:
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
     found = difference_of(
         side(trial({"graph": 0.2}), extra), side(trial({"graph": 0.2}, seed=3), title="B")
@@ -257,7 +257,7 @@ def test_what_is_on_one_side_only_is_named() -> None:
     assert modes.only_a == ("resnet50 224 px, batch 4, xla",)
 
 
-def test_trials_of_one_name_are_told_apart_by_what_differs() -> None:
+def test_trials_of_one_name_are_distinguished_by_what_differs() -> None:
     publish = {**CONFIG, "effort": {"name": "publish"}}
     a = side(trial({"graph": 0.2}), trial({"graph": 0.2}, asked="q2", seed=5, config=publish))
     b = side(
@@ -271,7 +271,7 @@ def test_trials_of_one_name_are_told_apart_by_what_differs() -> None:
     }
 
 
-def test_a_mode_that_fails_on_one_side_broke_or_mended_and_comes_first() -> None:
+def test_a_mode_that_fails_on_one_side_is_broken_or_fixed_and_comes_first() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
     modes = {
         "graph": make_outcome(0.2),
@@ -297,7 +297,7 @@ def test_a_mode_that_fails_on_one_side_broke_or_mended_and_comes_first() -> None
     )
 
 
-def test_what_measured_both_sides_is_set_side_by_side() -> None:
+def test_the_environments_of_both_sides_are_shown_together() -> None:
     def measured(version: str, **facts: Any) -> list[Record]:
         environment = {
             "packages": {"tensorflow": "0", "keras": "3.15"},
@@ -327,13 +327,13 @@ def test_what_measured_both_sides_is_set_side_by_side() -> None:
     assert "driver" not in rows
 
 
-def test_too_few_rounds_are_no_comparison_but_a_note() -> None:
+def test_too_few_rounds_give_a_note_in_place_of_a_comparison() -> None:
     found = compare(trial({"graph": 0.2}), trial({"graph": 0.2}, seed=4, count=4))
     assert found.changes == ()
     assert found.notes == ("1 quantities have too few rounds to compare",)
 
 
-def test_each_condition_names_what_met_it() -> None:
+def test_each_condition_names_the_changes_that_met_it() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
     modes = {"graph": make_outcome(0.25), "xla": failed_outcome(Status.OOM_GPU)}
@@ -353,7 +353,7 @@ def test_each_condition_names_what_met_it() -> None:
     )
 
 
-def test_the_section_for_the_page_has_its_agreed_shape() -> None:
+def test_the_section_for_the_page_has_the_agreed_keys() -> None:
     found = compare(trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2, "xla": 0.2}, seed=5))
     section = as_section(found)
     assert set(section) == {
@@ -415,7 +415,7 @@ def verdicts(count: int, change: float) -> tuple[dict[Verdict, float], float]:
     return {verdict: number / TRIALS for verdict, number in given_.items()}, covered / TRIALS
 
 
-def test_three_processes_keep_their_promise_and_find_five_percent() -> None:
+def test_three_processes_keep_their_error_rate_and_detect_five_percent() -> None:
     same, covered = verdicts(3, 0.0)
     assert same[Verdict.FASTER] + same[Verdict.SLOWER] <= 0.005
     assert covered >= 0.935
@@ -427,7 +427,7 @@ def test_three_processes_keep_their_promise_and_find_five_percent() -> None:
     assert slower[Verdict.EQUIVALENT] == 0
 
 
-def test_one_process_a_side_knows_nothing_of_how_processes_differ() -> None:
+def test_one_replicate_a_side_says_nothing_of_how_replicates_differ() -> None:
     same, covered = verdicts(1, 0.0)
     assert covered < 0.8
     assert 0.02 < same[Verdict.FASTER] + same[Verdict.SLOWER] < 0.15

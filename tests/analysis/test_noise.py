@@ -21,7 +21,7 @@ def aa_record(trial: int, ratio: float) -> Record:
     return make_record({"graph": 0.1 * ratio, "graph_2": 0.1}, trial_id=f"{trial:016x}")
 
 
-def test_the_floor_is_what_copies_of_one_mode_seem_to_differ_by_on_the_same_device() -> None:
+def test_the_floor_is_the_apparent_difference_of_copies_of_one_mode_on_a_device() -> None:
     rows = [headline([aa_record(index, 1 + 0.01 * index)]) for index in range(5)]
     distances = [noise.aa_distance(row.speedup) for row in rows if row.speedup]
     assert noise.floor_of(distances) == pytest.approx(0.038, abs=5e-4)
@@ -49,7 +49,7 @@ def measured(minute: int, device: str = "d") -> Record:
     return replace(made, started_at=f"2026-01-01T00:{minute:02d}:00+00:00", device={"name": device})
 
 
-def test_what_lies_between_anchors_that_differ_is_flagged_and_nothing_else() -> None:
+def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
     anchors = [
         anchor(0, 0.100),
         anchor(10, 0.101),

@@ -56,7 +56,7 @@ def test_counts_and_means_are_those_of_the_rows() -> None:
     assert found.geomean_high == pytest.approx(math.exp(statistics.fmean(logs) + reach), rel=1e-2)
 
 
-def test_a_pair_that_never_pays_back_counts_as_infinite_in_the_median() -> None:
+def test_a_pair_that_never_breaks_even_counts_as_infinite_in_the_median() -> None:
     paying = [row(2.0, break_even_calls=calls, compile_s_extra=1.0) for calls in (10.0, 20.0)]
     never = row(0.5, break_even_calls=None, compile_s_extra=3.0)
     found = overview([*paying, never])
@@ -82,7 +82,7 @@ def test_discoveries_are_those_of_an_independent_benjamini_hochberg(p_values: li
     )
 
 
-def test_families_are_summarized_whole_and_never_by_their_best_variant() -> None:
+def test_families_are_summarized_over_all_variants_and_never_by_the_best() -> None:
     found = overview([row(4.0, "A"), row(0.5, "A"), row(0.5, "A"), row(None, "A"), row(None, "B")])
     first, second = found.families
     assert (first.family, first.n, first.failed) == ("A", 3, 1)
@@ -97,7 +97,7 @@ def test_ranks_are_shared_while_an_interval_reaches_the_leaders() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 10)), max_size=30))
-def test_ranks_never_fall_and_a_leader_stands_apart_from_the_one_before(
+def test_ranks_never_decrease_and_a_leader_differs_from_the_one_before(
     pairs: list[tuple[float, float]],
 ) -> None:
     ordered = sorted(pairs, reverse=True)
@@ -107,7 +107,7 @@ def test_ranks_never_fall_and_a_leader_stands_apart_from_the_one_before(
     assert all(rank <= place for place, rank in enumerate(known, start=1))
 
 
-def test_a_podium_ranks_by_its_figure_and_leaves_out_what_was_not_measured() -> None:
+def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> None:
     rows = [
         row(value, model=f"m{value}", device=device)
         for value in (3.0, 1.5, 2.0)

@@ -40,7 +40,7 @@ def settings_of(words: list[str]) -> settings.Settings:
         ["model=vit_b16", "source=keras_hub"],
     ],
 )
-def test_the_command_asks_for_the_same_trial_again(words: list[str]) -> None:
+def test_the_command_requests_the_same_trial(words: list[str]) -> None:
     first = settings_of(words)
     command = speedup.command_of(make_record(config=first.document))
     assert command.startswith("python -m xla_sweeps model=")
@@ -79,7 +79,7 @@ def test_a_command_holds_every_option_that_defines_the_trial() -> None:
     assert {word.partition("=")[0] for word in words} == {*others}
 
 
-def test_what_a_command_names_is_quoted_for_the_shell() -> None:
+def test_names_in_a_command_are_quoted_for_the_shell() -> None:
     document: dict[str, Any] = {
         "model": {"name": "local"},
         "source": "local",

@@ -48,14 +48,14 @@ def test_under_six_differences_there_is_an_estimate_and_no_interval() -> None:
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, math.nan], [math.inf] * 8])
-def test_differences_must_be_finite_and_there(bad: list[float]) -> None:
+def test_differences_must_be_finite_and_not_empty(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="finite"):
         stats.signed_rank_interval(bad)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(finite, min_size=6, max_size=14, unique=True))
-def test_the_interval_holds_exactly_the_shifts_that_wilcoxons_test_does_not_reject(
+def test_the_interval_is_the_set_of_shifts_that_wilcoxons_test_does_not_reject(
     values: list[float],
 ) -> None:
     interval = stats.signed_rank_interval(values)
@@ -97,7 +97,7 @@ def test_a_higher_level_gives_a_wider_interval(values: list[float]) -> None:
 
 @pytest.mark.parametrize("draw", ["gauss", "heavy", "uniform"])
 @pytest.mark.parametrize("count", [8, 20, 60])
-def test_the_interval_covers_the_truth_as_often_as_it_says(draw: str, count: int) -> None:
+def test_the_interval_covers_the_truth_as_often_as_its_level(draw: str, count: int) -> None:
     source = random.Random(count)
     noises: dict[str, Callable[[], float]] = {
         "gauss": lambda: source.gauss(0, 1),
@@ -166,7 +166,9 @@ def process_estimates(source: random.Random, processes: int) -> list[list[float]
 
 
 @pytest.mark.parametrize("processes", [3, 5])
-def test_an_interval_over_processes_holds_where_pooled_rounds_do_not(processes: int) -> None:
+def test_an_interval_over_processes_covers_the_truth_where_pooled_rounds_do_not(
+    processes: int,
+) -> None:
     source = random.Random(11)
     ours = pooled = 0
     for _ in range(TRIALS):

@@ -50,7 +50,7 @@ def test_eager_to_xla_is_never_the_headline_where_graph_is_measured() -> None:
     assert [row.speedup for row in rows] == pytest.approx([2.0, 2.0, 4.0])
 
 
-def test_compiling_pays_back_after_its_extra_seconds_over_the_seconds_gained_a_call() -> None:
+def test_break_even_is_the_extra_compile_time_over_the_time_saved_a_call() -> None:
     modes = {
         "graph": make_outcome(0.2, compile_s=0.3, trace_s=0.5),
         "xla": make_outcome(0.1, compile_s=12.0, trace_s=0.7),
@@ -61,7 +61,7 @@ def test_compiling_pays_back_after_its_extra_seconds_over_the_seconds_gained_a_c
     assert row.break_even_calls == pytest.approx(extra / 0.1)
 
 
-def test_a_slower_candidate_never_pays_back() -> None:
+def test_a_slower_candidate_never_breaks_even() -> None:
     modes = {"graph": make_outcome(0.1, compile_s=0.0), "xla": make_outcome(0.2, compile_s=5.0)}
     row = headline([make_record({"graph": 0.1, "xla": 0.2}, modes=modes)])
     assert row.verdict is Verdict.SLOWER
@@ -112,7 +112,7 @@ def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
     assert row.speedup_high == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-6)
 
 
-def test_the_variance_budget_tells_rounds_from_processes() -> None:
+def test_the_variance_budget_separates_rounds_from_processes() -> None:
     same = headline([make_record(noise=0.01, seed=seed, replicate=seed) for seed in range(5)])
     apart = headline(
         [
@@ -139,7 +139,7 @@ def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_pre
     assert (row.speedup_low, row.speedup_high) == pytest.approx((2.0, 2.4))
 
 
-def test_disturbed_rounds_are_left_out_while_enough_others_are_there() -> None:
+def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
     slow = {"graph": 0.2, "xla": 0.4}
     rounds = make_rounds({"graph": 0.2, "xla": 0.1}, count=8) + tuple(
         replace(item, round=item.round + 8, dirty="busy") for item in make_rounds(slow, count=8)
@@ -155,7 +155,7 @@ def test_disturbed_rounds_are_left_out_while_enough_others_are_there() -> None:
     assert headline([few]).rounds == 12
 
 
-def test_rounds_without_a_mode_that_left_early_count_for_the_others() -> None:
+def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
     rounds = make_rounds(TIMES, count=6) + tuple(
         replace(item, round=item.round + 6)
         for item in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
@@ -169,7 +169,7 @@ def test_rounds_without_a_mode_that_left_early_count_for_the_others() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.RETRACED, Status.NONDETERMINISTIC])
-def test_a_mode_that_computes_something_else_keeps_its_timings_and_loses_its_speedup(
+def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(
     status: Status,
 ) -> None:
     modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=status)}
@@ -191,19 +191,19 @@ def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
     assert row.baseline_throughput_samples_per_s == pytest.approx(20.0)
 
 
-def test_one_wrong_replicate_withholds_the_mode_though_others_were_right() -> None:
+def test_one_wrong_replicate_withholds_the_mode_although_others_were_right() -> None:
     bad = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status.WRONG_RESULT)}
     assert headline([make_record(), make_record(modes=bad, replicate=1)]).verdict is Verdict.FAILED
 
 
-def test_a_trial_with_nothing_but_failures_is_summarized_all_the_same() -> None:
+def test_a_trial_with_only_failures_is_summarized_too() -> None:
     modes = {"graph": failed_outcome(Status.SKIPPED), "xla": failed_outcome(Status.SKIPPED)}
     summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])
     assert summary.replicates == 0
     assert summary.comparisons[0].verdict is Verdict.FAILED
 
 
-def test_fewer_than_six_rounds_are_no_comparison() -> None:
+def test_fewer_than_six_rounds_give_no_comparison() -> None:
     row = headline([make_record(count=5)])
     assert row.verdict is Verdict.FAILED
     assert row.speedup is None
@@ -226,7 +226,7 @@ def test_records_of_several_trials_are_refused() -> None:
         (0.0, math.inf, 0.01, Verdict.AMBIGUOUS),
     ],
 )
-def test_a_difference_counts_past_the_floor_only(
+def test_only_a_difference_past_the_floor_counts(
     low: float, high: float, floor: float, verdict: Verdict
 ) -> None:
     bounds = (math.log(low) if low else -math.inf, math.log(high))
@@ -247,7 +247,7 @@ def test_p99_needs_a_thousand_calls() -> None:
     assert summarize([make_record(modes=modes)]).modes[0].latency_p99_ms == pytest.approx(200.0)
 
 
-def test_host_bound_is_said_of_accelerators_only() -> None:
+def test_only_accelerators_are_flagged_as_host_bound() -> None:
     queued = tuple(
         replace(
             item,
@@ -295,7 +295,7 @@ def test_a_row_has_stable_columns_of_plain_values() -> None:
     } <= set(document)
 
 
-def test_a_row_says_whose_eager_is_a_graph_and_what_is_a_replica() -> None:
+def test_a_row_flags_an_eager_mode_that_is_a_graph_and_a_model_that_is_a_replica() -> None:
     model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
     (row,) = summarize([make_record(model=model)]).comparisons
     assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (
@@ -322,7 +322,7 @@ def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_differenc
     assert (row.p_value < 0.05) == (row.verdict in (Verdict.FASTER, Verdict.SLOWER))
 
 
-def test_one_process_cannot_be_surer_than_its_number_of_rounds_allows() -> None:
+def test_the_p_value_of_one_replicate_is_bounded_by_its_number_of_rounds() -> None:
     row = headline([make_record({"graph": 0.2, "xla": 0.1}, count=8)])
     assert row.p_value == 0.5**7
     assert headline([make_record({"graph": 0.2, "xla": 0.1}, count=3)]).p_value is None

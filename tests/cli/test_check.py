@@ -20,7 +20,9 @@ CHECKED: Sequence[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("word", "before", "after"), CHECKED)
-def test_check_finds_what_does_not_hold(word: str, before: str, after: str, tmp_path: Path) -> None:
+def test_check_reports_each_kind_of_inconsistency(
+    word: str, before: str, after: str, tmp_path: Path
+) -> None:
     _, path = Store(tmp_path).save(record("t0", "unsupported_op", {}))
     path.write_text(
         path.read_text()

@@ -44,7 +44,7 @@ def folders(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_changed_is_shown_with_what_is_missing_and_what_measured_it(folders: Path) -> None:
+def test_changes_are_shown_with_missing_trials_and_both_environments(folders: Path) -> None:
     done = command("compare", "A", "B", cwd=folders)
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
@@ -128,7 +128,7 @@ def test_csv_and_json_hold_the_same_changes(folders: Path) -> None:
     )
 
 
-def test_folders_of_one_name_are_told_apart_by_their_paths(folders: Path) -> None:
+def test_folders_of_one_name_are_distinguished_by_their_paths(folders: Path) -> None:
     (folders / "old").mkdir()
     (folders / "A").rename(folders / "old" / "B")
     assert command("compare", "old/B", "B", cwd=folders).stdout.startswith("B against old/B")
@@ -157,7 +157,7 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(folders: Path) -> Non
         ),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(
+def test_a_mistake_is_reported_in_one_line_with_exit_code_2(
     arguments: tuple[str, ...], complaint: str, folders: Path
 ) -> None:
     done = command("compare", *arguments, cwd=folders)

@@ -22,7 +22,9 @@ from xla_sweeps.schema.measurement import Status
         (["results", "-o", "/proc/nothing/page.html"], "cannot write"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, arguments: Sequence[str], said: str) -> None:
+def test_mistakes_are_reported_in_one_line(
+    tmp_path: Path, arguments: Sequence[str], said: str
+) -> None:
     measured(tmp_path / "results")
     done = command("dashboard", *arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -45,7 +47,7 @@ def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
     assert ("open the file yourself" in done.stderr) == bool(exit_code)
 
 
-def test_a_filter_keeps_the_rows_it_means(tmp_path: Path) -> None:
+def test_a_filter_keeps_the_rows_that_match(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     done = command("dashboard", "--where", "family=ResNetV1 and baseline=graph", cwd=tmp_path)
     assert done.returncode == 0
@@ -79,7 +81,7 @@ def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
     assert (done.returncode, "needs two results folders, got 1" in done.stderr) == (2, True)
 
 
-def test_what_was_interrupted_is_no_failure_of_xla(tmp_path: Path) -> None:
+def test_an_interrupted_mode_is_not_counted_as_a_failure(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     stopped = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
     Store(tmp_path / "results").save(make_record({"graph": 0.2}, trial_id="e" * 16, modes=stopped))

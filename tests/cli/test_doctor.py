@@ -11,7 +11,7 @@ from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.system import environment
 
 
-def test_doctor_tells_devices_versions_and_quiet_without_writing(tmp_path: Path) -> None:
+def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: Path) -> None:
     done = command("doctor", "--seconds", "0.3", cwd=tmp_path)
     assert done.returncode == 0
     for part in ("cpu", "tensorflow", "quiet", "steal", "disk", "W&B"):

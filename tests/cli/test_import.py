@@ -15,7 +15,7 @@ from published_figures import SAMPLE, line, text
 from xla_sweeps.results.store import Store
 
 
-def test_the_study_s_tables_can_be_imported_shown_and_exported_without_a_record(
+def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     tmp_path: Path,
 ) -> None:
     done = command("import", str(SAMPLE), cwd=tmp_path)
@@ -44,7 +44,7 @@ def test_the_study_s_tables_can_be_imported_shown_and_exported_without_a_record(
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist() == shown
 
 
-def test_imported_and_measured_rows_stand_side_by_side(tmp_path: Path) -> None:
+def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
     Store(tmp_path / "results").save(make_record())
     command("import", str(SAMPLE), cwd=tmp_path)
     out = command("results", cwd=tmp_path).stdout
@@ -86,7 +86,7 @@ def test_imported_and_measured_rows_stand_side_by_side(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_import_that_fails_is_one_line_and_writes_nothing(
+def test_an_import_that_fails_is_reported_in_one_line_and_writes_nothing(
     content: bytes | None, arguments: tuple[str, ...], complaint: str, tmp_path: Path
 ) -> None:
     if content is not None:

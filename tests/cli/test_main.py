@@ -35,7 +35,7 @@ def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--cfg", "job"], ["models"], ["results", "nowhere"]]
 )
-def test_commands_that_only_tell_import_no_tensorflow_wandb_or_keras(
+def test_commands_that_only_show_import_neither_tensorflow_nor_wandb_nor_keras(
     arguments: list[str], tmp_path: Path
 ) -> None:
     program = (
@@ -61,7 +61,7 @@ def test_cfg_job_prints_the_composed_configuration(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_version_is_told(tmp_path: Path) -> None:
+def test_the_version_is_shown(tmp_path: Path) -> None:
     assert command("--version", cwd=tmp_path).stdout == f"xla-sweeps {__version__}\n"
 
 
@@ -109,7 +109,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_line_exit_2_and_nothing_written(
+def test_a_mistake_is_reported_in_one_line_with_exit_code_2_and_nothing_is_written(
     arguments: list[str], line: str, tmp_path: Path
 ) -> None:
     done = command(*arguments, cwd=tmp_path)

@@ -29,7 +29,7 @@ def test_models_shows_one_model_with_what_each_source_builds(tmp_path: Path) -> 
         assert part in shown
 
 
-def test_hub_replicas_lists_what_there_is_and_refuses_what_there_is_not(tmp_path: Path) -> None:
+def test_hub_replicas_lists_the_known_handles_and_refuses_others(tmp_path: Path) -> None:
     listed = command(
         "hub-replicas", "--list", "vit_*", cwd=tmp_path, XLA_SWEEPS_CACHE=str(tmp_path / "cache")
     )

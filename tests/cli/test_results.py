@@ -60,7 +60,7 @@ def test_results_export_the_same_rows_as_json_csv_and_parquet(results: Path) -> 
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
-def test_a_damaged_record_is_said_and_the_others_are_shown(results: Path) -> None:
+def test_a_damaged_record_is_reported_and_the_others_are_shown(results: Path) -> None:
     path = results / "results" / "records" / ("f" * 16) / "0.json"
     path.write_bytes(path.read_bytes()[:100])
     done = command("results", cwd=results)
@@ -70,7 +70,7 @@ def test_a_damaged_record_is_said_and_the_others_are_shown(results: Path) -> Non
     assert "▲ faster" in done.stdout
 
 
-def test_a_formula_in_a_name_is_no_formula_in_a_csv(tmp_path: Path) -> None:
+def test_a_formula_in_a_name_is_escaped_in_a_csv(tmp_path: Path) -> None:
     record = make_record()
     hostile = "=HYPERLINK(1)"
     Store(tmp_path / "results").save(
@@ -82,7 +82,7 @@ def test_a_formula_in_a_name_is_no_formula_in_a_csv(tmp_path: Path) -> None:
     assert line["precision"] == f"'{hostile}"
 
 
-def test_push_without_a_key_is_one_line(results: Path) -> None:
+def test_push_without_a_key_is_refused_in_one_line(results: Path) -> None:
     done = command("push", cwd=results)
     assert done.returncode == 2
     assert done.stderr.startswith("xla-sweeps: tracker=wandb: W&B online needs an API key")
@@ -109,7 +109,7 @@ def test_parquet_has_the_same_types_for_all_rows_some_and_none(
     assert table.schema.names == list(COLUMNS)
 
 
-def test_a_filter_chooses_rows_alike_in_every_format(results: Path) -> None:
+def test_a_filter_selects_the_same_rows_in_every_format(results: Path) -> None:
     chosen = ("results", "--all", "--where", "speedup>1 and model ~ res* and resolution=224")
     rows = json.loads(command(*chosen, "--format", "json", cwd=results).stdout)
     assert [(row["candidate"], row["baseline"]) for row in rows] == [
@@ -152,6 +152,8 @@ def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> N
         ),
     ],
 )
-def test_a_mistake_is_one_line(arguments: tuple[str, ...], complaint: str, results: Path) -> None:
+def test_a_mistake_is_reported_in_one_line(
+    arguments: tuple[str, ...], complaint: str, results: Path
+) -> None:
     done = command("results", *arguments, cwd=results)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint + "\n")

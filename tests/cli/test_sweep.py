@@ -72,7 +72,7 @@ def tags(folder: Path) -> Counter[str]:
     )
 
 
-def test_a_sweep_runs_says_what_came_of_it_and_the_same_command_again_does_nothing(
+def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path)
@@ -117,7 +117,7 @@ def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_
     assert len(records(tmp_path)) == 4
 
 
-def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(
+def test_a_failure_is_retried_as_often_as_the_policy_allows_and_counted_by_class(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path)
@@ -136,7 +136,7 @@ def test_a_failure_is_tried_as_often_as_the_policy_says_and_counted_by_class(
     )
 
 
-def test_a_trial_whose_own_process_dies_is_recorded_each_time_and_left_after_the_second(
+def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the_second(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path, model={"value": "resnet50"})
@@ -154,7 +154,7 @@ def test_a_trial_whose_own_process_dies_is_recorded_each_time_and_left_after_the
     assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
 
 
-def test_a_trial_whose_own_process_dies_once_is_tried_again_and_the_death_is_on_record(
+def test_a_trial_whose_process_dies_once_is_retried_and_the_death_is_recorded(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path, model={"value": "resnet50"})
@@ -195,7 +195,7 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     )
 
 
-def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(
+def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_none(
     tmp_path: Path,
 ) -> None:
     definition(
@@ -214,7 +214,7 @@ def test_a_search_by_results_proposes_measures_and_is_resumed_without_measuring(
     assert "5 trials, proposed one after the other as results come in" in plan.stderr
 
 
-def test_a_metric_that_no_run_has_is_one_line(tmp_path: Path) -> None:
+def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:
     definition(
         tmp_path,
         top={"method": "bayes", "run_cap": 2, "metric": {"name": "spedup", "goal": "maximize"}},
@@ -243,7 +243,7 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
     ]
 
 
-def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used(
+def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path, accelerator={"value": "H100"})
@@ -285,7 +285,7 @@ def test_an_accelerator_that_is_not_here_is_refused_and_one_that_is_here_is_used
         (["results_dir=/proc/nope"], "results_dir=/proc/nope cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_is_started(
+def test_a_mistake_is_reported_in_one_line_and_nothing_is_started(
     arguments: Sequence[str], line: str, tmp_path: Path
 ) -> None:
     definition(tmp_path)
@@ -298,7 +298,7 @@ def test_a_mistake_is_one_line_and_nothing_is_started(
 
 
 @pytest.mark.parametrize("launcher", ["local", "ray", "slurm"])
-def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(
+def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
     launcher: str, tmp_path: Path
 ) -> None:
     definition(tmp_path, device={"values": ["cpu", "gpu:0"]})
@@ -310,7 +310,7 @@ def test_a_device_cannot_be_swept_since_it_is_the_launchers_to_give(
     assert not (tmp_path / "results").exists()
 
 
-def test_ctrl_c_on_a_terminal_saves_prints_the_way_on_and_exits_130(tmp_path: Path) -> None:
+def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_path: Path) -> None:
     definition(tmp_path)
     code, screen = on_terminal(tmp_path, presses=1, worker="wait-at:4")
     assert code == 130
@@ -324,7 +324,7 @@ def test_ctrl_c_on_a_terminal_saves_prints_the_way_on_and_exits_130(tmp_path: Pa
     }
 
 
-def test_the_terminal_shows_the_device_what_it_does_and_how_far_the_sweep_is(
+def test_the_terminal_shows_each_device_its_trial_and_the_progress_of_the_sweep(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path)

@@ -57,7 +57,9 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_wrong_file_is_one_line_and_exit_2(text: str, line: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_in_one_line_with_exit_code_2(
+    text: str, line: str, tmp_path: Path
+) -> None:
     (tmp_path / "s.yaml").write_text(text)
     done = sweep_command("s.yaml", cwd=tmp_path)
     assert done.returncode == 2
@@ -65,7 +67,7 @@ def test_a_wrong_file_is_one_line_and_exit_2(text: str, line: str, tmp_path: Pat
     assert done.stderr.count("\n") == 1
 
 
-def test_an_absent_file_is_one_line(tmp_path: Path) -> None:
+def test_an_absent_file_is_reported_in_one_line(tmp_path: Path) -> None:
     assert (
         sweep_command("none.yaml", cwd=tmp_path).stderr == "xla-sweeps: none.yaml: no such file\n"
     )

@@ -115,7 +115,7 @@ def test_aliases_are_unique_and_no_models_name() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: str(entry.name))
-def test_an_entry_says_what_was_published_and_where(entry: catalog.CatalogEntry) -> None:
+def test_an_entry_has_the_published_figures_and_their_source(entry: catalog.CatalogEntry) -> None:
     for source in entry.sources:
         published = entry.published_in(source)
         assert published is not None
@@ -137,7 +137,7 @@ def test_families_that_keras_3_dropped_come_from_tf_keras(family: str) -> None:
 @pytest.mark.parametrize(
     ("name", "million"), [("regnetx_016", 9.2), ("regnetx_002", 2.7), ("regnety_016", 11.2)]
 )
-def test_regnet_names_mean_what_they_say(name: str, million: float) -> None:
+def test_regnet_names_match_their_recipes(name: str, million: float) -> None:
     entry = ENTRIES[name]
     assert (
         entry.sources["applications"].recipe["constructor"] == f"RegNet{name[6].upper()}{name[-3:]}"
@@ -171,13 +171,15 @@ def test_models_are_found_by_part_glob_family_and_alias(pattern: str, names: lis
         ("resnet5O", "resnet50"),
     ],
 )
-def test_an_unknown_model_is_told_the_nearest_aliases_considered(given: str, nearest: str) -> None:
+def test_an_unknown_model_is_refused_with_the_nearest_names_and_aliases(
+    given: str, nearest: str
+) -> None:
     text = str(catalog.unknown_model(given))
     assert text.startswith(f"unknown model '{given}'. Did you mean '{nearest}")
     assert text.endswith(f"`xla-sweeps models` lists all {len(ENTRIES)}.")
 
 
-def test_a_resolution_below_the_models_least_is_refused_in_one_line() -> None:
+def test_a_resolution_below_the_models_minimum_is_refused_in_one_line() -> None:
     document = {**ENTRY, "name": "inception_v3", "min_resolution": 75, "resolution": 299}
     with pytest.raises(ConfigError) as caught:
         spec(document, resolution=64)
@@ -188,7 +190,7 @@ def test_a_resolution_below_the_models_least_is_refused_in_one_line() -> None:
     assert spec(document, resolution=75).resolution_px == 75
 
 
-def test_a_source_that_lacks_the_model_is_told_those_that_have_it() -> None:
+def test_a_source_that_lacks_the_model_is_refused_with_those_that_have_it() -> None:
     with pytest.raises(ConfigError) as caught:
         spec(ENTRY, source="keras_cv")
     assert (
@@ -197,7 +199,7 @@ def test_a_source_that_lacks_the_model_is_told_those_that_have_it() -> None:
     )
 
 
-def test_weights_must_be_there() -> None:
+def test_weights_must_exist() -> None:
     with pytest.raises(
         ConfigError, match=r"weights=/nowhere: no such file; allowed: random, imagenet, or the path"
     ):
@@ -226,14 +228,16 @@ def test_weights_must_be_there() -> None:
         ({"family": None}, "model.family=None: expected a string"),
     ],
 )
-def test_a_malformed_entry_is_told_where_and_why(changes: dict[str, Any], reason: str) -> None:
+def test_a_malformed_entry_is_reported_with_its_place_and_reason(
+    changes: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         spec({**ENTRY, **changes})
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_resolution_that_does_not_divide_is_told_the_nearest_that_do() -> None:
+def test_a_resolution_that_does_not_divide_is_refused_with_the_nearest_that_do() -> None:
     document = {**ENTRY, "name": "yolo", "resolution": 640, "min_resolution": 32, "divisor": 32}
     with pytest.raises(ConfigError) as caught:
         spec(document, resolution=230)
@@ -244,7 +248,7 @@ def test_a_resolution_that_does_not_divide_is_told_the_nearest_that_do() -> None
     assert spec(document, resolution=224).inputs[0].shape == (224, 224, 3)
 
 
-def test_a_source_may_need_more_pixels_than_the_others() -> None:
+def test_a_source_may_require_more_pixels_than_the_others() -> None:
     sources = {**ENTRY["sources"], "keras_hub": {"constructor": "Net", "min_resolution": 96}}
     assert spec({**ENTRY, "sources": sources}, resolution=64).resolution_px == 64
     with pytest.raises(
@@ -304,13 +308,13 @@ def test_weights_are_checked_for_their_source(source: str, weights: str, reason:
     assert str(caught.value).startswith(reason)
 
 
-def test_a_presets_name_is_left_to_the_library() -> None:
+def test_a_presets_name_is_checked_by_the_library_alone() -> None:
     document = {**ENTRY, "sources": {"keras_cv": {"constructor": "Net", "preset": "net_imagenet"}}}
     assert spec(document, weights="imagenet").weights == "imagenet"
     assert spec(document, weights="net_voc").weights == "net_voc"
 
 
-def test_a_nested_recipe_is_checked_all_the_way_down() -> None:
+def test_every_part_of_a_nested_recipe_is_checked() -> None:
     inner = {"constructor": "os.system", "arguments": {}}
     sources = {"keras_cv": {"constructor": "Net", "arguments": {"backbone": inner}}}
     with pytest.raises(ConfigError) as caught:
@@ -318,7 +322,7 @@ def test_a_nested_recipe_is_checked_all_the_way_down() -> None:
     assert "model.sources.keras_cv.arguments.backbone.constructor=os.system" in str(caught.value)
 
 
-def test_a_source_that_there_is_not_is_told_the_nearest() -> None:
+def test_an_unknown_source_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(
         ConfigError, match=r"unknown source in model.sources 'kerascv'. Did you mean 'keras_cv'?"
     ):

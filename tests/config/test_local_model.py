@@ -67,7 +67,7 @@ def test_a_path_is_a_file_a_folder_or_a_function(path: str, kind: str, variant: 
     )
 
 
-def test_the_user_may_name_it_and_say_what_it_does() -> None:
+def test_the_user_may_set_its_name_and_task() -> None:
     model = spec(
         "net.keras",
         {"name": "local", "variant": "MyNet", "family": "Mine", "task": "classification"},
@@ -76,7 +76,7 @@ def test_the_user_may_name_it_and_say_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("path", ["net.keras", "saved", "mine:build"])
-def test_code_that_is_not_trusted_is_not_run(path: str) -> None:
+def test_untrusted_code_is_not_run(path: str) -> None:
     assert refusal(path, trust_code=False).endswith("add trust_code=true if you trust it")
 
 
@@ -91,7 +91,9 @@ def test_code_that_is_not_trusted_is_not_run(path: str) -> None:
         ("gone.py:build", "path=gone.py:build: no such file: gone.py"),
     ],
 )
-def test_what_is_no_model_is_refused_with_what_would_be(path: str | None, reason: str) -> None:
+def test_a_path_that_is_not_a_model_is_refused_with_what_is_accepted(
+    path: str | None, reason: str
+) -> None:
     assert refusal(path).startswith(reason)
 
 
@@ -121,7 +123,7 @@ def test_the_same_content_elsewhere_is_the_same_trial_and_another_content_is_not
     assert identity("mine:build") != identity("mine:other")
 
 
-def test_inputs_are_what_the_user_says() -> None:
+def test_inputs_are_as_the_user_specifies() -> None:
     given = [
         {"shape": [224, 224, 3], "name": "image"},
         {"shape": 16, "dtype": "int32", "high": 1000, "name": "ids"},
@@ -158,5 +160,5 @@ def test_inputs_are_what_the_user_says() -> None:
         ),
     ],
 )
-def test_a_malformed_input_is_told_where_and_why(given: Any, reason: str) -> None:
+def test_a_malformed_input_is_reported_with_its_place_and_reason(given: Any, reason: str) -> None:
     assert refusal("net.keras", input_spec=given).startswith(reason)

@@ -46,7 +46,7 @@ def test_every_choice_composes(name: str) -> None:
         assert settings(f"{name}={choice}")
 
 
-def test_a_model_of_ones_own_is_known_by_its_name_everywhere(tmp_path: Path) -> None:
+def test_a_users_model_has_the_same_name_everywhere(tmp_path: Path) -> None:
     (tmp_path / "net.keras").write_bytes(b"weights")
     own = ["model=local", f"path={tmp_path}/net.keras", "trust_code=true"]
     checked = settings(*own)
@@ -95,13 +95,11 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
         ),
     ],
 )
-def test_requests_that_do_not_go_together_are_one_clear_line(
-    overrides: list[str], reason: str
-) -> None:
+def test_contradicting_requests_are_refused_in_one_line(overrides: list[str], reason: str) -> None:
     assert complaint(*overrides).startswith(reason)
 
 
-def test_a_source_that_is_not_installed_is_told_how_to_install_it(
+def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -262,15 +260,15 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         ),
     ],
 )
-def test_a_wrong_request_is_one_clear_line(overrides: list[str], line: str) -> None:
+def test_a_wrong_request_is_refused_in_one_line(overrides: list[str], line: str) -> None:
     assert complaint(*overrides).startswith(line)
 
 
-def test_repeating_an_override_with_the_same_value_is_no_conflict() -> None:
+def test_repeating_an_override_with_the_same_value_is_not_a_conflict() -> None:
     assert settings("batch_size=8", "batch_size=8").trial.batch_size == 8
 
 
-def test_the_document_is_what_was_resolved() -> None:
+def test_the_document_is_the_resolved_configuration() -> None:
     document = settings("model=resnet50", "jit=auto").document
     assert document["resolution"] == 224
     assert document["source"] == "applications"
@@ -362,7 +360,7 @@ def test_a_users_folder_adds_models(tmp_path: Path) -> None:
         ("name: ${oc.decode:x}\n", "resolver ${oc.decode:…}"),
     ],
 )
-def test_a_bad_file_of_a_users_folder_is_told_with_its_place(
+def test_a_bad_file_in_a_users_folder_is_reported_with_its_path(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     place = write(tmp_path, text)
@@ -373,7 +371,7 @@ def test_a_bad_file_of_a_users_folder_is_told_with_its_place(
     assert "\n" not in str(caught.value)
 
 
-def test_a_syntax_error_in_our_own_configuration_is_told_with_file_and_line(
+def test_a_syntax_error_in_the_configuration_is_reported_with_file_and_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil

@@ -32,7 +32,7 @@ def test_the_page_is_written_from_the_table() -> None:
 
 
 @pytest.mark.parametrize(("model", "source"), [key for key, row in ROWS.items() if row["macs"]])
-def test_multiply_accumulates_are_the_published_ones_or_it_is_said_why_not(
+def test_multiply_accumulates_are_the_published_ones_or_a_note_says_why_not(
     model: str, source: str
 ) -> None:
     row, entry = ROWS[model, source], ENTRIES[model]

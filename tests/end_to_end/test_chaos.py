@@ -10,6 +10,6 @@ from chaos import run
 
 
 @pytest.mark.slow
-def test_a_few_seconds_of_chaos_lose_and_double_nothing() -> None:
+def test_a_few_seconds_of_chaos_neither_lose_nor_duplicate_a_record() -> None:
     report = run(8, 20261121, trials=60)
     assert report["lost"] == 0

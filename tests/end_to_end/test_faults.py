@@ -65,7 +65,7 @@ def acknowledged(log: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("action", ["kill", "raise"])
 @pytest.mark.parametrize("point", [*IN_DRIVER, *IN_QUICK_TRIAL])
-def test_death_at_a_point_loses_and_doubles_nothing(
+def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
     point: str, action: str, tmp_path: Path
 ) -> None:
     for repetition in range(REPETITIONS):
@@ -139,7 +139,7 @@ def real_sweep(
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["kill", pytest.param("raise", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("point", IN_REAL_TRIAL)
-def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_again(
+def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
     point: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends = real_sweep(
@@ -153,7 +153,7 @@ def test_death_in_the_measuring_process_or_around_it_is_one_record_and_is_tried_
 
 
 @pytest.mark.slow
-def test_every_point_there_is_is_passed_by_a_run(
+def test_every_fault_point_is_reached_by_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "passed"
@@ -170,7 +170,7 @@ def test_every_point_there_is_is_passed_by_a_run(
     assert set(log.read_text().split()) == set(POINTS)
 
 
-def test_a_hang_is_ended_by_its_deadline_and_the_sweep_goes_on(
+def test_a_hang_is_stopped_by_its_timeout_and_the_sweep_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = time.monotonic()

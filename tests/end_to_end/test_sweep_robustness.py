@@ -18,7 +18,7 @@ SWEEP = str(SUPPORT / "fake_sweep.py")
 
 
 @pytest.mark.slow
-def test_a_sweep_with_a_dead_wandb_server_measures_everything_and_push_sends_it_once(
+def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_once(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "s.yaml").write_text(

@@ -129,7 +129,7 @@ def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
     assert compile_s["autocluster"] > compile_s["graph"]
 
 
-def test_a_record_holds_raw_blocks_facts_and_environment(
+def test_a_record_contains_raw_blocks_host_facts_and_the_environment(
     all_modes: tuple[Path, int, str, str],
 ) -> None:
     (record,) = records(all_modes[0])
@@ -152,7 +152,7 @@ def test_a_record_holds_raw_blocks_facts_and_environment(
     assert record.config["resolution"] == 32
 
 
-def test_the_end_is_a_table_the_steps_and_an_answer_and_the_libraries_are_in_the_log(
+def test_the_output_is_a_table_the_steps_and_an_answer_and_the_log_has_that_of_the_libraries(
     all_modes: tuple[Path, int, str, str],
 ) -> None:
     cwd, _, out, err = all_modes
@@ -242,7 +242,7 @@ def test_multirun_measures_each_choice(tmp_path: Path) -> None:
         ("timeouts.build=0.5", Status.TIMEOUT, "no end of the stage 'import' within 0.5 s"),
     ],
 )
-def test_a_limit_that_is_passed_is_a_recorded_outcome(
+def test_an_exceeded_limit_is_a_recorded_outcome(
     limit: str, status: Status, text: str, tmp_path: Path
 ) -> None:
     code, out, _ = finished(*SMALL, limit, "tracker=none", cwd=tmp_path)
@@ -255,7 +255,7 @@ def test_a_limit_that_is_passed_is_a_recorded_outcome(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stop_from_outside_saves_what_is_there_and_says_how_to_go_on(
+def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     process = start(*SMALL, cwd=tmp_path)
@@ -282,7 +282,7 @@ def test_the_measuring_process_dies_with_a_command_that_is_killed(tmp_path: Path
     assert gone(pids)
 
 
-def test_a_measuring_process_that_is_killed_is_a_recorded_crash(tmp_path: Path) -> None:
+def test_a_killed_measuring_process_is_recorded_as_a_crash(tmp_path: Path) -> None:
     process = start(*SMALL, "tracker=none", cwd=tmp_path)
     line_with(process.stderr, "float64 reference")
     os.kill(children(process.pid)[0], signal.SIGSEGV)
@@ -333,7 +333,7 @@ def test_json_results_of_a_real_trial_have_the_documented_columns(
     assert all(row["speedup"] > 0 and row["verdict"] != "failed" for row in rows)
 
 
-def test_a_model_of_ones_own_is_measured_from_the_folder_that_it_lies_in(tmp_path: Path) -> None:
+def test_a_users_model_is_measured_from_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text((SUPPORT / "own_models.py").read_text())
     code, out, err = finished(
         "model=local",
@@ -359,7 +359,7 @@ def test_a_model_of_ones_own_is_measured_from_the_folder_that_it_lies_in(tmp_pat
     assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
 
 
-def test_a_model_that_xla_cannot_compile_is_told_why_and_the_others_are_measured(
+def test_a_mode_that_xla_cannot_compile_is_reported_with_its_reason_and_the_others_are_measured(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "mine.py").write_text(
@@ -381,7 +381,7 @@ def test_a_model_that_xla_cannot_compile_is_told_why_and_the_others_are_measured
     assert record.modes["graph"].status is Status.OK
 
 
-def test_a_saved_batch_is_the_only_one_and_that_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_fixed_batch_size_of_a_saved_model_is_the_only_one_allowed(tmp_path: Path) -> None:
     import tensorflow as tf
 
     class Fixed(tf.Module):

@@ -33,7 +33,7 @@ parameters:
 """
 
 
-def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_holds_the_result(tmp_path: Path) -> None:
+def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_path: Path) -> None:
     program = shutil.which(
         "wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     )

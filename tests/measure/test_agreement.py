@@ -38,7 +38,7 @@ def test_rounding_differences_agree() -> None:
     assert result.reason == ""
 
 
-def test_a_difference_past_the_tolerance_does_not_agree_and_says_by_how_much() -> None:
+def test_a_difference_past_the_tolerance_is_reported_with_its_size() -> None:
     result = gate(EAGER + 1e-2)
     assert not result.ok
     assert result.reason.startswith("outputs differ from eager's by ")
@@ -158,7 +158,7 @@ def test_boxes_agree_in_whatever_order() -> None:
         ({"classes": [*range(4), *([1] * 36)]}, ""),
     ],
 )
-def test_boxes_elsewhere_or_of_other_classes_are_not_found(
+def test_boxes_elsewhere_or_of_other_classes_do_not_match(
     changes: dict[str, Any], share: str
 ) -> None:
     order = list(range(40))
@@ -172,7 +172,7 @@ def test_boxes_elsewhere_or_of_other_classes_are_not_found(
     assert f"it finds {share}" in result.reason
 
 
-def test_one_box_in_forty_may_be_another() -> None:
+def test_one_box_in_forty_may_differ() -> None:
     eager = detections(list(range(40)))
     close, far = ([item.copy() for item in eager] for _ in range(2))
     close[0][0, 7] += 30
@@ -181,7 +181,7 @@ def test_one_box_in_forty_may_be_another() -> None:
     assert not agreement.compare_detections(far, eager, eager, precision=Precision.FLOAT32).ok
 
 
-def test_finding_nothing_agrees_with_nothing() -> None:
+def test_two_empty_detections_agree() -> None:
     none, some = detections([]), detections([0, 1])
     refused = agreement.compare_detections(none, none, none, precision=Precision.FLOAT32)
     assert refused.reason.startswith(agreement.REFUSED)
@@ -191,7 +191,7 @@ def test_finding_nothing_agrees_with_nothing() -> None:
     assert "shapes differ" in shapes.reason
 
 
-def test_a_mode_may_miss_what_eager_misses_itself_on_inputs_that_differ_by_rounding() -> None:
+def test_a_mode_may_miss_a_box_that_eager_misses_too_on_inputs_that_differ_by_rounding() -> None:
     eager = detections(list(range(40)))
     far, further = ([item.copy() for item in eager] for _ in range(2))
     far[0][0, :6] += 3000

@@ -49,7 +49,7 @@ def sample(at_s: float, **changes: object) -> Sample:
         (sample(1, gpu={"foreign": 1.0}), "another process computes on the GPU"),
     ],
 )
-def test_what_disturbs_is_said_in_words(last: Sample, reason: str) -> None:
+def test_each_kind_of_contamination_is_described(last: Sample, reason: str) -> None:
     assert disturbance([sample(0), last], cores=2) == reason
 
 
@@ -86,7 +86,7 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_kernels_counters_are_read_right(machine: Path) -> None:
+def test_the_kernels_counters_are_read_correctly(machine: Path) -> None:
     sampler = Sampler(77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=machine)
     sampler.close()
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
@@ -98,7 +98,7 @@ def test_the_kernels_counters_are_read_right(machine: Path) -> None:
     assert (seen.involuntary_switches, seen.rss_bytes) == (42, 2048 * 1024)
 
 
-def test_a_kernel_that_shows_less_is_no_error(tmp_path: Path) -> None:
+def test_a_kernel_that_lacks_some_counters_is_not_an_error(tmp_path: Path) -> None:
     sampler = Sampler(
         77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=tmp_path
     )
@@ -107,7 +107,7 @@ def test_a_kernel_that_shows_less_is_no_error(tmp_path: Path) -> None:
     assert sampler.review([]) == {}
 
 
-def test_passing_the_memory_limit_is_told_once(machine: Path) -> None:
+def test_exceeding_the_memory_limit_is_reported_once(machine: Path) -> None:
     told: list[int] = []
     alarm = threading.Event()
 
@@ -137,7 +137,7 @@ def busy_neighbour() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("busy_neighbour")
-def test_a_real_neighbour_disturbs_the_rounds_beside_it() -> None:
+def test_a_real_neighbour_contaminates_the_rounds_beside_it() -> None:
     quiet = subprocess.Popen(["sleep", "60"])
     try:
         with Sampler.watching(
@@ -181,7 +181,7 @@ def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
     assert foreign < 0.9 * (last.busy_s - first.busy_s)
 
 
-def test_where_we_may_use_some_cores_only_what_others_do_on_the_rest_is_no_disturbance() -> None:
+def test_load_on_cores_outside_our_affinity_is_not_contamination() -> None:
     stat = "cpu  300 0 0 900 0 0 0 30 0 0\ncpu0 100 0 0 500 0 0 0 10 0 0\ncpu1 200 0 0 400 0 0 0 20 0 0\nintr 5\n"
     tick = 1 / os.sysconf("SC_CLK_TCK")
     assert machine_times(stat, {0}) == pytest.approx((100 * tick, 10 * tick))

@@ -76,7 +76,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_everything_a_process_tells_is_kept(tmp_path: Path) -> None:
+def test_every_event_of_a_process_is_kept(tmp_path: Path) -> None:
     seen: list[protocol.Event] = []
     result = attempt(tmp_path, on_event=seen.append)
     assert result.finished
@@ -100,7 +100,7 @@ def test_output_of_the_libraries_goes_to_the_log_alone(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_child_is_told_which_rounds_were_disturbed(tmp_path: Path) -> None:
+def test_the_child_is_told_which_rounds_were_contaminated(tmp_path: Path) -> None:
     seen: list[protocol.Event] = []
     result = attempt(tmp_path, machine=QuietMachine(dirty={5: "steal 30 %"}), on_event=seen.append)
     squares = [event for event in seen if isinstance(event, protocol.Square)]
@@ -162,7 +162,7 @@ def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
     assert not alive(pid)
 
 
-def test_a_request_to_stop_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_a_request_to_stop_keeps_the_rounds_measured_so_far(tmp_path: Path) -> None:
     stop = process.Stop()
 
     def stop_soon(event: protocol.Event) -> None:
@@ -191,5 +191,5 @@ def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(tmp_pa
     assert result.failure.message.endswith("limit of 8.0 GiB")
 
 
-def test_bytes_that_are_no_event_are_passed_over(tmp_path: Path) -> None:
+def test_bytes_that_are_not_an_event_are_ignored(tmp_path: Path) -> None:
     assert attempt(tmp_path, "garbage").finished

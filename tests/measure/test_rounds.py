@@ -125,7 +125,7 @@ def test_two_modes_run_as_abba_baab() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 6])
-def test_a_square_of_more_modes_balances_places_and_predecessors(count: int) -> None:
+def test_a_williams_design_of_more_modes_balances_positions_and_predecessors(count: int) -> None:
     labels = [f"m{index}" for index in range(count)]
     rows = rounds.balanced_square(labels, random.Random(3))
     assert len(rows) == (count if count % 2 == 0 else 2 * count)

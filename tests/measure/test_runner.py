@@ -165,7 +165,7 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     assert runner.child_environment(plain.trial, plain)["TF_XLA_FLAGS"] == "--mine"
 
 
-def test_a_full_disk_is_found_before_anything_is_measured(
+def test_a_full_disk_is_detected_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import os
@@ -183,7 +183,7 @@ def test_a_full_disk_is_found_before_anything_is_measured(
     assert not list((tmp_path / "records").iterdir())
 
 
-def test_a_sweeps_job_measures_one_replicate_and_none_that_was_measured_meanwhile(
+def test_a_sweeps_job_measures_one_replicate_unless_another_process_already_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = run(tmp_path, monkeypatch, overrides=["effort.replicates=3", "known_records=0"])

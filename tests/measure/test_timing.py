@@ -123,7 +123,7 @@ def test_garbage_collection_is_off_inside_blocks_and_on_again_afterwards() -> No
     assert False in device.gc_states
 
 
-def test_warm_up_goes_on_until_two_windows_agree() -> None:
+def test_warm_up_continues_until_two_windows_agree() -> None:
     clock = Clock()
     slow_start = [2.0] * 15 + [1.0] * 10_000
     warm = timing.warm_up(Device(clock, work_s=0.2, noise=slow_start), effort=EFFORT, clock=clock)
@@ -132,7 +132,7 @@ def test_warm_up_goes_on_until_two_windows_agree() -> None:
     assert warm.call_s == pytest.approx(0.201)
 
 
-def test_warm_up_ends_at_its_cap_and_says_that_speed_still_moved() -> None:
+def test_warm_up_ends_at_its_cap_and_flags_that_speed_still_changed() -> None:
     clock = Clock()
     ever_slower = [1.0 + 0.05 * index for index in range(10_000)]
     warm = timing.warm_up(
@@ -194,7 +194,7 @@ def test_every_block_follows_an_untimed_call_of_its_own_mode() -> None:
     assert device.log == unit * (len(device.log) // len(unit))
 
 
-def test_slow_calls_get_no_untimed_call_where_the_effort_says_so() -> None:
+def test_slow_calls_get_no_untimed_call_if_the_effort_says_so() -> None:
     clock = Clock()
     slow, fast = Device(clock, work_s=0.5), Device(clock, work_s=0.1)
     measured({"graph": slow, "xla": fast}, clock, effort=replace(EFFORT, settle_s=0.2))
@@ -215,7 +215,7 @@ def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() 
         assert len(result.rounds) == expected
 
 
-def test_a_slow_mode_outside_the_headline_leaves_and_the_others_go_on() -> None:
+def test_a_slow_mode_outside_the_headline_is_dropped_and_the_others_continue() -> None:
     clock = Clock()
     noise = [1.0, 1.2, 0.9, 1.1, 0.8]
     devices = {
@@ -229,7 +229,7 @@ def test_a_slow_mode_outside_the_headline_leaves_and_the_others_go_on() -> None:
     assert sum({"graph", "xla"} <= set(item.order) for item in result.rounds) >= EFFORT.rounds_max
 
 
-def test_a_headline_mode_over_its_cap_ends_measuring_unconverged_after_a_whole_square() -> None:
+def test_a_headline_mode_over_its_cap_ends_measuring_after_a_complete_williams_design() -> None:
     clock = Clock()
     devices = {
         "graph": Device(clock, work_s=10.0, noise=[1.0, 1.5]),
@@ -240,7 +240,7 @@ def test_a_headline_mode_over_its_cap_ends_measuring_unconverged_after_a_whole_s
     assert len(result.rounds) == 4
 
 
-def test_disturbed_rounds_are_repeated_whole_and_left_out_of_the_ratios() -> None:
+def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratios() -> None:
     clock = Clock()
     asked: list[int] = []
 
@@ -335,7 +335,7 @@ def test_sync_overhead_is_the_median_of_empty_syncs() -> None:
     assert timing.sync_overhead_s(Costly(clock, work_s=1.0), clock=clock) == pytest.approx(0.0005)
 
 
-def test_latencies_of_a_disturbed_replicate_come_from_all_its_rounds() -> None:
+def test_latencies_of_a_contaminated_replicate_come_from_all_its_rounds() -> None:
     clock = Clock()
     devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
     rounds_ = measured(devices, clock, calls=1).rounds

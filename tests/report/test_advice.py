@@ -188,7 +188,7 @@ def test_the_mode_that_failed_is_the_one_that_is_named() -> None:
     )
 
 
-def test_a_check_that_cannot_be_made_accuses_no_mode() -> None:
+def test_a_check_that_cannot_be_made_blames_no_mode() -> None:
     row = replace(
         ROW,
         verdict=Verdict.FAILED,
@@ -201,7 +201,7 @@ def test_a_check_that_cannot_be_made_accuses_no_mode() -> None:
     )
 
 
-def test_the_eager_of_a_saved_model_is_said_to_be_a_graph() -> None:
+def test_the_eager_mode_of_a_saved_model_is_flagged_as_a_graph() -> None:
     row = replace(ROW, baseline="eager", eager_is_graph=True)
     assert answer(row).endswith("Eager calls of a saved model run its graph.")
     assert "saved model" not in answer(replace(ROW, eager_is_graph=True))

@@ -190,7 +190,7 @@ def test_and_binds_closer_than_or_and_not_closest() -> None:
         ("not " * 5000 + "batch=4", "where: a filter of 20007 characters"),
     ],
 )
-def test_a_mistake_is_said_with_its_place(text: str, complaint: str) -> None:
+def test_a_mistake_is_reported_with_its_position(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_filter(text)
     assert str(error.value).startswith(complaint)
@@ -268,7 +268,7 @@ def joined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @given(st.recursive(conditions(), joined, max_leaves=8), rows)
 @settings(max_examples=300, deadline=None)
-def test_a_filter_means_what_python_means(
+def test_a_filter_matches_the_rows_that_python_would_match(
     condition: tuple[str, Callable[[Any], bool]], row: dict[str, Any]
 ) -> None:
     text, expected = condition
@@ -277,7 +277,7 @@ def test_a_filter_means_what_python_means(
 
 @given(st.text(max_size=40) | st.text("()=<>!~'\" andornotbtn.5", max_size=40))
 @settings(max_examples=500, deadline=None)
-def test_any_text_is_a_filter_or_a_mistake_of_the_user_s(text: str) -> None:
+def test_any_text_is_a_filter_or_a_reported_mistake(text: str) -> None:
     with contextlib.suppress(ConfigError):
         assert matches(text, ROW) in (True, False)
 

@@ -12,12 +12,12 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.results import imported
 
 
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_bytes(b"\xef\xbb\xbf" + text(line("vgg16")).encode())
     assert imported.add(tmp_path / "f.csv", tmp_path / "r").figures == 1
 
 
-def test_who_reads_an_import_while_it_is_replaced_reads_all_of_the_old_one(
+def test_a_reader_of_an_import_that_is_being_replaced_sees_all_of_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = imported.add(SAMPLE, tmp_path).path
@@ -42,7 +42,9 @@ def test_who_reads_an_import_while_it_is_replaced_reads_all_of_the_old_one(
     "content",
     [b"{", b"[]", b'{"schema_version": 99}', b'{"schema_version": 1, "figures": 3}', b"\xff"],
 )
-def test_a_damaged_import_is_said_and_the_rest_is_shown(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_import_is_reported_and_the_others_are_shown(
+    content: bytes, tmp_path: Path
+) -> None:
     imported.add(SAMPLE, tmp_path)
     (tmp_path / "imported" / "bad.json").write_bytes(content)
     found, problems = imported.load(tmp_path)

@@ -11,7 +11,7 @@ from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 
 
-def test_the_index_is_right_after_records_come_go_and_are_damaged(tmp_path: Path) -> None:
+def test_the_index_follows_records_that_are_added_removed_or_damaged(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for number in range(5):
         store.save(record(f"t{number}", "ok", {}))

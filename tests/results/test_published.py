@@ -54,7 +54,7 @@ def rows(*lines: str) -> list[ComparisonRow]:
         ("RetinaNet", "retinanet_resnet50"),
     ],
 )
-def test_the_names_of_others_are_models_of_the_catalog(variant: str, name: str) -> None:
+def test_names_in_published_files_are_matched_to_catalog_models(variant: str, name: str) -> None:
     (row,) = rows(line(variant))
     entry = load_catalog()[name]
     assert (row.model, row.family, row.variant, row.task) == (
@@ -66,7 +66,7 @@ def test_the_names_of_others_are_models_of_the_catalog(variant: str, name: str) 
     assert row.source in entry.sources
 
 
-def test_a_model_s_source_is_the_one_that_the_study_used() -> None:
+def test_a_models_source_is_the_one_that_the_study_used() -> None:
     sources = {
         row.model: row
         for row in rows(
@@ -109,7 +109,7 @@ def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
     assert row.command == "python -m xla_sweeps model=resnet50 source=applications jit=true"
 
 
-def test_a_side_alone_keeps_its_throughput_and_says_that_the_other_is_missing() -> None:
+def test_a_figure_without_its_counterpart_keeps_its_throughput_and_notes_what_is_missing() -> None:
     (row,) = rows(line("resnet50_v1", xla=False, rate=50))
     assert (row.baseline_throughput_samples_per_s, row.throughput_samples_per_s, row.speedup) == (
         50,
@@ -120,7 +120,7 @@ def test_a_side_alone_keeps_its_throughput_and_says_that_the_other_is_missing() 
     assert "XLA is not in the file" in row.note
 
 
-def test_a_figure_that_is_there_several_times_becomes_their_median() -> None:
+def test_repeated_figures_become_their_median() -> None:
     (row,) = rows(*(line("vgg16", params="138.36", rate=rate) for rate in (90, 100, 130)))
     assert row.throughput_samples_per_s == 100
     assert "XLA is in the file 3 times: the median" in row.note
@@ -140,7 +140,7 @@ def test_a_figure_that_is_there_several_times_becomes_their_median() -> None:
         ("regnetx_032", "15.36", "regnetx_032"),
     ],
 )
-def test_a_regnet_is_what_its_parameters_say_not_what_the_study_called_it(
+def test_a_mislabelled_regnet_is_identified_by_its_parameters(
     called: str, params: str, truth: str
 ) -> None:
     (row,) = rows(line(called, params=params))
@@ -155,7 +155,7 @@ def test_the_figures_of_a_relabelled_regnet_join_those_of_the_true_one() -> None
     assert (row.model, row.throughput_samples_per_s) == ("regnetx_002", 105)
 
 
-def test_parameters_and_multiply_accumulates_that_are_another_model_s_are_noted() -> None:
+def test_parameters_and_multiply_accumulates_of_another_model_get_a_note() -> None:
     (row,) = rows(line("resnet50_v1", params="11.7", flop="1.8"))
     assert "the file's 11.7 M parameters are not resnet50's 25.6" in row.note
     assert "the file's 1.8 G multiply-accumulates are not resnet50's" in row.note
@@ -222,9 +222,7 @@ def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None
         (text('a,"b"c,224,True,t4,1,1,5'), "F, line 2: not CSV"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_line_and_column(
-    content: str, complaint: str
-) -> None:
+def test_mistakes_in_a_file_are_reported_with_line_and_column(content: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
         published.parse(content, where="F")
     assert str(error.value).startswith(complaint)
@@ -257,7 +255,7 @@ cells = st.sampled_from(
     | st.lists(cells, max_size=30).map(lambda found: HEADER + "\n" + ",".join(found))
 )
 @settings(max_examples=200, deadline=None)
-def test_any_text_is_figures_or_a_mistake_of_the_user_s(content: str) -> None:
+def test_any_text_is_a_file_of_figures_or_a_reported_mistake(content: str) -> None:
     with contextlib.suppress(ConfigError):
         found, _ = published.rows(
             published.parse(content, where="F"), load_catalog(), label="study"
@@ -265,7 +263,7 @@ def test_any_text_is_figures_or_a_mistake_of_the_user_s(content: str) -> None:
         assert table_of(found).num_rows == len(found)
 
 
-def test_columns_may_stand_in_any_order_beside_others() -> None:
+def test_columns_may_be_in_any_order_with_others_among_them() -> None:
     names = ["note", *reversed(published.COLUMNS)]
     cells = ["hm", "100", "25.6", "3.9", "T4", "FALSE", "224", "resnet50_v1", "ResNet_V1"]
     (figure,) = published.parse(",".join(names) + "\r\n" + ",".join(cells) + "\r\n", where="F")

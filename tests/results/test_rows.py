@@ -83,7 +83,7 @@ def key(row: ComparisonRow) -> tuple[str, str, str]:
     return row.trial_id, row.baseline, row.candidate
 
 
-def test_a_table_gives_back_the_rows_it_was_made_of(tmp_path: Path) -> None:
+def test_a_table_returns_the_rows_it_was_made_of(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(
         tmp_path,
@@ -98,7 +98,7 @@ def test_a_table_gives_back_the_rows_it_was_made_of(tmp_path: Path) -> None:
     assert table.table_of([]).schema == table.schema() == table.table_of(rows).schema
 
 
-def test_kept_rows_are_those_of_the_records_through_every_change(tmp_path: Path) -> None:
+def test_cached_rows_equal_those_of_the_records_after_every_change(tmp_path: Path) -> None:
     for number in range(4):
         save(tmp_path, number)
     assert same(kept(tmp_path), from_records(tmp_path))
@@ -112,7 +112,9 @@ def test_kept_rows_are_those_of_the_records_through_every_change(tmp_path: Path)
     assert {row.trial_id for row in kept(tmp_path)} == {trial(number) for number in (0, 1, 3, 9)}
 
 
-def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_folders_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(3):
         save(tmp_path, number)
     before = kept(tmp_path)
@@ -168,7 +170,7 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
     assert kept(tmp_path) == rows
 
 
-def test_drift_between_anchors_flags_what_lies_between(tmp_path: Path) -> None:
+def test_drift_between_anchors_flags_the_trials_between_them(tmp_path: Path) -> None:
     tagged = {**CONFIG, "tracker": {**CONFIG["tracker"], "tags": ["anchor"]}}
     for hour, seconds in ((1, 0.2), (3, 0.2), (5, 0.3)):
         save(
@@ -188,7 +190,7 @@ def test_drift_between_anchors_flags_what_lies_between(tmp_path: Path) -> None:
     assert kept(tmp_path) == rows
 
 
-def test_a_damaged_record_is_said_and_left_out(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported_and_skipped(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
     (tmp_path / "records" / trial(2) / "0.json").write_text("{")
@@ -207,9 +209,7 @@ def test_a_damaged_record_is_said_and_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 nonsense", b"{}"])
-def test_what_is_kept_may_be_damaged_or_deleted_or_unwritable(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_the_cache_may_be_damaged_or_deleted_or_unwritable(tmp_path: Path, content: bytes) -> None:
     save(tmp_path, 1)
     rows = kept(tmp_path)
     (tmp_path / "cache" / "rows.parquet").write_bytes(content)
@@ -238,7 +238,7 @@ def test_a_folder_without_records_has_no_rows(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_row_that_failed_says_its_devices_floor_all_the_same(tmp_path: Path) -> None:
+def test_a_failed_row_has_the_floor_of_its_device_too(tmp_path: Path) -> None:
     save(
         tmp_path,
         1,

@@ -61,7 +61,7 @@ def test_processes_that_save_the_same_trial_at_once_lose_nothing(tmp_path: Path)
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_a_record_truncated_at_any_byte_is_set_aside_and_the_others_are_read(
+def test_a_record_truncated_at_any_byte_is_quarantined_and_the_others_are_read(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path)
@@ -91,7 +91,7 @@ def test_flipped_bits_never_raise(tmp_path: Path) -> None:
         assert len(loaded.problems) + sum(map(len, loaded.records.values())) == 1
 
 
-def test_a_record_of_a_newer_version_is_said_and_left_where_it_is(tmp_path: Path) -> None:
+def test_a_record_of_a_newer_version_is_reported_and_not_moved(tmp_path: Path) -> None:
     store = Store(tmp_path)
     _, path = store.save(make_record())
     document = json.loads(path.read_bytes())
@@ -111,7 +111,7 @@ def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
     assert Record.from_json(json.dumps(document).encode()) == make_record()
 
 
-def test_what_json_cannot_hold_is_replaced_and_the_record_still_saved(tmp_path: Path) -> None:
+def test_values_that_json_lacks_are_replaced_and_the_record_is_saved(tmp_path: Path) -> None:
     hostile = {
         "nan": float("nan"),
         "inf": float("inf"),
@@ -142,13 +142,13 @@ def test_quarantined_numbers_are_not_used_again_for_other_records(tmp_path: Path
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_folder_without_permission_is_refused_in_one_line(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StoreError, match="cannot be written: Permission denied"):
         Store(tmp_path / "results").check_writable()
 
 
-def test_a_results_dir_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_results_dir_that_is_a_file_is_refused_in_one_line(tmp_path: Path) -> None:
     place = tmp_path / "results"
     place.write_text("")
     with pytest.raises(StoreError) as caught:
@@ -160,7 +160,7 @@ def test_a_results_dir_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", ["write", "fsync", "link"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_a_failing_disk_is_said_and_leaves_nothing_half_written(
+def test_a_failing_disk_is_reported_and_leaves_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, code: int
 ) -> None:
     store = Store(tmp_path)
@@ -179,7 +179,7 @@ def test_a_failing_disk_is_said_and_leaves_nothing_half_written(
     assert not store.load().problems
 
 
-def test_a_lost_reply_of_link_counts_as_written(
+def test_a_record_whose_link_reply_was_lost_counts_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real: Callable[..., None] = os.link

@@ -64,7 +64,7 @@ def test_a_quiet_page_is_reported_as_quiet(browser: Browser, toy: str) -> None:
         ("try { eval('1') } catch {}", "script-src"),
     ],
 )
-def test_what_goes_wrong_in_a_page_is_collected(
+def test_errors_of_a_page_are_collected(
     browser: Browser, tmp_path: Path, script: str, word: str
 ) -> None:
     browser.open(write(tmp_path, script))
@@ -112,7 +112,7 @@ def test_keys_and_clicks_are_trusted_events(browser: Browser, toy: str) -> None:
     assert browser.evaluate("log.at(-1)") == "pointermove one true false"
 
 
-def test_what_a_mouse_would_not_meet_cannot_be_clicked(browser: Browser, toy: str) -> None:
+def test_an_element_that_a_mouse_cannot_reach_cannot_be_clicked(browser: Browser, toy: str) -> None:
     browser.open(toy)
     browser.evaluate("document.getElementById('cover').style.display = 'block'")
     with pytest.raises(BrowserError, match="covered"):
@@ -145,7 +145,7 @@ def test_pages_share_no_state(browser: Browser, toy: str) -> None:
     assert browser.evaluate("[window.left, location.hash]") == [None, ""]
 
 
-def test_what_a_page_saves_is_read(browser: Browser, toy: str) -> None:
+def test_a_download_is_read(browser: Browser, toy: str) -> None:
     browser.open(toy)
     assert browser.download(lambda: browser.click("#save")) == ("a.csv", b"a,b\n")
 

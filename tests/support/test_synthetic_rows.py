@@ -21,7 +21,7 @@ def test_the_same_arguments_give_the_same_rows() -> None:
     assert first != json.dumps(list(make_rows(200, seed=4)))
 
 
-def test_the_rows_hold_what_a_page_meets() -> None:
+def test_the_rows_contain_every_case_of_a_page() -> None:
     rows = list(make_rows(5000))
     assert 5000 <= len(rows) <= 5003
     assert len({(row["trial_id"], row["candidate"], row["baseline"]) for row in rows}) == len(rows)

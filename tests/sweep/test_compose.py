@@ -26,7 +26,7 @@ PLACE = Place(devices.devices()[-1], devices.usable_cores())
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "sweeps").glob("*.yaml")), ids=lambda path: str(path.name)
 )
-def test_every_definition_that_is_shipped_composes_into_trials(path: Path) -> None:
+def test_every_shipped_definition_composes_into_trials(path: Path) -> None:
     sweep = load_sweep(path)
     assert sweep.warnings == ()
     assert path.read_text().startswith("# "), "a line that says what it is for"
@@ -56,7 +56,7 @@ def test_every_definition_that_is_shipped_composes_into_trials(path: Path) -> No
     ),
 )
 @settings(max_examples=60, deadline=None)
-def test_composing_fast_gives_what_hydra_composes(model: str, values: dict[str, Any]) -> None:
+def test_the_fast_composer_gives_the_same_as_hydra(model: str, values: dict[str, Any]) -> None:
     chosen = {"model": model, **values}
     task = Composer(["weights=random"], places=[PLACE], environ={}).task(chosen)
     words = [*overrides(flattened(chosen)), "weights=random"]

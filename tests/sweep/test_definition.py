@@ -101,13 +101,15 @@ GRID: dict[str, Any] = {
         ),
     ],
 )
-def test_a_wrong_definition_is_told_where_and_how_to_mend_it(document: Any, line: str) -> None:
+def test_a_wrong_definition_is_reported_with_its_place_and_how_to_fix_it(
+    document: Any, line: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_sweep(document, where="s.yaml")
     assert str(caught.value).startswith(line)
 
 
-def test_nested_parameters_are_flat_ones() -> None:
+def test_nested_parameters_are_flattened() -> None:
     nested = {
         "effort": {"parameters": {"block_s": {"values": [0.1, 0.2]}, "rounds_min": {"value": 8}}}
     }
@@ -118,7 +120,7 @@ def test_nested_parameters_are_flat_ones() -> None:
     ]
 
 
-def test_keys_that_are_passed_over_are_named_with_their_line(tmp_path: Path) -> None:
+def test_ignored_keys_are_reported_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: true}}\n"
     )
@@ -190,7 +192,7 @@ documents = st.fixed_dictionaries(
 
 @given(documents | values)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_a_definition_holds_the_answer_is_a_sweep_or_one_line(document: Any) -> None:
+def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None:
     try:
         sweep = parse_sweep(document, where="s.yaml")
     except XlaSweepsError as error:
@@ -220,9 +222,7 @@ def test_whatever_a_definition_holds_the_answer_is_a_sweep_or_one_line(document:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_whatever_text_a_file_holds_the_answer_is_a_sweep_or_one_line(
-    tmp_path: Path, text: str
-) -> None:
+def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(text, encoding="utf-8", errors="replace")
     try:
@@ -245,7 +245,7 @@ PAYLOADS = [
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: json.dumps(payload)[:50])
-def test_a_hostile_definition_is_refused_and_nothing_of_it_is_resolved(
+def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
     payload: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))

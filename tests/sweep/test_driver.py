@@ -46,7 +46,7 @@ from xla_sweeps.sweep.plan import match
         ("infra+infra+ok", {"infra": 2, "ok": 1}, True),
     ],
 )
-def test_each_status_is_tried_as_often_as_the_policy_says(
+def test_each_status_is_retried_as_often_as_the_policy_allows(
     how: str, tried: dict[str, int], final: bool, tmp_path: Path
 ) -> None:
     outcome, _ = drive(tmp_path, f"a={how}")
@@ -59,7 +59,7 @@ def test_replicates_are_spread_over_the_sweep_rather_than_back_to_back(tmp_path:
     assert [name for name, _ in notes.ends] == ["a", "b", "a", "b", "a", "b"]
 
 
-def test_the_same_sweep_again_does_nothing_and_what_is_weak_is_tried_anew(tmp_path: Path) -> None:
+def test_the_same_sweep_again_only_retries_inconclusive_trials(tmp_path: Path) -> None:
     drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
     outcome, notes = drive(tmp_path, "a=ok", "b=contaminated", "c=crashed")
     assert {name for name, _ in notes.ends} == {"b"}
@@ -74,21 +74,25 @@ def test_retry_measures_trials_of_a_status_again(tmp_path: Path) -> None:
     assert drive(tmp_path, "a=build_error+ok", "b=ok")[1].ends == []
 
 
-def test_a_trial_whose_process_dies_twice_is_left_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_trial_whose_process_dies_twice_is_given_up_and_the_others_continue(
+    tmp_path: Path,
+) -> None:
     outcome, notes = drive(tmp_path, "a=die", "b=ok", "c=ok")
     assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1, ("c", "ok"): 1}
     assert "died 2 times" in outcome.gave_up["a"]
     assert outcome.counts == {"ok": 2, "died": 1}
 
 
-def test_where_every_trial_kills_its_process_the_sweep_stops_by_itself(tmp_path: Path) -> None:
+def test_a_sweep_in_which_every_trial_dies_stops_by_itself(tmp_path: Path) -> None:
     outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), lanes=1)
     assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
     assert len(notes.ends) == 3
     assert len(outcome.left) == 40
 
 
-def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_path: Path) -> None:
+def test_a_device_that_fails_three_times_gets_no_more_jobs_and_the_other_continues(
+    tmp_path: Path,
+) -> None:
     names = [f"t{number}=infra+ok" for number in range(3)] + [
         f"u{number}=ok" for number in range(5)
     ]
@@ -117,7 +121,9 @@ def test_a_device_that_fails_three_times_gets_no_more_and_the_other_goes_on(tmp_
     assert launcher.lanes() == ["cpu:1"]
 
 
-def test_what_a_job_refuses_is_given_up_with_its_last_line(tmp_path: Path) -> None:
+def test_a_trial_that_its_job_refuses_is_given_up_with_the_last_line_of_its_log(
+    tmp_path: Path,
+) -> None:
     outcome, notes = drive(tmp_path, "a=refuse", "b=ok")
     assert ("a", "refused") in notes.ends
     assert outcome.counts == {"ok": 1, "refused": 1}
@@ -148,7 +154,7 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
     )
 
 
-def test_the_drivers_figures_of_time_are_a_range_around_what_replicates_took(
+def test_the_drivers_time_estimate_is_a_range_around_the_time_of_a_replicate(
     tmp_path: Path,
 ) -> None:
     store, notes = Store(tmp_path), Notes()
@@ -171,7 +177,7 @@ def replace_wanted(item: Task, wanted: int) -> Task:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_what_runs_and_the_rest_is_measured_on_resume(
+def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
@@ -207,7 +213,7 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     assert gone(tmp_path, max(0.1, 3 - (time.monotonic() - begun)))
 
 
-def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(
+def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest(
     tmp_path: Path,
 ) -> None:
     sweep = start(tmp_path, "x=sleep", IDS="30")
@@ -223,7 +229,7 @@ def test_when_the_driver_is_killed_its_trials_go_and_resume_completes_the_rest(
     assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
 
 
-def test_records_that_others_add_are_counted_once_beside_those_that_were_known(
+def test_records_that_others_add_are_counted_once_beside_the_known_ones(
     tmp_path: Path,
 ) -> None:
     store, notes = Store(tmp_path), Notes()
@@ -259,7 +265,7 @@ class Holding(LocalLauncher):
 
 
 @pytest.mark.timeout(60)
-def test_a_signal_that_comes_while_a_lock_is_held_stops_the_sweep_all_the_same(
+def test_a_signal_during_a_lock_stops_the_sweep_too(
     tmp_path: Path,
 ) -> None:
     store, notes = Store(tmp_path), Notes()
@@ -307,7 +313,7 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(
     assert len(log.read_text().splitlines()) == count
 
 
-def test_records_that_others_made_meanwhile_are_seen_before_a_trial_is_started(
+def test_records_of_other_processes_are_read_before_a_trial_is_started(
     tmp_path: Path,
 ) -> None:
     store, notes = Store(tmp_path), Notes()

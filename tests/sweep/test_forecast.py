@@ -5,7 +5,7 @@ from __future__ import annotations
 from xla_sweeps.sweep.forecast import BREAKER, Breaker
 
 
-def test_as_many_losses_in_a_row_on_one_device_are_one_too_many() -> None:
+def test_too_many_losses_in_a_row_on_one_device_disable_it() -> None:
     breaker = Breaker()
     assert [breaker.lost("gpu:0", now=0.0) for _ in range(BREAKER)] == [False] * (BREAKER - 1) + [
         True

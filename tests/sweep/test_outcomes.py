@@ -112,7 +112,7 @@ class Full(Store):
         return super().save(record)
 
 
-def test_what_a_full_disk_does_not_take_is_kept_until_it_does_and_nothing_is_measured_twice(
+def test_records_that_do_not_fit_on_a_full_disk_are_kept_until_they_do(
     tmp_path: Path,
 ) -> None:
     store = Full(tmp_path, range(2, 5))
@@ -128,7 +128,7 @@ def test_what_a_full_disk_does_not_take_is_kept_until_it_does_and_nothing_is_mea
     )
 
 
-def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again(
+def test_a_record_that_cannot_be_saved_before_a_stop_is_reported_and_measured_again(
     tmp_path: Path,
 ) -> None:
     class Stopped(Full):
@@ -145,7 +145,7 @@ def test_what_cannot_be_kept_before_a_stop_is_said_and_left_to_be_measured_again
     assert "what n0 measured could not be kept; the same sweep measures it again" in notes.warnings
 
 
-def test_what_a_broken_sweep_stops_is_stopped_and_has_not_died(
+def test_a_trial_that_a_broken_sweep_stops_counts_as_stopped_and_not_as_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "TOGETHER_S", 0.0)
@@ -189,7 +189,7 @@ def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(
     assert outcome.counts == {"ok": 8}
 
 
-def test_the_time_that_is_left_counts_the_jobs_that_run_at_once_and_not_the_nodes(
+def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
     tmp_path: Path,
 ) -> None:
     class Watching(Notes):

@@ -40,7 +40,7 @@ def test_run_cap_ends_a_grid_early() -> None:
 
 
 @given(st.integers(1, 30), st.integers(0, 5))
-def test_a_random_search_is_seeded_and_repeats_nothing_while_there_is_more(
+def test_a_random_search_is_seeded_and_repeats_no_trial_before_all_are_drawn(
     cap: int, seed: int
 ) -> None:
     sweep = parse_sweep({**GRID, "method": "random", "run_cap": cap}, where="s.yaml")

@@ -48,7 +48,7 @@ def test_a_device_is_found_by_its_name(text: str, device: Device) -> None:
         ),
     ],
 )
-def test_an_absent_device_is_told_those_there_are(text: str, line: str) -> None:
+def test_an_absent_device_is_refused_with_those_that_exist(text: str, line: str) -> None:
     with pytest.raises(DeviceError) as caught:
         resolve_device(text)
     assert str(caught.value) == line

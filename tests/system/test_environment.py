@@ -52,7 +52,7 @@ def test_the_environment_is_recorded_without_the_hosts_name() -> None:
     assert len(facts["host"]) == 8
 
 
-def test_what_makes_numbers_comparable_is_the_device_the_software_and_the_flags(
+def test_the_environments_identity_is_device_software_and_flags(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_something")

@@ -9,7 +9,7 @@ import pytest
 from xla_sweeps.system.files import replace_whole, tail
 
 
-def test_the_end_of_a_file_is_text_whatever_it_holds_and_nothing_where_there_is_none(
+def test_the_tail_of_a_file_is_text_whatever_it_contains_and_empty_without_a_file(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "log"
@@ -19,7 +19,7 @@ def test_the_end_of_a_file_is_text_whatever_it_holds_and_nothing_where_there_is_
     assert tail(path, limit=999) == "one\ntwo\ufffd"
 
 
-def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path) -> None:
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "made" / "file"
     replace_whole(path, b"old")
     replace_whole(path, b"new")

@@ -52,7 +52,7 @@ def test_each_kind_of_product_is_counted_as_by_hand(line: str, macs: int) -> Non
     assert count_macs(line).total == macs
 
 
-def test_a_module_is_the_sum_of_its_parts() -> None:
+def test_the_count_of_a_module_is_the_sum_of_its_operations() -> None:
     count = count_macs(
         "\n".join(["HloModule m", "ENTRY %main {", PLAIN, "  %a = f32[4]{0} add(%x, %y)", DOT, "}"])
     )
@@ -72,7 +72,7 @@ def test_operands_without_shapes_are_looked_up() -> None:
     assert count_macs(text).total == 4 * 10 * 368
 
 
-def test_loops_are_said_because_their_bodies_count_once() -> None:
+def test_loops_are_reported_because_their_bodies_count_once() -> None:
     assert count_macs(
         "  %w = (s32[], f32[2]{0}) while((s32[], f32[2]{0}) %t), condition=%c, body=%b\n" + DOT
     ).loops
@@ -88,6 +88,6 @@ def test_loops_are_said_because_their_bodies_count_once() -> None:
         PLAIN + ", batch_group_count=2",
     ],
 )
-def test_what_cannot_be_read_is_refused_instead_of_left_out(line: str) -> None:
+def test_an_operation_that_cannot_be_read_is_refused_and_not_skipped(line: str) -> None:
     with pytest.raises(UncountableError):
         count_macs(line)

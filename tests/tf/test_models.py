@@ -313,7 +313,7 @@ def test_weights_from_a_file_are_loaded(tmp_path: os.PathLike[str]) -> None:
     )
 
 
-def test_pretrained_weights_without_a_network_are_one_clear_line(
+def test_pretrained_weights_without_a_network_are_refused_in_one_line(
     tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import keras.src.utils.file_utils as file_utils
@@ -334,7 +334,7 @@ def test_pretrained_weights_without_a_network_are_one_clear_line(
     )
 
 
-def test_a_constructor_that_the_library_lacks_is_one_clear_line() -> None:
+def test_a_constructor_that_the_library_lacks_is_refused_in_one_line() -> None:
     from dataclasses import replace
 
     with pytest.raises(
@@ -345,7 +345,7 @@ def test_a_constructor_that_the_library_lacks_is_one_clear_line() -> None:
         )
 
 
-def test_grouped_convolutions_of_keras_3_bring_xla_into_every_graph() -> None:
+def test_grouped_convolutions_of_keras_3_use_xla_in_every_graph() -> None:
     counts = {}
     for name in ("convnext_tiny", "mobilenet_v2"):
         built = build(name, 32)

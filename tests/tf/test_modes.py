@@ -109,7 +109,7 @@ def test_inputs_rotate_and_are_traced_once() -> None:
     assert modes.traces(executable) == 1
 
 
-def test_what_xla_cannot_compile_raises_with_the_operations_name() -> None:
+def test_an_operation_that_xla_cannot_compile_is_named() -> None:
     def pooled(images: tf.Tensor) -> tf.Tensor:
         return tf.nn.max_pool_with_argmax(images, 2, 2, "SAME")[0]
 

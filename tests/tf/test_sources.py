@@ -72,14 +72,14 @@ def outputs(built: models.BuiltModel, count: int = 2) -> list[np.ndarray]:
     ]
 
 
-def test_a_recipe_is_built_all_the_way_down_at_the_resolution_asked_for() -> None:
+def test_every_part_of_a_recipe_is_built_at_the_requested_resolution() -> None:
     built = build(of_catalog("resnet18", "keras_cv", 64))
     assert built.params == 11_699_112
     assert outputs(built)[0].shape == (2, 1000)
     assert built.loaded.keras_model.input_shape == (None, 64, 64, 3)
 
 
-def test_a_detector_gives_heads_or_what_is_left_after_suppression() -> None:
+def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
     spec = of_catalog("yolo_v8_xs", "keras_cv", 64)
     boxes, classes = outputs(build(spec))
     assert boxes.shape == (2, 84, 64)
@@ -107,7 +107,7 @@ def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
     assert (np.diff(confidences[0, :count]) <= 1e-6).all()
 
 
-def test_a_head_of_zeros_is_drawn_anew() -> None:
+def test_a_head_of_zeros_is_initialized_again() -> None:
     built = build(of_catalog("resnet18", "keras_cv", 32))
     head = built.loaded.keras_model.layers[-1]
     head.kernel.assign(tf.zeros_like(head.kernel))
@@ -115,14 +115,14 @@ def test_a_head_of_zeros_is_drawn_anew() -> None:
     assert outputs(built)[0].std() > 0.01
 
 
-def test_a_constructor_that_the_installed_version_lacks_is_one_line() -> None:
+def test_a_constructor_that_the_installed_version_lacks_is_refused_in_one_line() -> None:
     spec = of_catalog("resnet18", "keras_cv", 64)
     with pytest.raises(ConfigError, match=r"keras_cv 0\.9\.\d has no 'ResNet9000'"):
         build(replace(spec, recipe={**spec.recipe, "constructor": "ResNet9000"}))
 
 
 @pytest.mark.parametrize("library", ["keras_cv", "keras_hub", "tensorflow_hub"])
-def test_a_library_that_breaks_costs_its_own_source_alone(
+def test_a_broken_library_disables_only_its_own_source(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(name: str, *arguments: Any, **keywords: Any) -> Any:
@@ -145,7 +145,7 @@ def test_a_library_that_breaks_costs_its_own_source_alone(
     assert build(specs[other]).params == 11_699_112
 
 
-def test_a_preset_that_cannot_be_had_is_one_line(
+def test_a_preset_that_cannot_be_downloaded_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
@@ -210,7 +210,7 @@ def test_a_signature_is_called_by_name_and_gives_outputs_by_name(tmp_path: Path)
     assert np.allclose(built.call((tf.ones((2, 4)) * 5, tf.ones((2, 4))))["less"], 4.0)
 
 
-def test_nothing_to_call_is_one_line(tmp_path: Path) -> None:
+def test_a_saved_model_without_a_function_is_refused_in_one_line(tmp_path: Path) -> None:
     tf.saved_model.save(tf.Module(), str(tmp_path / "m"))
     with pytest.raises(
         XlaSweepsError, match="nothing to call: no __call__, no serve, no serving_default"
@@ -218,7 +218,7 @@ def test_nothing_to_call_is_one_line(tmp_path: Path) -> None:
         build(own(str(tmp_path / "m")))
 
 
-def test_free_sizes_are_asked_for_and_fixed_ones_kept(tmp_path: Path) -> None:
+def test_free_sizes_must_be_given_and_fixed_ones_are_kept(tmp_path: Path) -> None:
     tf.saved_model.save(Exported((None, None, None, 3)), str(tmp_path / "free"))
     tf.saved_model.save(Exported((1, 16, 16, 3)), str(tmp_path / "fixed"))
     with pytest.raises(
@@ -234,7 +234,7 @@ def test_free_sizes_are_asked_for_and_fixed_ones_kept(tmp_path: Path) -> None:
         build(own(str(tmp_path / "fixed"), resolution=24))
 
 
-def test_xla_inside_a_saved_model_is_seen(tmp_path: Path) -> None:
+def test_xla_inside_a_saved_model_is_detected(tmp_path: Path) -> None:
     class Jitted(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec((None, 4))], jit_compile=True)
         def __call__(self, x: Any) -> Any:
@@ -278,7 +278,7 @@ def test_a_handle_is_found_in_the_hubs_cache(
     assert (built.loaded.eager_is_graph, built.loaded.replica_of) == (True, "")
 
 
-def test_a_handle_that_cannot_be_had_is_one_line(
+def test_a_handle_that_cannot_be_downloaded_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path))
@@ -339,7 +339,7 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
     assert np.allclose(built.call(images), model(images), atol=1e-6)
 
 
-def test_a_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "net.keras").write_bytes(b"nothing")
     with pytest.raises(XlaSweepsError) as caught:
         build(own(str(tmp_path / "net.keras")))
@@ -368,7 +368,7 @@ def test_a_functions_model_has_a_float64_twin() -> None:
     assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
 
 
-def test_a_twin_that_keeps_to_float32_is_no_reference() -> None:
+def test_a_twin_that_stays_in_float32_is_not_a_reference() -> None:
     spec = own("own_models:of_float32")
     built = build(spec)
     with pytest.raises(XlaSweepsError, match="keeps to its own dtypes"):
@@ -399,7 +399,7 @@ def test_inputs_that_are_given_by_name_reach_the_model_by_name_in_whatever_order
     assert [item.shape for item in outputs(built)] == [(2, 4), (2, 8)]
 
 
-def test_a_model_of_any_size_asks_for_one() -> None:
+def test_a_model_of_any_size_requires_a_resolution() -> None:
     with pytest.raises(XlaSweepsError, match="has free sizes; say resolution=224"):
         build(own("own_models:of_any_size"))
     assert build(own("own_models:of_any_size", resolution=20)).inputs[0].shape == (20, 20, 3)
@@ -433,7 +433,7 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
         ("broken.py:build", "broken.py cannot be imported: SyntaxError"),
     ],
 )
-def test_a_function_that_gives_no_model_is_one_line(
+def test_a_function_that_returns_no_model_is_refused_in_one_line(
     path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("def build(:\n")

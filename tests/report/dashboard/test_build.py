@@ -18,7 +18,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.results.table import rows_of
 
 
-def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
+def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     done = command("dashboard", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -48,7 +48,7 @@ def test_the_page_holds_the_rows_that_results_gives(tmp_path: Path) -> None:
     assert meta["devices"] == [{"name": "Some CPU", "trials": 2, "floor": 0.01, "aa_pairs": 0}]
 
 
-def test_the_page_knows_how_much_of_what_sweeps_planned_it_holds(tmp_path: Path) -> None:
+def test_the_page_knows_how_many_planned_trials_it_contains(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     Store(folder).save(make_record(TIMES, request_id="done"))
     page = tmp_path / "page.html"
@@ -62,7 +62,7 @@ def test_the_page_knows_how_much_of_what_sweeps_planned_it_holds(tmp_path: Path)
     assert unpacked(page)[1]["planned"] == 1 + 3
 
 
-def test_what_others_wrote_never_reaches_the_markup(tmp_path: Path) -> None:
+def test_outside_text_never_becomes_markup(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     output = tmp_path / "page.html"
     build.write_page([tmp_path / "results"], output, title=NASTY)
@@ -85,7 +85,7 @@ def test_several_folders_keep_their_names(tmp_path: Path) -> None:
     assert len(set(unpacked(output)[0]["results"])) == 2
 
 
-def test_a_page_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_page_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     (tmp_path / "page.html").mkdir()
     with pytest.raises(StoreError, match="cannot write"):
@@ -93,7 +93,7 @@ def test_a_page_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*.tmp"))
 
 
-def test_more_rows_than_a_page_holds_are_refused_with_a_way_out(
+def test_too_many_rows_for_a_page_are_refused_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(tmp_path / "results")
@@ -104,7 +104,7 @@ def test_more_rows_than_a_page_holds_are_refused_with_a_way_out(
         build.write_page([tmp_path / "results"], tmp_path / "page.html")
 
 
-def test_published_figures_stand_beside_what_was_measured(tmp_path: Path) -> None:
+def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> None:
     measured(tmp_path / "results")
     sample = DATA / "published_sample.csv"
     assert command("import", str(sample), "--into", "results", cwd=tmp_path).returncode == 0

@@ -67,7 +67,7 @@ def test_the_codes_of_many_values_take_two_and_four_bytes() -> None:
 
 
 @given(some.lists(some.none() | some.floats(allow_nan=False, allow_infinity=False, width=64)))
-def test_numbers_come_back_to_four_digits_and_a_half(values: list[float | None]) -> None:
+def test_numbers_are_packed_with_four_and_a_half_digits(values: list[float | None]) -> None:
     column = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
     columns, _ = unpack(pack({"x": column}, {}))
     for value, found in zip(values, columns["x"], strict=True):
@@ -82,7 +82,7 @@ def test_numbers_come_back_to_four_digits_and_a_half(values: list[float | None])
 
 
 @given(some.lists(some.text(some.characters(codec="utf-8"))))
-def test_any_text_comes_back(values: list[str]) -> None:
+def test_any_text_is_unpacked_unchanged(values: list[str]) -> None:
     columns, meta = unpack(pack({"word": values}, {"words": values}))
     assert columns["word"] == values
     assert meta["words"] == values
@@ -94,7 +94,7 @@ def test_small_whole_numbers_are_exact() -> None:
     assert columns["x"] == values
 
 
-def test_half_a_character_does_not_stop_the_page() -> None:
+def test_a_lone_surrogate_does_not_break_the_page() -> None:
     """A file name that is no UTF-8 reaches Python with lone surrogates."""
     columns, meta = unpack(pack({"log": ["a\udce9b", "c"]}, {"problems": ["\ud800"]}))
     assert columns["log"][0].startswith("a")
@@ -103,12 +103,12 @@ def test_half_a_character_does_not_stop_the_page() -> None:
     assert len(meta["problems"]) == 1
 
 
-def test_no_rows_and_no_columns_are_values_too() -> None:
+def test_no_rows_and_no_columns_are_packed_too() -> None:
     assert unpack(pack({}, {"a": None})) == ({}, {"a": None})
     assert unpack(pack({"x": floats(), "word": []}, {})) == ({"x": [], "word": []}, {})
 
 
-def test_infinite_and_too_large_numbers_are_none() -> None:
+def test_infinite_and_too_large_numbers_are_packed_as_missing() -> None:
     columns, _ = unpack(
         pack({"x": floats(math.inf, -math.inf, 1e300, 3.4028234e38, 0.0, -0.0)}, {})
     )
@@ -120,6 +120,6 @@ def test_columns_of_different_lengths_are_refused() -> None:
         pack({"x": floats(1.0), "word": []}, {})
 
 
-def test_what_json_cannot_say_is_refused_in_meta() -> None:
+def test_values_that_json_lacks_are_refused_in_the_metadata() -> None:
     with pytest.raises(ValueError, match="JSON"):
         pack({}, {"x": math.nan})

@@ -74,7 +74,7 @@ STATES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (DESKTOP, True), (PHONE, False)])
-def test_the_page_draws_itself_without_a_request_or_a_complaint(
+def test_the_page_draws_without_a_request_or_an_error(
     browser: Browser, study: Studies, size: tuple[int, int], dark: bool
 ) -> None:
     visit(browser, study(300), size=size, dark=dark)
@@ -99,7 +99,7 @@ def test_the_page_draws_itself_without_a_request_or_a_complaint(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_page_of_an_odd_study_draws_itself_too(
+def test_the_page_of_an_unusual_study_draws_without_an_error(
     browser: Browser, tmp_path: Path, state: str
 ) -> None:
     page = write_page(tmp_path / "odd.html", STATES[state]())
@@ -114,9 +114,7 @@ def test_the_page_of_an_odd_study_draws_itself_too(
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
 
 
-def test_the_header_says_how_much_of_what_was_planned_is_there(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_path: Path) -> None:
     rows = list(make_rows(30))
     trials = len({row["trial_id"] for row in rows})
     for planned, badge, fact in (
@@ -132,7 +130,9 @@ def test_the_header_says_how_much_of_what_was_planned_is_there(
         assert badge in said[0]
 
 
-def test_the_page_that_the_command_writes_draws_itself(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_that_the_command_writes_draws_without_an_error(
+    browser: Browser, tmp_path: Path
+) -> None:
     store = Store(tmp_path / "results")
     store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01))
     lost = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, EXPLOIT)}
@@ -174,7 +174,7 @@ def test_the_accessibility_checker_finds_nothing(
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_section_of_what_changed_is_there_where_two_folders_are_compared(
+def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
     browser: Browser, tmp_path: Path, dark: bool
 ) -> None:
     page = write_page(tmp_path / "compare.html", list(make_rows(12)), comparison=COMPARISON)
@@ -197,7 +197,9 @@ def test_the_section_of_what_changed_is_there_where_two_folders_are_compared(
     assert axe_violations(browser) == []
 
 
-def test_without_a_comparison_there_is_no_such_section(browser: Browser, study: Studies) -> None:
+def test_the_section_of_changes_is_hidden_without_a_comparison(
+    browser: Browser, study: Studies
+) -> None:
     visit(browser, study(300))
     assert browser.evaluate("document.getElementById('difference').checkVisibility()") is False
 
@@ -214,7 +216,9 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -
     assert browser.evaluate("scrollX") == 0
 
 
-def test_tab_reaches_every_control_and_shows_where_it_is(browser: Browser, tmp_path: Path) -> None:
+def test_tab_reaches_every_control_and_the_focus_is_visible(
+    browser: Browser, tmp_path: Path
+) -> None:
     visit(browser, write_page(tmp_path / "few.html", list(make_rows(45))))
     draw_everything(browser)
     expected = browser.evaluate(f"{CONTROLS}.map({NAME})")
@@ -294,7 +298,9 @@ def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Stud
     assert browser.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_the_policy_names_all_that_runs_and_nothing_else(study: Studies) -> None:
+def test_the_content_security_policy_allows_the_pages_own_scripts_and_nothing_else(
+    study: Studies,
+) -> None:
     text = study(300).path.read_text(encoding="utf-8")
     policy = html.unescape(
         re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[0]

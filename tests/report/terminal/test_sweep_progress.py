@@ -10,7 +10,7 @@ import pytest
 from xla_sweeps.report.terminal.sweep_progress import Board
 
 
-def test_a_name_on_the_board_cannot_write_to_the_terminal(
+def test_a_name_in_the_progress_cannot_control_the_terminal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with Board("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:

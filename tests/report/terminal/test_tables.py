@@ -87,7 +87,7 @@ def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str])
     assert "(eager, xla)" in out
 
 
-def test_a_device_that_all_rows_share_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_all_rows_share_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows(SUMMARY.comparisons)
     assert capsys.readouterr().out.count("Some CPU") == 1
     show_rows([*SUMMARY.comparisons, replace(SUMMARY.comparisons[0], device="A GPU")])
@@ -118,7 +118,7 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
     assert "[bold]x[/bold]" in out
 
 
-def test_a_trial_that_never_started_is_one_reason_and_no_table(
+def test_a_trial_that_never_started_shows_one_reason_and_no_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     modes = {
@@ -142,7 +142,7 @@ def test_a_trial_that_never_started_is_one_reason_and_no_table(
         ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
     ],
 )
-def test_a_trial_says_what_its_model_is(
+def test_a_trial_shows_what_its_model_is(
     changes: dict[str, Any], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_trial(summarize([make_record(noise=0.01, model=replace(MODEL, **changes))]), places={})

@@ -9,7 +9,7 @@ import pytest
 from xla_sweeps.report.terminal.trial_progress import Progress
 
 
-def test_plain_progress_is_one_line_an_event_on_standard_error(
+def test_plain_progress_is_one_line_per_event_on_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Progress(ui="plain") as screen:

@@ -62,7 +62,7 @@ def processes_of(tracker: WandbTracker) -> Callable[[], set[str]]:
     return lambda: marked(mark)
 
 
-def test_a_helper_that_stands_still_holds_nothing_up_and_is_gone_in_the_end(tmp_path: Path) -> None:
+def test_a_stopped_helper_delays_nothing_and_is_ended(tmp_path: Path) -> None:
     tracker = offline_tracker()
     tracker.open(header(tmp_path, finish_timeout_s=1.0))
     alive = processes_of(tracker)
@@ -94,7 +94,7 @@ def test_a_run_leaves_no_process_and_prints_nothing(server: WandbServer, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["wandb", "wandb_offline"])
-def test_when_the_command_is_killed_its_helper_closes_the_run_and_goes(
+def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     arguments = [sys.executable, "-c", PARENT, str(SUPPORT), name, str(tmp_path / "r"), "wait"]

@@ -11,7 +11,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.credentials import api_key, require_api_key
 
 
-def test_online_tracking_without_a_key_is_refused_with_the_ways_to_mend_it(tmp_path: Path) -> None:
+def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path)})
     assert str(caught.value) == (
@@ -29,7 +29,7 @@ def test_a_key_in_netrc_counts_for_its_own_server_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["short", "local-" + "x" * 39, "x" * 39 + "!" * 5])
-def test_a_key_that_is_none_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
+def test_a_malformed_key_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path), "WANDB_API_KEY": key})
     assert "is not one: at least 40 letters" in str(caught.value)
@@ -44,7 +44,7 @@ def test_the_key_of_another_port_of_the_same_host_does_not_count(tmp_path: Path)
     assert api_key({**environ, "WANDB_BASE_URL": "http://127.0.0.1:8081"}) is None
 
 
-def test_the_server_in_wandbs_settings_file_decides_whose_key_is_looked_for(tmp_path: Path) -> None:
+def test_the_server_in_wandbs_settings_file_decides_which_key_is_used(tmp_path: Path) -> None:
     (tmp_path / ".config/wandb").mkdir(parents=True)
     (tmp_path / ".config/wandb/settings").write_text(
         "[default]\nbase_url = https://wandb.example.org\n"

@@ -34,7 +34,7 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
         assert isinstance(keys[name], float), name
 
 
-def test_a_run_without_a_number_still_has_its_status_and_reason() -> None:
+def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:
     record = make_record(
         {"graph": 0.2},
         modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)},
@@ -61,7 +61,7 @@ def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:
     assert run_summary([wrong], summarize([wrong]))["status"] == "wrong_result"
 
 
-def test_only_finite_numbers_are_told() -> None:
+def test_only_finite_numbers_are_logged() -> None:
     summary = summarize([FIRST])
     endless = replace(
         summary,

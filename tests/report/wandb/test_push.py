@@ -23,7 +23,7 @@ def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["replicate"], row["round"]))
 
 
-def test_a_replicate_that_went_online_does_not_hide_an_earlier_one_that_did_not(
+def test_a_replicate_that_reached_the_server_does_not_hide_an_earlier_one_that_did_not(
     server: WandbServer, tmp_path: Path
 ) -> None:
     head = header(tmp_path)
@@ -39,7 +39,7 @@ def test_a_replicate_that_went_online_does_not_hide_an_earlier_one_that_did_not(
     assert push([(head, [FIRST, SECOND], both)], log=tmp_path / "log").already == 1
 
 
-def test_push_after_wandb_sync_doubles_nothing(server: WandbServer, tmp_path: Path) -> None:
+def test_push_after_wandb_sync_duplicates_nothing(server: WandbServer, tmp_path: Path) -> None:
     head = header(tmp_path)
     tracked(offline_tracker(), head, FIRST)
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
@@ -49,7 +49,7 @@ def test_push_after_wandb_sync_doubles_nothing(server: WandbServer, tmp_path: Pa
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 
 
-def test_push_takes_away_a_speedup_that_no_longer_holds(
+def test_push_removes_a_speedup_that_is_no_longer_valid(
     server: WandbServer, tmp_path: Path
 ) -> None:
     head = header(tmp_path)
@@ -136,7 +136,7 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
     assert server.runs["agentrun"].rows == rows_of(FIRST)
 
 
-def test_rounds_that_arrived_before_are_not_doubled_by_push(
+def test_push_does_not_duplicate_rounds_that_were_already_uploaded(
     server: WandbServer, tmp_path: Path
 ) -> None:
     head = header(tmp_path)

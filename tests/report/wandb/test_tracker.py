@@ -28,7 +28,7 @@ from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import offline_tracker, online_tracker, published_replicates
 
 
-def test_an_offline_run_holds_config_history_and_summary(
+def test_an_offline_run_contains_config_history_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)
@@ -72,7 +72,7 @@ def test_an_offline_run_holds_config_history_and_summary(
     assert next(item["exit"] for item in read if item["type"] == "exit").get("exit_code", 0) == 0
 
 
-def test_an_online_run_arrives_whole(server: WandbServer, tmp_path: Path) -> None:
+def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Path) -> None:
     report = tracked(online_tracker(), header(tmp_path))
     assert report == TrackerReport(
         place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
@@ -91,7 +91,7 @@ def test_a_failed_trial_is_a_run_with_its_exit_code(server: WandbServer, tmp_pat
     assert server.runs[TRIAL_ID].exit_code == 1
 
 
-def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path: Path) -> None:
+def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Path) -> None:
     tracker = online_tracker()
     tracker.open(header(tmp_path))
     tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
@@ -103,7 +103,7 @@ def test_a_stopped_run_says_that_it_is_preempting(server: WandbServer, tmp_path:
     assert len(run.rows) == 6
 
 
-def test_under_an_agent_the_agents_run_id_stays(
+def test_under_an_agent_the_agents_run_id_is_used(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
@@ -130,7 +130,7 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
 
 
 @pytest.mark.parametrize("fault", ["fail", "hang", "die"])
-def test_a_server_that_fails_in_the_middle_holds_nothing_up_and_push_repairs_it(
+def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_run(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
     head = header(tmp_path, finish_timeout_s=3.0)
@@ -161,7 +161,7 @@ def test_a_second_command_adds_its_rounds_to_the_same_run(
     )
 
 
-def test_a_run_arrives_whole_through_a_server_that_refuses_every_fifth_request(
+def test_a_run_is_uploaded_completely_although_every_fifth_request_is_refused(
     server: WandbServer, tmp_path: Path
 ) -> None:
     count = iter(range(10**6))
@@ -172,7 +172,7 @@ def test_a_run_arrives_whole_through_a_server_that_refuses_every_fifth_request(
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
 
 
-def test_a_swept_key_keeps_the_sweeps_value_and_everything_else_is_there(
+def test_a_swept_key_keeps_the_sweeps_value_among_the_other_keys(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters = tmp_path / "parameters.yaml"
@@ -198,7 +198,7 @@ def test_a_swept_key_keeps_the_sweeps_value_and_everything_else_is_there(
     }
 
 
-def test_the_key_reaches_no_file_and_neither_key_nor_password_a_report(
+def test_the_key_is_written_to_no_file_and_neither_key_nor_password_to_a_report(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "results"

@@ -78,7 +78,7 @@ def texts(view: StoredView) -> str:
     return "\n".join(block["content"] for block in blocks(view, "markdown-block"))
 
 
-def test_report_workspace_and_summary_run_arrive_whole(
+def test_report_workspace_and_summary_run_are_uploaded_completely(
     server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results_dir = tmp_path / "r"
@@ -182,7 +182,7 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
     assert spec["sort"]["keys"][0]["key"] == {"section": "summary", "name": "speedup"}
 
 
-def test_the_same_report_again_changes_what_is_there_and_adds_nothing(
+def test_the_same_report_again_updates_and_adds_nothing(
     server: WandbServer, tmp_path: Path
 ) -> None:
     measure(tmp_path / "r", "a", "b")
@@ -199,7 +199,7 @@ def test_the_same_report_again_changes_what_is_there_and_adds_nothing(
     assert [len(run.rows) for run in server.runs.values()] == [1]
 
 
-def test_grown_results_update_the_same_report_and_leave_others_alone(
+def test_new_results_update_the_same_report_and_no_other(
     server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measure(tmp_path / "r", "a", "b")
@@ -241,7 +241,7 @@ def test_the_runs_of_the_project_are_counted_on_the_server(
     assert "not known to be here" not in texts(only(server.pages.of_type("runs")))
 
 
-def test_a_table_that_is_too_long_is_cut_and_that_is_said(
+def test_a_table_that_is_too_long_is_cut_with_a_note(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "TABLE_ROWS", 2)
@@ -255,7 +255,7 @@ def test_a_table_that_is_too_long_is_cut_and_that_is_said(
     assert run.summary["comparison"]["nrows"] == 2
 
 
-def test_rows_that_are_too_many_for_a_page_leave_it_out(
+def test_too_many_rows_for_a_page_omit_the_page(
     server: WandbServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -299,7 +299,7 @@ def test_a_dry_run_needs_no_account_and_no_network(server: WandbServer, tmp_path
     assert server.backend.operations == []
 
 
-def test_what_is_missing_is_one_line(
+def test_a_missing_requirement_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
@@ -342,7 +342,7 @@ def refusal(results_dir: Path) -> str:
 
 
 @pytest.mark.parametrize("fault", ["refused", "dead"])
-def test_a_server_that_refuses_or_is_dead_is_one_line_in_time(
+def test_a_server_that_refuses_or_is_down_is_reported_in_one_line_in_time(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
     measure(tmp_path / "r", "a")
@@ -355,7 +355,7 @@ def test_a_server_that_refuses_or_is_dead_is_one_line_in_time(
     assert time.monotonic() - started < 60
 
 
-def test_a_server_that_hangs_is_waited_for_only_so_long(
+def test_a_server_that_hangs_is_abandoned_after_a_timeout(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish, "LOOK_S", 3.0)
@@ -366,7 +366,7 @@ def test_a_server_that_hangs_is_waited_for_only_so_long(
     )
 
 
-def test_what_was_lost_on_the_way_is_said_and_made_good_by_the_same_command(
+def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
     server: WandbServer, tmp_path: Path
 ) -> None:
     measure(tmp_path / "r", "a")
@@ -417,7 +417,7 @@ def test_a_table_that_the_server_does_not_show_is_a_warning(
     )
 
 
-def test_a_server_that_stores_something_else_is_noticed(
+def test_a_server_that_stores_something_else_is_detected(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure(tmp_path / "r", "a")
@@ -431,7 +431,7 @@ def test_a_server_that_stores_something_else_is_noticed(
     assert "the server gives back another report than it was given" in refusal(tmp_path / "r")
 
 
-def test_the_key_reaches_no_file(
+def test_the_key_is_written_to_no_file(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_BASE_URL", server.url.replace("//", "//user:aV3ryS3cretWord@"))

@@ -115,7 +115,7 @@ def test_a_cell_stays_a_cell_and_has_no_markup_link_or_html(text: str) -> None:
 
 
 @given(st.text())
-def test_no_text_leaves_its_cell(text: str) -> None:
+def test_no_text_breaks_out_of_its_cell(text: str) -> None:
     shown = (
         MarkdownIt("commonmark").enable("table").render(table(["a", "b"], [[escape(text), "end"]]))
     )
@@ -140,7 +140,7 @@ def test_an_ordinary_name_reads_as_it_is_and_a_long_one_is_cut() -> None:
     assert escape("x" * 500).endswith("…")
 
 
-def test_what_a_sweep_brings_is_escaped_wherever_it_is_shown() -> None:
+def test_names_from_a_sweep_are_escaped_wherever_they_are_shown() -> None:
     evil = "<b>|[x](http://evil.example)"
     rows = [
         pair(1, model=evil, family=evil, device=evil, flags=(evil,), source=evil),
@@ -154,7 +154,7 @@ def test_what_a_sweep_brings_is_escaped_wherever_it_is_shown() -> None:
         assert evil not in section.text
 
 
-def test_the_questions_are_the_pages_in_its_order() -> None:
+def test_the_questions_are_those_of_the_page_in_its_order() -> None:
     assert [section.key for section in sections([pair()], FACTS)] == [
         "answer",
         "where",
@@ -168,7 +168,7 @@ def test_the_questions_are_the_pages_in_its_order() -> None:
     ]
 
 
-def test_the_answer_is_the_overviews() -> None:
+def test_the_answer_is_that_of_the_overview() -> None:
     rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0, family="Other"), failed(4)]
     found = overview(rows)
     text = text_of("answer", rows)
@@ -191,7 +191,7 @@ def test_pairs_are_sorted_with_intervals_and_bars() -> None:
     assert lines[2].endswith("| 0.50× | 0.49–0.51 | ▼ slower | ▼ ████ |")
 
 
-def test_many_pairs_are_cut_in_the_middle_and_that_is_said() -> None:
+def test_a_long_list_of_pairs_is_cut_in_the_middle_with_a_note() -> None:
     rows = [pair(number, 1 + number / 100) for number in range(1, SORTED_ROWS + 42)]
     text = text_of("answer", rows)
     assert f"**The 50 highest and the 50 lowest of {SORTED_ROWS + 41} pairs" in text
@@ -226,7 +226,7 @@ def test_podiums_share_ranks_where_intervals_overlap() -> None:
     ]
 
 
-def test_pairs_that_never_pay_back_are_counted() -> None:
+def test_pairs_that_never_break_even_are_counted() -> None:
     rows = [
         pair(1, 0.5, break_even_calls=None, compile_s_extra=3.0),
         pair(2, 2.0, break_even_calls=900.0, compile_s_extra=5.0),
@@ -252,7 +252,7 @@ def test_devices_and_batches_are_compared_where_there_is_more_than_one() -> None
     assert "batch" not in text
 
 
-def test_copies_of_a_mode_and_imported_figures_are_no_pairs() -> None:
+def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
     rows = [pair(1), replace(pair(2), candidate="graph_2"), replace(pair(3), origin="imported")]
     assert "**All 1 pairs" in text_of("answer", rows)
 
@@ -282,13 +282,13 @@ def test_without_any_pair_every_section_still_says_something() -> None:
         ),
     ],
 )
-def test_the_report_says_what_a_view_leaves_out(runs: int | None, told: str) -> None:
+def test_the_report_says_what_a_view_omits(runs: int | None, told: str) -> None:
     facts = Facts(trials=1700, unsent=0, project_runs=runs, table_rows=1700, headline_rows=1700)
     assert limits(facts).startswith(told)
     assert "computed from all 1,700 trials" in limits(facts)
 
 
-def test_trials_that_are_not_on_the_server_and_rows_that_the_table_lacks_are_said() -> None:
+def test_trials_missing_on_the_server_and_rows_missing_in_the_table_are_reported() -> None:
     facts = Facts(
         trials=12_000, unsent=7, project_runs=11_993, table_rows=10_000, headline_rows=12_000
     )

@@ -18,7 +18,7 @@ GPUS = [
 CPU = Device(kind="cpu", index=0, name="Some CPU")
 
 
-def test_by_default_every_gpu_is_used_and_the_cpu_where_there_is_none() -> None:
+def test_by_default_every_gpu_is_used_or_the_cpu_without_one() -> None:
     assert [lane.name for lane in lanes_for(None, found=[*GPUS, CPU])] == ["gpu:0", "gpu:1"]
     assert [lane.name for lane in lanes_for(None, found=[CPU])] == ["cpu"]
     assert [lane.device.uuid for lane in lanes_for("gpu:1", found=[*GPUS, CPU])] == ["GPU-b"]

@@ -70,7 +70,7 @@ def drive(address: str, results: Path, tasks: list[Task]) -> tuple[Outcome, Note
 
 
 @pytest.mark.slow
-def test_trials_go_where_they_belong_come_home_and_outlive_a_node(
+def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
     cluster: Any, tmp_path: Path
 ) -> None:
     tasks = [
@@ -111,7 +111,7 @@ def test_trials_go_where_they_belong_come_home_and_outlive_a_node(
 
 
 @pytest.mark.slow
-def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
+def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
     launcher = RayLauncher(cluster.address, command=QUICK)
     jobs = [
         Job(
@@ -133,7 +133,7 @@ def test_a_stop_ends_what_runs_and_leaves_no_process(cluster: Any, tmp_path: Pat
     launcher.close()
 
 
-def test_what_a_node_tells_comes_home_even_where_its_log_cannot_be_kept(tmp_path: Path) -> None:
+def test_progress_of_a_node_is_sent_back_even_if_its_log_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = {"exit_code": 2, "where": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
     ended = take_home(answer, tmp_path / "file" / "job.log")
@@ -144,6 +144,6 @@ def test_what_a_node_tells_comes_home_even_where_its_log_cannot_be_kept(tmp_path
     assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
 
 
-def test_an_absent_cluster_is_one_line(tmp_path: Path) -> None:
+def test_an_absent_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(XlaSweepsError, match=r"--address=127.0.0.1:1: no Ray cluster answers"):
         RayLauncher("127.0.0.1:1")

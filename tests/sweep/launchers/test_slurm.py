@@ -120,7 +120,7 @@ def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
-def test_a_preempted_trial_is_saved_comes_back_and_is_finished(tmp_path: Path) -> None:
+def test_a_preempted_trial_is_saved_requeued_and_finished(tmp_path: Path) -> None:
     engine = launcher(tmp_path)
     try:
         future = engine.submit(job(tmp_path, "a", "sleep+ok"))
@@ -148,7 +148,7 @@ def test_a_preempted_trial_is_saved_comes_back_and_is_finished(tmp_path: Path) -
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
-def test_near_its_time_limit_a_task_saves_and_asks_to_come_back(tmp_path: Path) -> None:
+def test_near_its_time_limit_a_task_saves_and_requeues_itself(tmp_path: Path) -> None:
     outcome, _ = drive(tmp_path, "a=sleep+ok", time="1", signal="B:USR1@57")
     assert outcome.counts == {"ok": 1}
     assert counted(tmp_path) == {"a": {"interrupted": 1, "ok": 1}}
@@ -156,7 +156,7 @@ def test_near_its_time_limit_a_task_saves_and_asks_to_come_back(tmp_path: Path) 
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
-def test_a_stop_saves_what_runs_and_cancels_what_waits(tmp_path: Path) -> None:
+def test_a_stop_saves_the_running_trials_and_cancels_the_waiting_ones(tmp_path: Path) -> None:
     engine = launcher(tmp_path)
     running = [engine.submit(job(tmp_path, name, "sleep", "A100")) for name in ("a", "b")]
     waiting = engine.submit(job(tmp_path, "c", "ok", "A100"))
@@ -171,7 +171,7 @@ def test_a_stop_saves_what_runs_and_cancels_what_waits(tmp_path: Path) -> None:
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
-def test_a_trial_that_dies_is_tried_again_and_then_left(tmp_path: Path) -> None:
+def test_a_trial_that_dies_is_retried_once_and_then_given_up(tmp_path: Path) -> None:
     outcome, notes = drive(tmp_path, "a=die", "b=ok")
     assert Counter(notes.ends) == {("a", "died"): 2, ("b", "ok"): 1}
     assert "died 2 times" in outcome.gave_up["a"]
@@ -202,7 +202,7 @@ def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_pat
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
-def test_what_sbatch_refuses_is_said_and_the_sweep_ends(tmp_path: Path) -> None:
+def test_a_refusal_of_sbatch_is_reported_and_ends_the_sweep(tmp_path: Path) -> None:
     outcome, _ = drive(tmp_path, "a=ok", partition="nowhere")
     assert "invalid partition" in outcome.gave_up["a"].lower()
 
@@ -220,7 +220,7 @@ def test_what_sbatch_refuses_is_said_and_the_sweep_ends(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("cluster")
-def test_the_command_line_measures_on_the_cluster_and_resumes_to_nothing(
+def test_the_command_line_measures_on_the_cluster_and_a_rerun_measures_nothing(
     program: Sequence[str], tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(
@@ -291,7 +291,7 @@ def wait_for(path: Path) -> None:
         ("Batch job submission failed: Invalid partition name specified", End.FAILED),
     ],
 )
-def test_what_passes_by_itself_is_tried_again_and_what_slurm_refuses_is_not(
+def test_a_temporary_error_of_slurm_is_retried_and_a_refusal_is_not(
     said: str, how: End, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stubs(tmp_path / "bin", monkeypatch, sbatch=f"echo 'sbatch: error: {said}' >&2; exit 1")
@@ -301,7 +301,7 @@ def test_what_passes_by_itself_is_tried_again_and_what_slurm_refuses_is_not(
     assert (ended.how, ended.detail) == (how, f"sbatch: error: {said}")
 
 
-def test_a_folder_that_is_away_loses_the_job_and_no_other_thing_ends_the_polling(
+def test_an_unreachable_folder_loses_the_job_and_does_not_end_the_polling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     garbled = "test -e garbled || printf '\\377\\n'; touch garbled"
@@ -318,7 +318,7 @@ def test_a_folder_that_is_away_loses_the_job_and_no_other_thing_ends_the_polling
     engine.close()
 
 
-def test_an_array_that_was_being_submitted_when_the_sweep_stopped_is_cancelled(
+def test_an_array_submitted_while_the_sweep_stops_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stubs(
@@ -336,7 +336,7 @@ def test_an_array_that_was_being_submitted_when_the_sweep_stopped_is_cancelled(
     engine.close()
 
 
-def test_the_script_quotes_what_is_hostile_and_holds_no_secret(
+def test_the_script_quotes_hostile_values_and_contains_no_secret(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "canary")
@@ -354,7 +354,7 @@ def test_the_script_quotes_what_is_hostile_and_holds_no_secret(
     assert "canary" not in text
 
 
-def test_the_accelerator_stands_in_the_options_that_name_it() -> None:
+def test_the_accelerator_is_inserted_into_the_options_that_name_it() -> None:
     text = script_of(
         {"constraint": "{accelerator}", "gres": "gpu:1", "array": "%4"},
         accelerator="A100",

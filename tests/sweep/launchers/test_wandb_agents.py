@@ -267,7 +267,7 @@ def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["abc", "a/b", "a/b/c/d", "/b/c", "a//c"])
-def test_what_is_no_sweep_is_refused(text: str) -> None:
+def test_a_name_that_is_not_a_sweep_is_refused(text: str) -> None:
     assert not PATH_PATTERN.fullmatch(text)
 
 

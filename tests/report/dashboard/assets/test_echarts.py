@@ -17,7 +17,7 @@ def test_the_library_is_byte_for_byte_the_one_that_was_built() -> None:
     assert hashlib.sha256(BUNDLE).hexdigest() == BUILT["sha256"]
 
 
-def test_the_library_can_stand_in_a_page() -> None:
+def test_the_library_can_be_inlined_in_a_page() -> None:
     assert b"</script" not in BUNDLE.lower()
     assert b"<!--" not in BUNDLE
     assert b"new Function" not in BUNDLE
@@ -25,7 +25,7 @@ def test_the_library_can_stand_in_a_page() -> None:
     BUNDLE.decode("utf-8")
 
 
-def test_notices_stand_at_the_head_and_the_licences_beside_it() -> None:
+def test_notices_are_at_the_head_and_the_licences_beside_the_library() -> None:
     head = BUNDLE[:600].decode()
     assert head.startswith(f"/*! Apache ECharts {BUILT['echarts']}")
     for name in (

@@ -71,9 +71,7 @@ def ordered(overview: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_every_selection_has_its_rows_and_comes_to_its_figures(
-    browser: Browser, study: Studies
-) -> None:
+def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, study: Studies) -> None:
     page = study(5000)
     visit(browser, page)
     for name, filters in SELECTIONS.items():
@@ -102,7 +100,7 @@ def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Fil
 
 
 @pytest.mark.parametrize("baseline", SIDES)
-def test_unfiltered_figures_are_those_that_came_with_the_rows(
+def test_unfiltered_figures_are_those_stored_with_the_rows(
     browser: Browser, study: Studies, baseline: str
 ) -> None:
     """Those were computed from the numbers before they were rounded for the file."""
@@ -180,7 +178,7 @@ def test_figures_without_an_interval_have_no_rank(browser: Browser, study: Studi
     [(), [("family", "YOLOv8"), ("baseline", "eager")], [("model", NASTY_MODEL)]],
     ids=["all", "family", "nasty"],
 )
-def test_the_csv_file_holds_every_column_of_the_rows_shown(
+def test_the_csv_file_contains_every_column_of_the_rows_shown(
     browser: Browser, study: Studies, filters: Filters
 ) -> None:
     page = study(5000)
@@ -274,7 +272,7 @@ def table_order(
     return [found[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]
 
 
-def test_pairs_that_never_pay_back_count_as_such(browser: Browser, study: Studies) -> None:
+def test_pairs_that_never_break_even_are_counted(browser: Browser, study: Studies) -> None:
     page = study(5000)
     visit(browser, page, [("verdict", "slower")])
     slower = [page.rows[place] for place in selected(page.rows, [("verdict", "slower")])]
@@ -314,14 +312,14 @@ def test_the_median_break_even_is_in_images_and_counts_never(
     )
 
 
-def test_an_overview_is_plain_data_at_any_size(browser: Browser, study: Studies) -> None:
+def test_an_overview_is_plain_data(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
     overview = browser.evaluate("xlaSweeps.overview()")
     assert set(page_oracle.overview([], "graph")) <= set(overview)
     assert isinstance(browser.evaluate("xlaSweeps.version"), str)
 
 
-def test_a_chart_that_draws_a_sample_says_so_and_its_words_are_of_all(
+def test_a_chart_of_a_sample_says_so_and_its_text_covers_all_rows(
     browser: Browser, study: Studies
 ) -> None:
     page = study(5000)

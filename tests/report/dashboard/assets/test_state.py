@@ -57,7 +57,7 @@ def test_a_click_on_a_filter_changes_the_rows_and_the_address(
     assert browser.evaluate("xlaSweeps.rows()") == len(selected(page.rows, ()))
 
 
-def test_back_and_forward_go_through_what_was_chosen(browser: Browser, study: Studies) -> None:
+def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) -> None:
     page = study(300)
     visit(browser, page)
     steps: list[Filters] = [
@@ -78,7 +78,7 @@ def test_back_and_forward_go_through_what_was_chosen(browser: Browser, study: St
         assert sorted(map(tuple, boxes)) == sorted(steps[step])
 
 
-def test_controls_show_what_the_address_says(browser: Browser, study: Studies) -> None:
+def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies) -> None:
     visit(
         browser,
         study(300),
@@ -108,14 +108,14 @@ def test_controls_show_what_the_address_says(browser: Browser, study: Studies) -
     assert browser.evaluate(dark)
 
 
-def test_a_theme_stands_against_the_systems(browser: Browser, study: Studies) -> None:
+def test_a_chosen_theme_overrides_the_systems(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), [("theme", "light")], dark=True)
     light = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part > 200)"
     assert browser.evaluate(light)
 
 
 @pytest.mark.parametrize("verdict", ["faster", "slower", "ambiguous", "equivalent", "failed"])
-def test_a_chip_filters_by_its_verdict_and_says_how_many(
+def test_a_chip_filters_by_its_verdict_and_shows_the_count(
     browser: Browser, study: Studies, verdict: str
 ) -> None:
     page = study(5000)
@@ -224,16 +224,14 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
     assert command == found
 
 
-def test_the_link_is_copied_with_what_was_chosen(browser: Browser, study: Studies) -> None:
+def test_the_link_is_copied_with_every_choice(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), [("family", "ResNetV1")])
     browser.click("#copy-link")
     browser.wait("document.getElementById('toast').textContent === 'Link copied'")
     assert pasted(browser) == f"{study(300).uri}#family=ResNetV1"
 
 
-def test_where_nothing_was_measured_the_page_says_what_to_run(
-    browser: Browser, study: Studies
-) -> None:
+def test_a_page_without_rows_says_what_to_run(browser: Browser, study: Studies) -> None:
     visit(
         browser, study(300), [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")]
     )
@@ -247,7 +245,7 @@ def test_where_nothing_was_measured_the_page_says_what_to_run(
     assert browser.complaints == []
 
 
-def test_the_table_shows_its_last_row_and_keeps_few_in_the_document(
+def test_the_table_scrolls_to_its_last_row_and_keeps_few_rows_in_the_document(
     browser: Browser, study: Studies
 ) -> None:
     page = study(5000)

@@ -105,7 +105,7 @@ def shown_in_full(browser: Browser, page: Study) -> None:
     draw_everything(browser)
 
 
-def test_no_text_becomes_an_element_or_runs(browser: Browser, nasty: Study) -> None:
+def test_no_text_becomes_an_element_or_a_script(browser: Browser, nasty: Study) -> None:
     shown_in_full(browser, nasty)
     assert browser.evaluate("globalThis.exploited") is None
     assert (
@@ -130,7 +130,7 @@ def test_no_text_becomes_an_element_or_runs(browser: Browser, nasty: Study) -> N
     assert browser.requests == []
 
 
-def test_every_text_is_there_to_the_letter(browser: Browser, nasty: Study) -> None:
+def test_every_text_is_shown_unchanged(browser: Browser, nasty: Study) -> None:
     shown_in_full(browser, nasty)
     text = browser.evaluate("document.body.textContent")
     assert f"title {EXPLOIT}" in text
@@ -167,9 +167,7 @@ def test_canvases_show_braces_and_bars_as_letters(browser: Browser, nasty: Study
 
 
 @pytest.mark.parametrize("number", range(len(NASTY)))
-def test_a_tooltip_shows_the_name_to_the_letter(
-    browser: Browser, nasty: Study, number: int
-) -> None:
+def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study, number: int) -> None:
     visit(browser, nasty)
     bring(browser, "#answer-charts .canvas")
     place = len(NASTY) - 1 - number  # the fastest first
@@ -197,7 +195,7 @@ def test_a_tooltip_shows_the_name_to_the_letter(
     assert browser.complaints == []
 
 
-def test_the_csv_file_holds_the_texts_and_no_formula(browser: Browser, tmp_path: Path) -> None:
+def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_path: Path) -> None:
     texts = ["=1+1", "+1", "-1", "@x", "a,b", 'a"b', "a\r\nb", "\tx", *NASTY]
     rows = [
         base_row(trial_id=f"{n:016}", note=text) | compared(100.0, 110.0 + n, 0.02)
@@ -214,7 +212,9 @@ def test_the_csv_file_holds_the_texts_and_no_formula(browser: Browser, tmp_path:
         assert found[f"{n:016}"] == (f"'{text}" if text[0] in "=+-@\t\r" else text)
 
 
-def test_the_address_of_a_nasty_filter_brings_it_back(browser: Browser, nasty: Study) -> None:
+def test_the_address_restores_a_filter_with_special_characters(
+    browser: Browser, nasty: Study
+) -> None:
     for row in nasty.rows[::2]:
         visit(browser, nasty, [("device", row["device"]), ("family", row["family"])])
         assert browser.evaluate("xlaSweeps.rows()") == 2
@@ -238,7 +238,7 @@ def test_the_address_of_a_nasty_filter_brings_it_back(browser: Browser, nasty: S
 
 
 @pytest.mark.parametrize("text", [NASTY_MODEL, EXPLOIT])
-def test_the_search_takes_any_letters(browser: Browser, nasty: Study, text: str) -> None:
+def test_the_search_accepts_any_characters(browser: Browser, nasty: Study, text: str) -> None:
     visit(browser, nasty)
     browser.click("[name='f-model']")
     browser.write(text)
@@ -247,7 +247,7 @@ def test_the_search_takes_any_letters(browser: Browser, nasty: Study, text: str)
     assert browser.complaints == []
 
 
-def test_the_file_itself_holds_no_text_from_outside_in_the_clear(nasty: Study) -> None:
+def test_the_file_contains_no_outside_text_unencoded(nasty: Study) -> None:
     """But for its title, which is escaped."""
     source = nasty.path.read_text(encoding="utf-8")
     assert EXPLOIT not in source
@@ -257,7 +257,7 @@ def test_the_file_itself_holds_no_text_from_outside_in_the_clear(nasty: Study) -
     assert "<" not in title
 
 
-def test_failures_of_every_kind_are_told(browser: Browser, tmp_path: Path) -> None:
+def test_failures_of_every_kind_are_shown(browser: Browser, tmp_path: Path) -> None:
     lost: list[dict[str, Any]] = [
         base_row(
             trial_id=f"{n:016}",
