@@ -1,4 +1,4 @@
-"""Many rows as one answer: counts, means, false discoveries, ranks, each against an independent computation."""
+"""Many rows as one answer: counts, means, discoveries, ranks, against a second computation."""
 
 from __future__ import annotations
 

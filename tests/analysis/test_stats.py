@@ -157,7 +157,7 @@ NOISE = 0.004
 
 
 def process_estimates(source: random.Random, processes: int) -> list[list[float]]:
-    """Rounds of several processes, each with an offset of its own of 0.5 %."""
+    """Rounds of several replicates, each with a random offset of 0.5 %."""
     replicates = []
     for _ in range(processes):
         offset = source.gauss(0, 0.005)

@@ -1,4 +1,4 @@
-"""The command `check`: it finds what does not hold in a results folder."""
+"""The command `check`: it finds what is inconsistent in a results folder."""
 
 from __future__ import annotations
 

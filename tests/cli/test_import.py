@@ -21,7 +21,8 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     done = command("import", str(SAMPLE), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        "36 figures of 17 models: 36 rows, 0 of them with a speedup over eager; wrote results/imported/"
+        "36 figures of 17 models: 36 rows, 0 of them with a speedup over eager; wrote "
+        "results/imported/"
     )
     assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
     again = command("import", str(SAMPLE), "--name", "published_sample", cwd=tmp_path)

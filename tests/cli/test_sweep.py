@@ -305,7 +305,8 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
     done = sweep(tmp_path, "--launcher", launcher)
     assert (done.returncode, done.stderr) == (
         2,
-        "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this machine, or accelerator\n",
+        "xla-sweeps: mine.yaml:1: device is the launcher's to give: use --devices on this "
+        "machine, or accelerator\n",
     )
     assert not (tmp_path / "results").exists()
 
@@ -335,7 +336,7 @@ def test_the_terminal_shows_each_device_its_trial_and_the_progress_of_the_sweep(
 
 
 def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, str]:
-    """Run the sweep on a pseudo-terminal, press Ctrl-C while the first trial measures, and give what was shown."""
+    """The output of a sweep on a pseudo-terminal after Ctrl-C during its first trial."""
     environ = {
         **os.environ,
         "TERM": "xterm",

@@ -1,4 +1,4 @@
-"""What the command `sweep` says before it runs."""
+"""The command `sweep` before it runs: dry runs and wrong files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door: what each wrong request is told, and what each right one becomes."""
+"""Settings: how each wrong request is refused, and the trial that each right one gives."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
         ),
         (
             ["model=mixer_b16", "precision=mixed_bfloat16"],
-            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model with fixed dtypes",
+            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model with fixed "
+            "dtypes",
         ),
     ],
 )
@@ -106,7 +107,8 @@ def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
         "xla_sweeps.system.environment.is_installed", lambda module: module != "keras_cv"
     )
     assert complaint("model=yolo_v8_m") == (
-        "source=keras_cv: keras_cv is not installed; install it: pip install 'xla-sweeps[keras_cv]', or scripts/setup "
+        "source=keras_cv: keras_cv is not installed; install it: pip install "
+        "'xla-sweeps[keras_cv]', or scripts/setup "
         "keras_cv in a checkout"
     )
     assert settings("model=resnet50").trial.model.source == "applications"
@@ -171,7 +173,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         ),
         (
             ["source=keras_cv"],
-            "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: applications.",
+            "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: "
+            "applications.",
         ),
         (["resolution=0"], "resolution=0: must be at least 1"),
         (["resolution=-5"], "resolution=-5: must be at least 1"),
@@ -190,7 +193,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["jit=maybe"], "jit=maybe: allowed are true (xla)"),
         (
             ["modes=[grph]"],
-            "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, xla, autocl",
+            "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, "
+            "xla, autocl",
         ),
         (["modes=[]"], "modes=[]: give a list, as in modes=[eager,graph,xla]"),
         (["precision=float16"], "unknown precision 'float16'. Did you mean '"),
@@ -216,7 +220,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["efort=quick"], "unknown option 'efort'. Did you mean 'effort'?"),
         (
             ["weights=/no/such/file"],
-            "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a weights file",
+            "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a "
+            "weights file",
         ),
         (
             ["jit=true", "jit=false"],
@@ -224,7 +229,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         ),
         (
             ["jit=true", "modes=[eager,graph]"],
-            "conflicting overrides: jit=true asks for the mode xla, which is not in modes=[eager,graph]",
+            "conflicting overrides: jit=true asks for the mode xla, which is not in "
+            "modes=[eager,graph]",
         ),
         (
             ["model=resnet50,vgg16"],

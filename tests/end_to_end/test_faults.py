@@ -1,4 +1,4 @@
-"""Death at every named point, in the trial and in the driver: nothing acknowledged is lost, nothing is there twice (G1, G2)."""
+"""Death at every fault point of trial and driver: no acknowledged record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class _Screen:
 def real_sweep(
     results: Path, monkeypatch: pytest.MonkeyPatch, *given: str, **environ: str
 ) -> list[str]:
-    """One trial with the real command line and a scripted measuring process, under the real driver."""
+    """One trial of the real command with a scripted measuring process, under the real driver."""
     from xla_sweeps.sweep.driver import Driver
     from xla_sweeps.system.devices import devices, usable_cores
 
@@ -190,9 +190,9 @@ IDS = ["a", "b", "c"]
 
 
 class SweepMachine(RuleBasedStateMachine):
-    """Drivers that plan, claim, publish, die and are overtaken, over one store.
+    """Drivers that plan, claim, publish and die, at once, over one store.
 
-    The model is what was acknowledged.
+    The model is the set of acknowledged records.
     """
 
     drivers: Bundle[dict[str, Any]] = Bundle("drivers")
@@ -234,7 +234,7 @@ class SweepMachine(RuleBasedStateMachine):
 
     @rule(target=holders, driver=drivers, trial=st.sampled_from(IDS))
     def claim(self, driver: dict[str, Any], trial: str) -> Any:
-        """It starts a trial: only who holds the claim, and only where nothing was added since the plan."""
+        """It starts a trial: with the claim, and only if no record was added since the plan."""
         claim = self.store.claim(trial)
         try:
             claim.__enter__()
@@ -253,7 +253,7 @@ class SweepMachine(RuleBasedStateMachine):
         status=st.sampled_from(["ok", "contaminated", "interrupted", "build_error", "crashed"]),
     )
     def publish(self, holder: dict[str, Any], status: str) -> None:
-        """It saves its record, and is told so."""
+        """It saves its record, which is acknowledged."""
         saved, _ = self.store.save(record(holder["trial"], status, {}))
         assert (saved.trial_id, saved.replicate) not in self.acknowledged, (
             "somebody measured the same replicate"
@@ -263,12 +263,12 @@ class SweepMachine(RuleBasedStateMachine):
 
     @rule(holder=consumes(holders))
     def die(self, holder: dict[str, Any]) -> None:
-        """It is killed: the kernel gives its claim back, nothing is stored."""
+        """It is killed: the kernel releases its claim, nothing is stored."""
         self.held.pop(holder["trial"]).__exit__(None, None, None)
 
     @rule(cut=st.integers(0, 400), trial=st.sampled_from(IDS))
     def damage(self, cut: int, trial: str) -> None:
-        """A record is cut off by something that is not ours."""
+        """A record is truncated by another program."""
         if trial in self.held:
             return
         for path in sorted((self.store.records_dir / trial).glob("*.json"))[:1]:

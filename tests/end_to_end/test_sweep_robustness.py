@@ -1,4 +1,4 @@
-"""What must not bring a sweep down: hostile definitions, a W&B server that is gone, hundreds of trials in one process."""
+"""A sweep survives a W&B server that is down and hundreds of trials in one process."""
 
 from __future__ import annotations
 

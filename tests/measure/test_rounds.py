@@ -62,7 +62,7 @@ def log_ratios(
 
 
 def our_design(source: random.Random, disturbance: Disturbance) -> bool:
-    """Balanced squares, looks at 12 and 20 rounds, stop on width.
+    """Williams designs, looks at 12 and 20 rounds, stop on width.
 
     False if the interval misses zero.
     """

@@ -1,4 +1,4 @@
-"""The story of a trial with a measuring process that dies on demand: what is kept, what is said, what is recorded."""
+"""One trial with a measuring process that dies on demand: what is kept, shown and recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKER = str(SUPPORT / "fake_worker.py")
 
 
 class Notes:
-    """A tracker that keeps what it is told."""
+    """A tracker that keeps its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -34,7 +34,7 @@ EFFORT = Effort(
 
 @dataclass
 class Clock:
-    """Nanoseconds that pass only when somebody makes them pass."""
+    """Nanoseconds that pass only on request."""
 
     now_ns: int = 0
 
@@ -47,7 +47,7 @@ class Clock:
 
 @dataclass
 class Device:
-    """An accelerator: a call returns after `enqueue_s`, its work takes `work_s` on the device's own time."""
+    """An accelerator: a call returns after `enqueue_s`, its work on the device takes `work_s`."""
 
     clock: Clock
     work_s: float

@@ -28,16 +28,19 @@ ROW = replace(
     [
         (
             {},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); its 12.3 s of compiling pay back after "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); its 12.3 s "
+            "of compiling pay back after "
             "5,400 calls.",
         ),
         (
             {"replicates": 3, "preliminary": False, "break_even_calls": 0.0},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 processes); getting ready costs no more time.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 processes); getting ready costs no "
+            "more time.",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 process: preliminary). Keep tf.function(jit_compile=False) for "
+            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 process: preliminary). Keep "
+            "tf.function(jit_compile=False) for "
             "this model on this device.",
         ),
         (
@@ -47,7 +50,8 @@ ROW = replace(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 process: preliminary). Choose by compile time "
+            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 process: "
+            "preliminary). Choose by compile time "
             "and memory, not by speed.",
         ),
         (
@@ -57,7 +61,8 @@ ROW = replace(
                 "speedup_low": 0.98,
                 "speedup_high": 1.06,
             },
-            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 1 process: preliminary), and differences up to 1.0% do "
+            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 1 process: preliminary), and "
+            "differences up to 1.0% do "
             "not count. Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
         ),
         (
@@ -71,8 +76,10 @@ ROW = replace(
                 "within_percent": 0.3,
                 "between_percent": 1.4,
             },
-            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 3 processes), and differences up to 1.0% do not count. "
-            "Processes differ by 1.4%, rounds within one by 0.3%: more processes narrow it (effort.replicates=8).",
+            "XLA against graph is undecided: 1.02× (95 % 0.980–1.060, 3 processes), and "
+            "differences up to 1.0% do not count. "
+            "Processes differ by 1.4%, rounds within one by 0.3%: more processes narrow it "
+            "(effort.replicates=8).",
         ),
         (
             {
@@ -81,22 +88,27 @@ ROW = replace(
                 "break_even_calls": None,
                 "compile_s_extra": None,
             },
-            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, 1 process: preliminary); use "
+            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, "
+            "1 process: preliminary); use "
             'tf.config.optimizer.set_jit("autoclustering").',
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); its 12.3 s of compiling pay back after "
-            "5,400 calls. The machine was not quiet, so measure again before you rely on it (all rounds: 1.300×).",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); its 12.3 s "
+            "of compiling pay back after "
+            "5,400 calls. The machine was not quiet, so measure again before you rely on it (all "
+            "rounds: 1.300×).",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); getting ready costs no more time. The "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); getting "
+            "ready costs no more time. The "
             "device waits for the host here: a larger batch_size would tell more about the device.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); getting ready costs no more time. Mind "
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 process: preliminary); getting "
+            "ready costs no more time. Mind "
             "that graph contains XLA already: the model compiles parts of itself.",
         ),
         (
@@ -107,12 +119,14 @@ ROW = replace(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 process: preliminary), 0.1% apart, as copies "
+            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 process: preliminary), "
+            "0.1% apart, as copies "
             "should.",
         ),
         (
             {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},
-            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 process: preliminary), 5.0% apart, though they are "
+            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 process: preliminary), "
+            "5.0% apart, though they are "
             "the same: this machine adds differences of that size. Run `xla-sweeps doctor`.",
         ),
     ],
@@ -155,7 +169,8 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
         (Status.TIMEOUT, "XLA against graph took too long: R."),
         (
             Status.INTERRUPTED,
-            "XLA against graph was stopped before there was enough to compare; run it again to go on.",
+            "XLA against graph was stopped before there was enough to compare; run it again to go "
+            "on.",
         ),
         (Status.CRASHED, "XLA against graph could not be measured: R."),
     ],

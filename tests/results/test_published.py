@@ -1,4 +1,4 @@
-"""Published figures: names, pairs, the study's mislabelled RegNets, and what is wrong with a file."""
+"""Published figures: names, pairs, the study's mislabelled RegNets, and wrong files."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None
         ("zzz", "Family", "", ""),
     ]
     assert warnings[0].startswith(
-        "line 2: 'resnet51_v1' is no model of the catalog and keeps its name; the nearest is 'resnet"
+        "line 2: 'resnet51_v1' is no model of the catalog and keeps its name; the nearest is "
+        "'resnet"
     )
     assert warnings[1] == "line 3: 'zzz' is no model of the catalog and keeps its name"
 
@@ -282,10 +283,13 @@ def test_the_answer_for_a_published_figure_promises_nothing() -> None:
         line("vgg16", params="138.4", flop="15.5", rate=100),
     )
     assert advice.answer(pair) == (
-        "Published, not measured here: XLA 4.00× faster than eager execution, from single measurements, so how sure it is "
-        "cannot be said. Mind: float32 with TF32 in matrix products, TensorFlow's default there. To measure it here: "
+        "Published, not measured here: XLA 4.00× faster than eager execution, from single "
+        "measurements, so how sure it is "
+        "cannot be said. Mind: float32 with TF32 in matrix products, TensorFlow's default there. "
+        "To measure it here: "
         "python -m xla_sweeps model=resnet50 source=applications jit=true"
     )
     assert advice.answer(alone).startswith(
-        "Published, not measured here: XLA ran at 100 samples/s; there is nothing to compare it with. Mind: eager is not in"
+        "Published, not measured here: XLA ran at 100 samples/s; there is nothing to compare it "
+        "with. Mind: eager is not in"
     )

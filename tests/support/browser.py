@@ -60,13 +60,13 @@ class Browser:
 
     @property
     def complaints(self) -> list[str]:
-        """Errors and warnings of the console, exceptions, violations of the policy: since `open`."""
+        """Console errors and warnings, exceptions and policy violations since `open`."""
         self.evaluate("0")  # events that were sent before an answer have arrived before it
         return self._engine.seen.complaints
 
     @property
     def requests(self) -> list[str]:
-        """What the page requested since `open`, without itself and what it contains (data:, blob:)."""
+        """Requests since `open`, without the page itself and its own data:, blob: URLs."""
         self.evaluate("0")
         inside = ("data:", "blob:", "about:")
         return [url for url in self._engine.seen.requests if not url.startswith(inside)]
@@ -74,7 +74,7 @@ class Browser:
     def open(
         self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False, before: str = ""
     ) -> None:
-        """Open a new page at this address, in which `before` runs first, and forget the last one."""
+        """Open a new page at this address, in which `before` runs first; forget the last one."""
         self._engine.open(url, size=size, dark=dark, before=f"{VIOLATIONS}\n{before}")
 
     def evaluate(self, expression: str) -> Any:
@@ -107,7 +107,7 @@ class Browser:
         self._engine.write(text)
 
     def place(self, selector: str) -> tuple[float, float, float, float, float, float]:
-        """Scroll the one matching element into view: its centre, and its left, top, width and height.
+        """The centre, left, top, width and height of the one matching element, scrolled into view.
 
         Raises:
             BrowserError: there are none or several, or a mouse at its centre would meet another

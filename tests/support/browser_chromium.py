@@ -1,4 +1,4 @@
-"""Chromium, driven by Playwright; the system's own, since Playwright's build would be a download."""
+"""The system's Chromium, driven by Playwright, whose own build would be a download."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Engine(Protocol):
     seen: Seen
 
     def open(self, url: str, *, size: tuple[int, int], dark: bool, before: str) -> None:
-        """Replace the page by a new one that shares no state with it, and return once it has loaded.
+        """Replace the page by a new one that shares no state with it; return once it has loaded.
 
         Args:
             url: its address.

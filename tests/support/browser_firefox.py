@@ -1,7 +1,8 @@
 """Firefox by WebDriver BiDi.
 
-Not by Playwright, whose channel for the system's Firefox (`moz-firefox`, tried: Playwright 1.65 with
-Firefox ESR 153) sends `emulation.setMediaFeaturesOverride` for every page, which this Firefox lacks.
+Not by Playwright, whose channel for the system's Firefox (`moz-firefox`) sends the command
+`emulation.setMediaFeaturesOverride` for every page, which Firefox lacks (tried: Playwright 1.65,
+Firefox ESR 153).
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ class Firefox:
         path.write_bytes(base64.b64decode(answer["data"]))
 
     def focus_address_bar(self) -> None:
-        """Take the focus from the page, as the browser does by itself at some time after its start."""
+        """Take the focus from the page, as the browser itself does some time after its start."""
         self._script("gURLBar.focus()", self._chrome)
 
     def _take_focus(self) -> None:

@@ -1,4 +1,4 @@
-"""The made-up rows: they hold every case that a page meets."""
+"""The made-up rows: they contain every case of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The W&B server of the tests: the real client takes it for one."""
+"""The W&B server of the tests works with the real client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def test_a_real_sweep_and_agent_work_with_it(server: WandbServer, tmp_path: Path
     definition = tmp_path / "sweep.yaml"
     definition.write_text(
         "method: grid\nparameters:\n  jit: {values: [true]}\n  model: {value: resnet50}\n"
-        f"command: [{sys.executable}, -c, 'import os,sys;print(os.environ[\"WANDB_RUN_ID\"], sys.argv[1])', "
+        f'command: [{sys.executable}, -c, \'import os,sys;print(os.environ["WANDB_RUN_ID"], '
+        "sys.argv[1])', "
         "'${args_json}']\n"
     )
     done = subprocess.run(

@@ -90,7 +90,7 @@ def marked(mark: str) -> set[str]:
 
 
 def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
-    """`push` makes the server whole, and doing it again changes nothing."""
+    """`push` completes the run on the server, and a second push changes nothing."""
     server.heal()
     patient = replace(head, connect_timeout_s=20.0, finish_timeout_s=60.0)
     report = push([(patient, [FIRST], SUMMARY)], log=log)

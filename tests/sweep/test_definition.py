@@ -1,4 +1,4 @@
-"""Sweep definitions: what they stand for, counted before anything is expanded, and what is wrong with them."""
+"""Sweep definitions: their trials, counted before they are expanded, and their mistakes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ GRID: dict[str, Any] = {
         ({"method": "grid"}, "s.yaml: parameters: name at least one"),
         (
             {"method": "grid", "parametrs": {}},
-            "s.yaml: parameters: name at least one, as in model: {values: [resnet50, vgg16]} (unknown key 'parametrs'",
+            "s.yaml: parameters: name at least one, as in model: {values: [resnet50, vgg16]} "
+            "(unknown key 'parametrs'",
         ),
         ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: a whole number above 0 is needed"),
         ({**GRID, "method": "random"}, "s.yaml: method random needs run_cap, the number of trials"),
@@ -122,12 +123,14 @@ def test_nested_parameters_are_flattened() -> None:
 
 def test_ignored_keys_are_reported_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
-        "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: true}}\n"
+        "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: "
+        "true}}\n"
     )
     sweep = load_sweep(tmp_path / "s.yaml")
     assert [line.partition("s.yaml")[2] for line in sweep.warnings] == [
         ":2: early_terminate is for W&B's own server; passed over here",
-        ":3: unknown key 'run_kap'. Did you mean 'run_cap'? Allowed: method, name, description, metric, parameters, command, "
+        ":3: unknown key 'run_kap'. Did you mean 'run_cap'? Allowed: method, name, description, "
+        "metric, parameters, command, "
         "program, run_cap, project, entity. Passed over, as W&B does.",
     ]
 

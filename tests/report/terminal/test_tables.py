@@ -1,4 +1,4 @@
-"""What a person sees: fit for any width, escaped, on the right stream."""
+"""Tables in the terminal: they fit any width, escape names, and use the right stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The helper process of a W&B run: it holds nothing up, and nothing of it stays."""
+"""The helper process of a W&B run: it delays nothing, and leaves no process."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_a_stopped_helper_delays_nothing_and_is_ended(tmp_path: Path) -> None:
     assert time.monotonic() - started < 20
     assert not report.complete
     assert report.warnings == (
-        "W&B: the run could not be finished within 1 s; nothing measured is lost, and `xla-sweeps push` sends what is "
+        "W&B: the run could not be finished within 1 s; nothing measured is lost, and `xla-sweeps "
+        "push` sends what is "
         "missing",
     )
     assert alive() == set()

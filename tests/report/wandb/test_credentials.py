@@ -1,4 +1,4 @@
-"""The API key: where it is looked for, and what is said where there is none."""
+"""The API key: where it is looked up, and how a missing one is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(tmp_pa
     with pytest.raises(ConfigError) as caught:
         require_api_key({"HOME": str(tmp_path)})
     assert str(caught.value) == (
-        "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
+        "tracker=wandb: W&B online needs an API key: run `wandb login` or set WANDB_API_KEY, or "
+        "use "
         "tracker=wandb_offline"
     )
 

@@ -1,4 +1,4 @@
-"""What a W&B run holds: its history and its summary."""
+"""The content of a W&B run: its history and its summary."""
 
 from __future__ import annotations
 

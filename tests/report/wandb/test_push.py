@@ -1,4 +1,4 @@
-"""`push` sends what the server lacks, once, whatever happened before."""
+"""`push` sends what the server lacks, once, after any failure before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report command with the real client and a protocol server: written, read back, updated in place, refused."""
+"""Publishing a report with the real client: written, read back, updated, refused."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
     (run,) = server.runs.values()
     told = capsys.readouterr()
     assert told.out.splitlines() == [
-        f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} (new)",
+        f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} "
+        "(new)",
         f"workspace  {server.url}/tester/xla-sweeps?nw=xlasweeps01",
         f"summary    {server.url}/tester/xla-sweeps/runs/{run.name}",
     ]
