@@ -67,8 +67,8 @@ def rows_of(*records: Record) -> list[dict[str, Any]]:
 
 
 def inspected(results_dir: Path) -> list[dict[str, Any]]:
-    """What `wandb leet inspect` reads from the one run below a results folder."""
-    (path,) = (results_dir / "wandb").glob("*run-*/*.wandb")
+    """What `wandb leet inspect` reads from the one offline run below a results folder."""
+    (path,) = (results_dir / "wandb").glob("offline-run-*/*.wandb")
     command = [WANDB, "leet", "inspect", "--json", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=results_dir)
     return [json.loads(line) for line in done.stdout.splitlines()]
