@@ -1,6 +1,6 @@
-"""`xla-sweeps sweep` as a person uses it: plan, run, resume, retry, search, stop.
+"""The command `sweep` as a person uses it: plan, run, resume, retry, search, stop.
 
-With a scripted measuring process.
+The measuring process is scripted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import SUPPORT
+from commands import command
+from paths import ROOT, SUPPORT
 
 from xla_sweeps.results import index
 from xla_sweeps.results.store import Store
@@ -69,6 +70,60 @@ def records(folder: Path) -> list[Record]:
 def tags(folder: Path) -> Counter[str]:
     return Counter(
         " ".join(record.config["tracker"]["tags"]) or "trial" for record in records(folder)
+    )
+
+
+def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
+    done = command(
+        "sweep",
+        str(ROOT / "sweeps" / "smoke.yaml"),
+        "batch_size=1",
+        "--dry-run",
+        "resolution=64",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0
+    assert (
+        done.stdout.splitlines()[0]
+        == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
+    )
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == (
+        "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
+        "no estimate of the time: nothing like it has been measured into this folder yet\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("method: grid\nparameters: [1\nx: 2\n", ": not valid YAML: "),
+        ("a: &x 1\nb: *x\n", ":2: YAML aliases are not allowed"),
+        (
+            "method: grid\nparameters: {model: {values: [resnet5]}}\n",
+            "s.yaml:2: unknown model 'resnet5'. Did you mean 'resnet50'?",
+        ),
+        (
+            "method: grid\nparameters: {seed: {min: 1, max: 20000}}\n",
+            "20,000 trials are more than --max-trials=10,000",
+        ),
+    ],
+)
+def test_a_wrong_file_is_reported_in_one_line_with_exit_code_2(
+    text: str, line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    done = command("sweep", "s.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert line in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_absent_file_is_reported_in_one_line(tmp_path: Path) -> None:
+    assert (
+        command("sweep", "none.yaml", cwd=tmp_path).stderr
+        == "xla-sweeps: none.yaml: no such file\n"
     )
 
 
