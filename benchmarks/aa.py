@@ -1,9 +1,10 @@
-"""A/A on this machine: how often two copies of one mode are called different, and how often the interval holds 1.
+"""A/A on this machine: how often copies of one mode are called different.
 
-Half of the pairs are measured within one process (effort quick), half across processes (three
-replicates each). The pairs are the real command line's: `modes=[graph,graph]`.
+Also how often the interval contains 1. Half of the pairs are measured within one process (effort
+quick), half across processes (three replicates each). The pairs are those of the real command:
+`modes=[graph,graph]`.
 
-    python benchmarks/aa.py [--pairs 60] [--results DIR]
+    python benchmarks/aa.py [--pairs 60]
 """
 
 from __future__ import annotations
@@ -64,13 +65,15 @@ def main() -> None:
             row = measure_pair(model, resolution, replicates=replicates, results_dir=Path(folder))
         rows[replicates].append(row)
         print(
-            f"{index + 1}/{options.pairs} {model} K={replicates} {row['speedup']:.4f} "
-            f"[{row['speedup_low']:.4f}, {row['speedup_high']:.4f}] {row['verdict']} {row['flags']}",
+            f"{index + 1}/{options.pairs} {model} replicates={replicates} {row['speedup']:.4f} "
+            f"[{row['speedup_low']:.4f}, {row['speedup_high']:.4f}] "
+            f"{row['verdict']} {row['flags']}",
             file=sys.stderr,
             flush=True,
         )
     print(
-        "| pairs | measured | faster or slower | interval holds 1 | median half-width | verdicts |"
+        "| pairs | measured | faster or slower | interval contains 1 | median half-width "
+        "| verdicts |"
     )
     print("|---|---|---|---|---|---|")
     everything = rows[1] + rows[3]
@@ -80,13 +83,14 @@ def main() -> None:
         ("all", everything),
     ):
         wrong = sum(row["verdict"] in ("faster", "slower") for row in group)
-        held = sum(row["speedup_low"] <= 1 <= row["speedup_high"] for row in group)
+        contained = sum(row["speedup_low"] <= 1 <= row["speedup_high"] for row in group)
         widths = sorted((row["speedup_high"] - row["speedup_low"]) / 2 for row in group)
         verdicts = ", ".join(
             f"{count} {verdict}" for verdict, count in Counter(r["verdict"] for r in group).items()
         )
         print(
-            f"| {len(group)} | {name} | {wrong} ({wrong / len(group):.1%}) | {held} ({held / len(group):.1%}) "
+            f"| {len(group)} | {name} | {wrong} ({wrong / len(group):.1%}) "
+            f"| {contained} ({contained / len(group):.1%}) "
             f"| {widths[len(widths) // 2]:.2%} | {verdicts} |"
         )
 

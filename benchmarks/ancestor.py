@@ -1,10 +1,10 @@
-"""Our quick level against the published study's procedure: wall time, and the width of the interval that it buys.
+"""Effort quick against the published study's procedure: wall time, and width of the interval.
 
-The procedure compared with, written anew from its description: a fresh process for each execution
-    mode (eager, then `jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with
-    `time.time()`, no synchronization, throughput as the only result. Its speedup is eager over XLA,
-    so that is the ratio whose interval is compared; ours measures graph mode in the same time as
-    well. Both are repeated; the interval is the t interval over the repetitions' log-ratios.
+The published procedure, written again from its description: a new process for each execution mode
+(eager, then `jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with
+`time.time()`, no synchronization, throughput as the only result. Its speedup is eager over XLA, so
+the interval of that ratio is compared; ours measures graph mode in the same time as well. Both are
+repeated; the interval is the t interval over the repetitions' log-ratios.
 
     python benchmarks/ancestor.py [--repetitions 5] [MODEL ...]
 """
@@ -30,7 +30,8 @@ ANCESTOR_PROGRAM = """
 import json, sys, time
 import keras, tensorflow as tf
 constructor, resolution, xla = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "xla"
-model = getattr(keras.applications, constructor)(weights=None, input_shape=(resolution, resolution, 3))
+shape = (resolution, resolution, 3)
+model = getattr(keras.applications, constructor)(weights=None, input_shape=shape)
 def forward(images):
     return model(images, training=False)
 call = tf.function(forward, jit_compile=True) if xla else forward
@@ -45,7 +46,7 @@ print(json.dumps({"throughput": 4 * 100 / (time.time() - started)}))
 
 
 def ancestor_log_ratio(constructor: str, resolution: int) -> float:
-    """One repetition of the published procedure: log(XLA throughput / eager throughput)."""
+    """Repeat the published procedure once: log(XLA throughput / eager throughput)."""
     throughput = {}
     for mode in ("eager", "xla"):
         done = subprocess.run(
@@ -59,7 +60,7 @@ def ancestor_log_ratio(constructor: str, resolution: int) -> float:
 
 
 def our_log_ratio(model: str, results_dir: Path) -> dict[str, float]:
-    """One repetition of ours at effort=quick: the log speedups of XLA over eager and over graph."""
+    """Repeat ours at effort=quick once: the log speedups of XLA over eager and over graph."""
     subprocess.run(
         [
             sys.executable,
@@ -128,7 +129,8 @@ def main() -> None:
             )
             half = (interval.high - interval.low) / 2
             print(
-                f"| {model} | {name} | {seconds} | {middle:.3f} | {low:.3f}-{high:.3f} | {half:.2%} |",
+                f"| {model} | {name} | {seconds} | {middle:.3f} "
+                f"| {low:.3f}-{high:.3f} | {half:.2%} |",
                 flush=True,
             )
         ratio = sum(walls["ours"]) / sum(walls["ancestor"])

@@ -21,7 +21,7 @@ from xla_sweeps.tf import devices, models, modes
 
 
 def main() -> None:
-    """Time graph mode and XLA both ways, alternating, and print the ratio of throughputs with its interval."""
+    """Time graph mode and XLA both ways, alternating; print the ratios with their intervals."""
     model = sys.argv[1] if len(sys.argv) > 1 else "mobilenet_v2"
     resolution = int(sys.argv[2]) if len(sys.argv) > 2 else catalog.load_catalog()[model].resolution
     repetitions = int(sys.argv[3]) if len(sys.argv) > 3 else 24

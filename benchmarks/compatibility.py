@@ -1,9 +1,9 @@
-"""Does every entry of the catalog build, trace and compile, and do graph mode and XLA agree with eager execution?
+"""Whether each model of the catalog builds, traces, compiles and agrees with eager execution.
 
     python -m benchmarks.compatibility docs/compatibility.csv [--source NAME] [--largest-px 384]
 
-One measuring process an entry and source, nothing timed but compiling; batch 1. What the file
-already holds is not run again, so it can be stopped and goes on. The page beside it
+One measuring process for each entry and source, with batch 1; only compiling is timed. Rows that
+the file already has are not run again, so a stopped run can be resumed. The page beside it
 (docs/compatibility.md) is written from the file at the end.
 """
 
@@ -38,7 +38,7 @@ class Row:
         xla: `ok`, or the status that XLA ended with.
         rmse_rel: of XLA's outputs from eager's, relative to the largest.
         compile_s: trace and first call less a second call, seconds.
-        message: why not, where not.
+        message: the reason of a failure.
     """
 
     model: str
@@ -104,18 +104,19 @@ def _resolution(entry: catalog.CatalogEntry, source: str, largest_px: int) -> in
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The rows there are."""
+    """The rows of the file, if it exists."""
     return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
 
 
 HEAD = """# Which models compile under XLA, and do they compute the same?
 
-Written by `python -m benchmarks.compatibility docs/compatibility.csv` on {cores} cores of an {cpu}, without a GPU:
-this is XLA:CPU. {versions}.
+Written by `python -m benchmarks.compatibility docs/compatibility.csv` on {cores} cores of an
+{cpu}, without a GPU: this is XLA:CPU. {versions}.
 
-Batch 1, random weights, float32; native resolutions above 384 px are cut to 384 px. *agrees*: XLA's outputs against
-eager's, as a root mean square relative to the largest; ✓ where that is close enough, or as close to float64 as eager
-is. *compile*: trace and first call less a second call, on a machine that did other things too: an order of magnitude.
+Batch 1, random weights, float32; native resolutions above 384 px are reduced to 384 px. *agrees*:
+XLA's outputs against eager's, as a root mean square relative to the largest; ✓ if that is close
+enough, or as close to float64 as eager is. *compile*: trace and first call less a second call, on a
+busy machine: an order of magnitude.
 
 | source | entries | compile under XLA | agree with eager |
 |---|---:|---:|---:|
@@ -125,7 +126,7 @@ RULE = "---:|---:|---:|---|---:|"
 
 
 def page(rows: Sequence[Mapping[str, str]]) -> str:
-    """The table as Markdown: a summary, models that several sources have, and every row, source by source."""
+    """The table as Markdown: a summary, models of several sources, and all rows by source."""
     packages = environment.versions()
     names = ("tensorflow", "keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub")
     versions = ", ".join(f"{name} {packages[name]}" for name in names if name in packages)
@@ -169,9 +170,9 @@ def _line(row: Mapping[str, str], *, with_source: bool = False) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("file", type=Path)
-    parser.add_argument("--source", choices=list(catalog.SOURCES), help="this source alone")
+    parser.add_argument("--source", choices=list(catalog.SOURCES), help="only this source")
     parser.add_argument(
-        "--largest-px", type=int, default=384, help="larger native resolutions are cut to it"
+        "--largest-px", type=int, default=384, help="larger native resolutions are reduced to it"
     )
     options = parser.parse_args()
     done = {(row["model"], row["source"]) for row in read(options.file)}

@@ -1,11 +1,12 @@
-"""How large the page is, how soon it is there, and how fast it answers a filter, in headless Chromium or Firefox.
+"""Size of the page, and its time to load and to filter, in headless Chromium or Firefox.
 
 Made-up rows (`tests/support/synthetic_rows.py`). `load` is the time from the start of navigation
-until everything in sight is drawn; `filter` that from a click on a filter until the next frame has
-been painted, with the top of the page in sight, or the table of all pairs. Medians over
-repetitions, each in a fresh page.
+until everything in view is drawn; `filter` that from a click on a filter until the next frame has
+been painted, with the top of the page in view, or the table of all pairs. Medians over
+repetitions, each in a new page.
 
-    python benchmarks/dashboard.py [--rows 5000 100000] [--repetitions 7] [--browser chromium] [--write]
+    python benchmarks/dashboard.py [--rows 5000 100000] [--repetitions 7]
+        [--browser chromium] [--write]
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
@@ -55,7 +57,7 @@ FIGURES = {
 
 
 def machine(browser: str) -> str:
-    """What the figures were measured on."""
+    """The machine that the figures were measured on."""
     cpu = "an unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -65,13 +67,13 @@ def machine(browser: str) -> str:
         [find(browser) or browser, "--version"], capture_output=True, text=True, check=True
     )
     return (
-        f"{os.cpu_count()} cores of {cpu}, no GPU; {platform.platform()}; {version.stdout.strip()}; "
-        f"load average before: {load}"
+        f"{os.cpu_count()} cores of {cpu}, no GPU; {platform.platform()}; "
+        f"{version.stdout.strip()}; load average before: {load}"
     )
 
 
 def measured(browser: Browser, uri: str) -> dict[str, float]:
-    """Every figure once, in a fresh page."""
+    """Each figure once, in a new page."""
     browser.open(uri, before=READY)
     found = {"load ms": browser.wait("globalThis.readyAt")}
     for name, expression in FIGURES.items():
@@ -91,12 +93,12 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--browser", choices=["chromium", "firefox"], default="chromium")
     parser.add_argument(
-        "--write", action="store_true", help="keep the figures under benchmarks/results/"
+        "--write", action="store_true", help="save the figures in benchmarks/results/"
     )
     arguments = parser.parse_args()
     where = machine(arguments.browser)
     lines = [f"| rows | MB | {' | '.join(FIGURES)} |", f"|---|---|{'---|' * len(FIGURES)}"]
-    kept = []
+    figures: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder, started(arguments.browser) as browser:
         for rows in arguments.rows:
             study = write_study(Path(folder) / f"{rows}.html", rows)
@@ -104,16 +106,17 @@ def main() -> None:
             runs = [measured(browser, study.uri) for _ in range(arguments.repetitions)]
             medians = [f"{statistics.median(run[name] for run in runs):.0f}" for name in FIGURES]
             lines.append(f"| {count:,} | {size / 1e6:.2f} | {' | '.join(medians)} |")
-            kept.append({"rows": count, "bytes": size, "runs": runs})
+            figures.append({"rows": count, "bytes": size, "runs": runs})
             print(lines[-1], flush=True)
     table = "\n".join(lines)
     print(f"\n{where}\nmedian of {arguments.repetitions}\n\n{table}")
     if arguments.write:
         RESULTS.mkdir(exist_ok=True)
         stem = RESULTS / f"dashboard_{arguments.browser}"
-        text = f"# The page in {arguments.browser}\n\n{where}. Median of {arguments.repetitions}.\n\n{table}\n"
-        stem.with_suffix(".md").write_text(text)
-        document = {"machine": where, "repetitions": arguments.repetitions, "figures": kept}
+        title = f"# The page in {arguments.browser}"
+        source = f"{where}. Median of {arguments.repetitions}."
+        stem.with_suffix(".md").write_text(f"{title}\n\n{source}\n\n{table}\n")
+        document = {"machine": where, "repetitions": arguments.repetitions, "figures": figures}
         stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
 
 

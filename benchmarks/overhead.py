@@ -8,7 +8,7 @@ record are counted, the start of an interpreter is not.
 
     python benchmarks/overhead.py local [--trials 200]
     python benchmarks/overhead.py ray
-    python benchmarks/overhead.py slurm          # in the environment of tests/support/slurm_cluster.sh
+    python benchmarks/overhead.py slurm      # in the environment of tests/support/slurm_cluster.sh
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REPETITIONS = 3
 
 
 def launcher_of(name: str, results: Path) -> Launcher:
-    """The launcher, one trial at a time where it can be told."""
+    """The launcher, for one trial at a time if it has such an option."""
     if name == "local":
         return LocalLauncher(slots_of(1), command=QUICK)
     if name == "ray":
@@ -50,7 +50,7 @@ def launcher_of(name: str, results: Path) -> Launcher:
 
 
 def through_driver(name: str, results: Path, trials: int) -> float:
-    """Seconds of so many trials through the driver, the launcher's own start not counted."""
+    """Seconds of so many trials through the driver, without the start of the launcher."""
     tasks = [task(f"t{number:06d}", "ok", results) for number in range(trials)]
     for one in tasks:
         one.wanted = 1
@@ -74,7 +74,7 @@ def bare(trials: int) -> float:
 
 
 def main() -> None:
-    """Measure in turn, and print the table's line."""
+    """Measure both in turn, and print the row of the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,11 +88,13 @@ def main() -> None:
         loop = bare(options.trials)
         extra.append(1e3 * (ours - loop) / options.trials)
         print(
-            f"{repetition}: driver {ours:.2f} s, bare loop {loop:.2f} s, {extra[-1]:.1f} ms a trial more",
+            f"{repetition}: driver {ours:.2f} s, bare loop {loop:.2f} s, "
+            f"{extra[-1]:.1f} ms more a trial",
             flush=True,
         )
     print(
-        f"{options.launcher}: {statistics.median(extra):.1f} ms a trial more (median of {REPETITIONS})"
+        f"{options.launcher}: {statistics.median(extra):.1f} ms more a trial "
+        f"(median of {REPETITIONS})"
     )
 
 

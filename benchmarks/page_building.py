@@ -1,7 +1,7 @@
-"""Building the page of many rows: the command itself, from records alone and from the rows kept beside them.
+"""Building a page of many rows by the command, from records alone and with cached rows.
 
-The records are made first (that is not timed): modes eager, graph and xla, so three rows a trial,
-20 rounds each.
+The records are made first, untimed: modes eager, graph and xla, so three rows a trial, 20 rounds
+each.
 
     python benchmarks/page_building.py [--rows 100000] [--repeat 3]
 """
@@ -32,7 +32,7 @@ DEVICES = ("NVIDIA A100", "NVIDIA T4", "NVIDIA V100")
 
 
 def make_records(folder: Path, trials: int) -> None:
-    """A record of realistic size for every trial, of every model of the catalog on three devices."""
+    """Records of realistic size, of every model of the catalog on three devices."""
     source = random.Random(0)
     entries = list(catalog.load_catalog().values())
     patterns = []
@@ -82,7 +82,7 @@ def main() -> None:
             "-o",
             str(folder / "page.html"),
         ]
-        took: dict[str, list[float]] = {"from records": [], "from kept rows": []}
+        took: dict[str, list[float]] = {"from records": [], "with cached rows": []}
         for _ in range(options.repeat):
             (folder / "cache" / "rows.parquet").unlink(missing_ok=True)
             for seconds in took.values():

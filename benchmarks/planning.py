@@ -83,7 +83,8 @@ def main() -> None:
             seconds = time.monotonic() - started
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
             print(
-                f"{what}: {seconds:.2f} s, peak {peak:.2f} GiB so far; {done.stderr.strip().splitlines()[-1:]}",
+                f"{what}: {seconds:.2f} s, peak {peak:.2f} GiB so far; "
+                f"{done.stderr.strip().splitlines()[-1:]}",
                 flush=True,
             )
         shutil.rmtree(folder / "results")

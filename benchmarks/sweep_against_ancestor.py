@@ -1,12 +1,12 @@
-"""A sweep of ours at effort quick against the published study's way of doing the same: wall time.
+"""A sweep at effort quick against the published study's procedure for the same: wall time.
 
 24 trials, 12 small models at 2 resolutions, batch 4. Ours: `xla-sweeps sweep`, which measures
-    eager, graph and XLA, checks that they agree, and records. Theirs: a fresh process for each
-    execution mode (eager, then `jit_compile=True`), one after the other, 10 warm-up and 100 timed
-    calls, as in `ancestor.py`. The models come in three blocks of four; in each both ways are run,
-    in alternating order, so that a drift of the machine meets both.
+eager, graph and XLA, checks that they agree, and records. Theirs: a new process for each execution
+mode (eager, then `jit_compile=True`), one after the other, 10 warm-up and 100 timed calls, as in
+`ancestor.py`. The models come in three blocks of four; in each block both procedures are run, in
+alternating order, so that a drift of the machine affects both.
 
-    python -m benchmarks.sweep_against_ancestor.py
+    python -m benchmarks.sweep_against_ancestor
 """
 
 from __future__ import annotations

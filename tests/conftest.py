@@ -1,8 +1,10 @@
-"""What several test modules share: running browsers, and pages of made-up studies."""
+"""Fixtures of several test modules: browsers, pages of made-up studies, a W&B server."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,7 @@ from browser import NAMES, Browser, find, started
 
 if TYPE_CHECKING:
     from dashboard_page import Study
+    from wandb_server import WandbServer
 
 
 @pytest.fixture(scope="session", params=list(NAMES))
@@ -23,8 +26,8 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Study]:
-    """The page of so many made-up rows, made once."""
-    # Here, because most tests need none of what it brings in.
+    """Makes a page of so many made-up rows, each once."""
+    # Here, because most tests need none of its imports.
     from dashboard_page import write_study
 
     folder = tmp_path_factory.mktemp("studies")
@@ -36,3 +39,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Study]:
         return made[count]
 
     return make
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    """A W&B server that only this test uses; the environment points to it."""
+    from wandb_server import wandb_server
+
+    with wandb_server() as running:
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            monkeypatch.delenv(name)
+        for name, value in running.environment(HOME=str(tmp_path / "home")).items():
+            monkeypatch.setenv(name, value)
+        yield running

@@ -1,4 +1,4 @@
-"""Two sets of results: what is matched, what counts as a change, and how often chance is taken for one."""
+"""Two sets of results: matching trials, what counts as a change, and the rate of false ones."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_trials_of_one_name_are_distinguished_by_what_differs() -> None:
     }
 
 
-def test_a_mode_that_fails_on_one_side_broke_or_is_fixed_and_comes_first() -> None:
+def test_a_mode_that_fails_on_one_side_is_broken_or_fixed_and_comes_first() -> None:
     whole = trial({"graph": 0.2, "xla": 0.1})
     modes = {
         "graph": make_outcome(0.2),
@@ -398,12 +398,12 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
 
 
 def processes(source: np.random.Generator, count: int, change: float = 0.0) -> list[Seconds]:
-    """Logs of processes that each differ from the truth by something of their own."""
+    """Log estimates of replicates, each with a random offset of its own."""
     return [change + source.normal(0, BETWEEN) + source.normal(0, NOISE, 20) for _ in range(count)]
 
 
 def verdicts(count: int, change: float) -> tuple[dict[Verdict, float], float]:
-    """How often each verdict is given at this true change of log throughput, and how often the interval covers it."""
+    """The share of each verdict and the coverage at this true change of log throughput."""
     source = np.random.default_rng(5)
     given_: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
     covered = 0

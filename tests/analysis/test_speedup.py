@@ -1,4 +1,4 @@
-"""Where numbers come from: versions, telemetry, and a command that asks for exactly the same trial again."""
+"""The provenance of a row: versions, telemetry, and the command that repeats the trial."""
 
 from __future__ import annotations
 

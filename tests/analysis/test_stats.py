@@ -148,3 +148,36 @@ def test_windows_are_stationary_when_neither_median_nor_trend_moves(
     first: list[float], second: list[float], expected: bool
 ) -> None:
     assert stats.stationary(first, second) is expected
+
+
+TRIALS = 2000
+
+
+NOISE = 0.004
+
+
+def process_estimates(source: random.Random, processes: int) -> list[list[float]]:
+    """Rounds of several replicates, each with a random offset of 0.5 %."""
+    replicates = []
+    for _ in range(processes):
+        offset = source.gauss(0, 0.005)
+        replicates.append([offset + source.gauss(0, NOISE * math.sqrt(2)) for _ in range(20)])
+    return replicates
+
+
+@pytest.mark.parametrize("processes", [3, 5])
+def test_an_interval_over_processes_covers_the_truth_where_pooled_rounds_do_not(
+    processes: int,
+) -> None:
+    source = random.Random(11)
+    ours = pooled = 0
+    for _ in range(TRIALS):
+        replicates = process_estimates(source, processes)
+        interval = stats.t_interval(
+            [stats.signed_rank_interval(values).estimate for values in replicates]
+        )
+        ours += not interval.low <= 0 <= interval.high
+        together = stats.signed_rank_interval(np.concatenate(replicates).tolist())
+        pooled += not together.low <= 0 <= together.high
+    assert ours / TRIALS <= 0.08
+    assert pooled / TRIALS > 0.25

@@ -1,4 +1,4 @@
-"""Records to rows and verdicts: exact values where there is no noise, properties where there is."""
+"""Records to rows and verdicts: exact values without noise, properties with noise."""
 
 from __future__ import annotations
 

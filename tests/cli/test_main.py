@@ -1,4 +1,4 @@
-"""The real command in a subprocess: exit codes, what goes where, and that a mistake writes nothing."""
+"""The real command in a subprocess: exit codes, output streams, and mistakes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def test_commands_that_only_show_import_neither_tensorflow_nor_wandb_nor_keras(
 ) -> None:
     program = (
         "import sys; from xla_sweeps.cli.main import run; run(sys.argv[1:]); "
-        "print(sorted({'tensorflow', 'keras', 'wandb', 'tf_keras'} & set(sys.modules)), file=sys.stderr)"
+        "print(sorted({'tensorflow', 'keras', 'wandb', 'tf_keras'} & set(sys.modules)), "
+        "file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
@@ -74,14 +75,17 @@ def test_the_version_is_shown(tmp_path: Path) -> None:
         ),
         (
             ["jit=maybe"],
-            "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and auto (autocluster)",
+            "xla-sweeps: jit=maybe: allowed are true (xla), false (graph), null (default) and "
+            "auto (autocluster)",
         ),
         (["resolution=0"], "xla-sweeps: resolution=0: must be at least 1"),
         (["device=gpu:77"], "xla-sweeps: device=gpu:77: this machine has"),
         (["tracker=wandb"], "xla-sweeps: tracker=wandb: W&B needs an API key"),
         (
             ["resuls"],
-            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, dashboard, import, compare, sweep, agents, models, hub-replicas, doctor, push, report, check.",
+            "xla-sweeps: unknown command 'resuls'. Did you mean 'results'? Allowed: results, "
+            "dashboard, import, compare, sweep, agents, models, hub-replicas, doctor, push, "
+            "report, check.",
         ),
         (
             ["results", "--format", "xml"],
@@ -122,7 +126,10 @@ def test_a_mistake_is_reported_in_one_line_with_exit_code_2_and_nothing_is_writt
 
 
 def test_arguments_of_an_agent_in_json_become_overrides() -> None:
-    argument = '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, "weights": "a b\'c", "_wandb": {}}'
+    argument = (
+        '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, '
+        '"weights": "a b\'c", "_wandb": {}}'
+    )
     assert expand_json(["effort=quick", argument]) == [
         "effort=quick",
         "model=resnet50",

@@ -1,6 +1,6 @@
-"""`xla-sweeps sweep` as a person uses it: plan, run, resume, retry, search, stop.
+"""The command `sweep` as a person uses it: plan, run, resume, retry, search, stop.
 
-With a scripted measuring process.
+The measuring process is scripted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import SUPPORT
+from commands import command
+from paths import ROOT, SUPPORT
 
 from xla_sweeps.results import index
 from xla_sweeps.results.store import Store
@@ -69,6 +70,60 @@ def records(folder: Path) -> list[Record]:
 def tags(folder: Path) -> Counter[str]:
     return Counter(
         " ".join(record.config["tracker"]["tags"]) or "trial" for record in records(folder)
+    )
+
+
+def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
+    done = command(
+        "sweep",
+        str(ROOT / "sweeps" / "smoke.yaml"),
+        "batch_size=1",
+        "--dry-run",
+        "resolution=64",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0
+    assert (
+        done.stdout.splitlines()[0]
+        == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
+    )
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == (
+        "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
+        "no time estimate: this folder has no records of these models\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("method: grid\nparameters: [1\nx: 2\n", ": not valid YAML: "),
+        ("a: &x 1\nb: *x\n", ":2: YAML aliases are not allowed"),
+        (
+            "method: grid\nparameters: {model: {values: [resnet5]}}\n",
+            "s.yaml:2: unknown model 'resnet5'. Did you mean 'resnet50'?",
+        ),
+        (
+            "method: grid\nparameters: {seed: {min: 1, max: 20000}}\n",
+            "20,000 trials are more than --max-trials=10,000",
+        ),
+    ],
+)
+def test_a_wrong_file_is_reported_in_one_line_with_exit_code_2(
+    text: str, line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    done = command("sweep", "s.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert line in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_absent_file_is_reported_in_one_line(tmp_path: Path) -> None:
+    assert (
+        command("sweep", "none.yaml", cwd=tmp_path).stderr
+        == "xla-sweeps: none.yaml: no such file\n"
     )
 
 
@@ -305,7 +360,8 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
     done = sweep(tmp_path, "--launcher", launcher)
     assert (done.returncode, done.stderr) == (
         2,
-        "xla-sweeps: mine.yaml:1: the launcher chooses the device: use --devices on this machine, or accelerator\n",
+        "xla-sweeps: mine.yaml:1: the launcher chooses the device: use --devices on this machine, "
+        "or accelerator\n",
     )
     assert not (tmp_path / "results").exists()
 
@@ -335,7 +391,7 @@ def test_the_terminal_shows_each_device_its_trial_and_the_progress_of_the_sweep(
 
 
 def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, str]:
-    """Run the sweep on a pseudo-terminal, press Ctrl-C while the first trial measures, and give what was shown."""
+    """The output of a sweep on a pseudo-terminal after Ctrl-C during its first trial."""
     environ = {
         **os.environ,
         "TERM": "xterm",

@@ -1,4 +1,4 @@
-"""The catalog: all of the published study's Keras Applications models, and what a wrong request is told."""
+"""The catalog: every model of the published study, and how wrong requests are refused."""
 
 from __future__ import annotations
 

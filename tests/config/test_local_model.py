@@ -1,4 +1,4 @@
-"""The user's own model: what a path means, what is refused, and what counts as the same model."""
+"""The user's own model: paths, what is refused, and what counts as the same model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door: what each wrong request is told, and what each right one becomes."""
+"""Settings: how each wrong request is refused, and the trial that each right one gives."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, candidate_mode, to_settings
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.trial import Scenario
+from xla_sweeps.system.devices import cpu_name
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
@@ -90,7 +91,8 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
         ),
         (
             ["model=mixer_b16", "precision=mixed_bfloat16"],
-            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model with fixed dtypes",
+            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model with fixed "
+            "dtypes",
         ),
     ],
 )
@@ -105,7 +107,8 @@ def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
         "xla_sweeps.system.environment.is_installed", lambda module: module != "keras_cv"
     )
     assert complaint("model=yolo_v8_m") == (
-        "source=keras_cv: keras_cv is not installed; install it: pip install 'xla-sweeps[keras_cv]', or scripts/setup "
+        "source=keras_cv: keras_cv is not installed; install it: pip install "
+        "'xla-sweeps[keras_cv]', or scripts/setup "
         "keras_cv in a checkout"
     )
     assert settings("model=resnet50").trial.model.source == "applications"
@@ -170,7 +173,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         ),
         (
             ["source=keras_cv"],
-            "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: applications.",
+            "source=keras_cv: mobilenet_v2 is not available from it. Sources that have it: "
+            "applications.",
         ),
         (["resolution=0"], "resolution=0: must be at least 1"),
         (["resolution=-5"], "resolution=-5: must be at least 1"),
@@ -189,7 +193,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["jit=maybe"], "jit=maybe: allowed are true (xla)"),
         (
             ["modes=[grph]"],
-            "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, xla, autocl",
+            "unknown execution mode 'grph'. Did you mean 'graph'? Allowed: eager, default, graph, "
+            "xla, autocl",
         ),
         (["modes=[]"], "modes=[]: give a list, as in modes=[eager,graph,xla]"),
         (["precision=float16"], "unknown precision 'float16'. Did you mean '"),
@@ -215,7 +220,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         (["efort=quick"], "unknown option 'efort'. Did you mean 'effort'?"),
         (
             ["weights=/no/such/file"],
-            "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a weights file",
+            "weights=/no/such/file: no such file; allowed: random, imagenet, or the path of a "
+            "weights file",
         ),
         (
             ["jit=true", "jit=false"],
@@ -223,7 +229,8 @@ def test_any_other_jit_is_refused(value: Any) -> None:
         ),
         (
             ["jit=true", "modes=[eager,graph]"],
-            "conflicting overrides: jit=true asks for the mode xla, which is not in modes=[eager,graph]",
+            "conflicting overrides: jit=true asks for the mode xla, which is not in "
+            "modes=[eager,graph]",
         ),
         (
             ["model=resnet50,vgg16"],
@@ -380,3 +387,13 @@ def test_a_syntax_error_in_the_configuration_is_reported_with_file_and_line(
     monkeypatch.setattr(catalog, "conf_dir", lambda: tmp_path / "conf")
     with pytest.raises(ConfigError, match=r"quick\.yaml:\d+: not valid YAML"):
         compose_config([])
+
+
+def test_a_device_that_is_not_the_accelerator_asked_for_is_refused() -> None:
+    with pytest.raises(
+        DeviceError,
+        match=r"accelerator=H100: cpu is .*; run this trial on a machine with one, or remove the "
+        "option",
+    ):
+        settings("accelerator=H100")
+    assert settings(f"accelerator={cpu_name()[:3]}").document["accelerator"]

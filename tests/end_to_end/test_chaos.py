@@ -1,4 +1,4 @@
-"""The chaos script at its short size.
+"""The chaos script for a few seconds.
 
 By hand it runs for ten minutes (`python tests/support/chaos.py`).
 """

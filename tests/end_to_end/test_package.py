@@ -1,4 +1,4 @@
-"""The package as it is shipped: a wheel with its configuration, and files that name no private place."""
+"""The package as it is shipped: a wheel with its configuration, and files without private paths."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_the_wheel_works_from_any_directory_with_its_own_configuration(
         [
             sys.executable,
             "-c",
-            "import sys; sys.path.insert(0, sys.argv.pop(1)); import xla_sweeps; print(xla_sweeps.__file__);"
+            "import sys; sys.path.insert(0, sys.argv.pop(1)); import xla_sweeps; "
+            "print(xla_sweeps.__file__);"
             "from xla_sweeps.cli.main import run; sys.exit(run(sys.argv[1:]))",
             str(unpacked),
             "model=regnetx_016",

@@ -1,4 +1,4 @@
-"""Whole trials by the real command: TensorFlow in the measuring process, interrupts, limits, deadlines."""
+"""Whole trials by the real command with TensorFlow: interrupts, limits, timeouts."""
 
 from __future__ import annotations
 
@@ -363,7 +363,8 @@ def test_a_mode_that_xla_cannot_compile_is_reported_with_its_reason_and_the_othe
     tmp_path: Path,
 ) -> None:
     (tmp_path / "mine.py").write_text(
-        "import tensorflow as tf\n\ndef build():\n    return lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, 'SAME')[0]\n"
+        "import tensorflow as tf\n\ndef build():\n    return lambda x: "
+        "tf.nn.max_pool_with_argmax(x, 2, 2, 'SAME')[0]\n"
     )
     code, out, _ = finished(
         "model=local",

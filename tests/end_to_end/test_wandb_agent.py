@@ -1,4 +1,4 @@
-"""A real W&B sweep with a real agent, against the protocol server: the agent starts the command a person would type."""
+"""A real W&B sweep with a real agent and the server of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The correctness gate: what passes, what does not, and what refuses to be judged."""
+"""The correctness check: what agrees, what does not, and what cannot be judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real messages of TensorFlow 2.21 and real ways to die, and what a person is told."""
+"""Messages of TensorFlow 2.21 and real ends of a process become failures."""
 
 from __future__ import annotations
 
@@ -10,28 +10,39 @@ from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_excep
 from xla_sweeps.schema.measurement import Phase, Status
 
 UNSUPPORTED = (
-    "Detected unsupported operations when trying to compile graph __inference_<lambda>_90[_XlaMustCompile=true,"
-    "config_proto=123,executor_type=] on XLA_CPU_JIT: MaxPoolWithArgmax (No registered 'MaxPoolWithArgmax' OpKernel "
+    "Detected unsupported operations when trying to compile graph "
+    "__inference_<lambda>_90[_XlaMustCompile=true,"
+    "config_proto=123,executor_type=] on XLA_CPU_JIT: MaxPoolWithArgmax (No registered "
+    "'MaxPoolWithArgmax' OpKernel "
     "for XLA_CPU_JIT devices compatible with node {{node net_1/arg_pool_1/MaxPoolWithArgmax}})"
-    '{{node net_1/arg_pool_1/MaxPoolWithArgmax}}\nThe op is created at: \nFile "model.py", line 36, in <module>'
+    '{{node net_1/arg_pool_1/MaxPoolWithArgmax}}\nThe op is created at: \nFile "model.py", line '
+    "36, in <module>"
 )
 
 NOT_CONSTANT = (
-    "Input 1 to node `net_1_1/dyn_resize_1/resize/ResizeBilinear` with op ResizeBilinear must be a compile-time "
-    "constant.\n\nXLA compilation requires that operator arguments that represent shapes or dimensions be evaluated to "
+    "Input 1 to node `net_1_1/dyn_resize_1/resize/ResizeBilinear` with op ResizeBilinear must be a "
+    "compile-time "
+    "constant.\n\nXLA compilation requires that operator arguments that represent shapes or "
+    "dimensions be evaluated to "
     "concrete values at compile time."
 )
 
 LOOP = (
-    "Input and output shapes of loop body do not match: (s32[], s32[], s32[], f32[2,32,32,8], f32[2,32,32,8]) vs. "
+    "Input and output shapes of loop body do not match: (s32[], s32[], s32[], f32[2,32,32,8], "
+    "f32[2,32,32,8]) vs. "
     "(s32[], s32[], s32[], f32[2,64,32,8], f32[2,32,32,8])"
 )
 
-LIFT = "We failed to lift variable creations out of this tf.function, so this tf.function cannot be run on XLA."
+LIFT = (
+    "We failed to lift variable creations out of this tf.function, so this tf.function cannot be "
+    "run on XLA."
+)
 
 GPU_OOM = (
-    "{{function_node __wrapped__Conv2D_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM when allocating "
-    "tensor with shape[512,64,224,224] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by "
+    "{{function_node __wrapped__Conv2D_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM "
+    "when allocating "
+    "tensor with shape[512,64,224,224] and type float on "
+    "/job:localhost/replica:0/task:0/device:GPU:0 by "
     "allocator GPU_0_bfc"
 )
 
@@ -169,7 +180,10 @@ def test_first_line_skips_blank_lines_and_is_bounded() -> None:
 
 
 def test_a_layers_error_is_shown_in_place_of_the_wrapper_that_keras_puts_around_it() -> None:
-    text = "Exception encountered when calling Queries.call().\n\n\x1b[1minput must have at least 300 columns\x1b[0m\n\nArguments"
+    text = (
+        "Exception encountered when calling Queries.call().\n\n\x1b[1minput must have at least 300 "
+        "columns\x1b[0m\n\nArguments"
+    )
     _, failure = diagnose_exception(Phase.BUILD, "InvalidArgumentError", text)
     assert (
         failure.message

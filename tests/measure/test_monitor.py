@@ -1,4 +1,4 @@
-"""The contamination sampler: what disturbs, what does not, and a real neighbour."""
+"""The contamination monitor: what contaminates, what does not, and a real neighbour."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_short_stretch_is_judged_over_half_a_second_around_it() -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A /proc and /sys with made-up counters; `step` in a test moves them on."""
+    """A /proc and /sys with made-up counters, which `step` in a test increases."""
     for name, text in {
         "proc/stat": "cpu  100 0 100 500 0 0 0 10 0 0\n",
         "proc/77/stat": "77 (a b) c) S "
@@ -77,7 +77,9 @@ def machine(tmp_path: Path) -> Path:
         + " 50 30 5 5 "
         + " ".join(["0"] * 30),
         "proc/77/status": "VmRSS:\t 2048 kB\nnonvoluntary_ctxt_switches:\t42\n",
-        "proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=5000000\nfull avg10=0.00 total=1\n",
+        "proc/pressure/cpu": (
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=5000000\nfull avg10=0.00 total=1\n"
+        ),
         "sys/fs/cgroup/cpu.stat": "usage_usec 1\nthrottled_usec 2000000\n",
     }.items():
         path = tmp_path / name
@@ -124,7 +126,7 @@ def test_exceeding_the_memory_limit_is_reported_once(machine: Path) -> None:
 
 @pytest.fixture
 def busy_neighbour() -> Iterator[None]:
-    """A process of nobody's that computes: started through a shell that leaves it behind."""
+    """A computing process that is no child of ours: started by a shell that has exited."""
     command = f"setsid {sys.executable} -c 'while True: pass' >/dev/null 2>&1 & echo $!"
     pid = int(
         subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
@@ -181,8 +183,11 @@ def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
     assert foreign < 0.9 * (last.busy_s - first.busy_s)
 
 
-def test_where_we_may_use_some_cores_only_what_others_do_on_the_rest_is_no_contamination() -> None:
-    stat = "cpu  300 0 0 900 0 0 0 30 0 0\ncpu0 100 0 0 500 0 0 0 10 0 0\ncpu1 200 0 0 400 0 0 0 20 0 0\nintr 5\n"
+def test_load_on_cores_outside_our_affinity_is_not_contamination() -> None:
+    stat = (
+        "cpu  300 0 0 900 0 0 0 30 0 0\ncpu0 100 0 0 500 0 0 0 10 0 0\ncpu1 200 0 0 400 0 0 0 20 0 "
+        "0\nintr 5\n"
+    )
     tick = 1 / os.sysconf("SC_CLK_TCK")
     assert machine_times(stat, {0}) == pytest.approx((100 * tick, 10 * tick))
     assert machine_times(stat, {0, 1}) == pytest.approx((300 * tick, 30 * tick))

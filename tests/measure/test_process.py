@@ -25,7 +25,7 @@ WORKER = str(SUPPORT / "fake_worker.py")
 
 @dataclass
 class QuietMachine:
-    """A watcher that finds one round disturbed, where it is told to."""
+    """A monitor that finds one round contaminated, if told to."""
 
     dirty: Mapping[int, str] = field(default_factory=dict)
     pid: int = 0

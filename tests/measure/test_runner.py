@@ -1,11 +1,10 @@
-"""The story of a trial with a measuring process that dies on demand: what is kept, what is said, what is recorded."""
+"""One trial with a measuring process that dies on demand: what is kept, shown and recorded."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from paths import SUPPORT
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, to_settings
-from xla_sweeps.errors import DeviceError, HeldError
+from xla_sweeps.errors import HeldError
 from xla_sweeps.measure import process, runner
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
@@ -22,15 +21,13 @@ from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.trial import request_id, trial_id
-from xla_sweeps.system.devices import cpu_name
 from xla_sweeps.system.process import Assignment
 
 WORKER = str(SUPPORT / "fake_worker.py")
 
 
 class Notes:
-    """A tracker that keeps what it is told."""
+    """A tracker that keeps its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -217,20 +214,3 @@ def test_a_sweeps_job_measures_one_replicate_unless_another_process_already_has(
     again, _ = run(tmp_path, monkeypatch, overrides=three, known_records=1)
     assert [record.replicate for record in again.records] == [1]
     assert again.trial_id == first.trial_id
-
-
-def test_the_request_is_the_same_on_every_device_and_the_trial_is_not(tmp_path: Path) -> None:
-    here = settings(tmp_path)
-    elsewhere = replace(here.trial, device="gpu:3")
-    other_index = replace(here.trial, device="gpu:5")
-    assert request_id(elsewhere) == request_id(here.trial)
-    assert trial_id(elsewhere, {}) == trial_id(other_index, {}) != trial_id(here.trial, {})
-
-
-def test_a_device_that_is_not_the_accelerator_asked_for_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        DeviceError,
-        match=r"accelerator=H100: cpu is .*; run this trial on a machine with one, or remove the option",
-    ):
-        settings(tmp_path, "accelerator=H100")
-    assert settings(tmp_path, f"accelerator={cpu_name()[:3]}").document["accelerator"]

@@ -28,17 +28,18 @@ ROW = replace(
     [
         (
             {},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s of compilation pay back after "
-            "5,400 calls.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
+            "of compilation pay back after 5,400 calls.",
         ),
         (
             {"replicates": 3, "preliminary": False, "break_even_calls": 0.0},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 replicates); preparation takes no longer.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 3 replicates); preparation takes no "
+            "longer.",
         ),
         (
             {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
-            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 replicate: preliminary). Keep tf.function(jit_compile=False) for "
-            "this model on this device.",
+            "XLA is 4.00× slower than graph (95 % 2.00–5.00, 1 replicate: preliminary). Keep "
+            "tf.function(jit_compile=False) for this model on this device.",
         ),
         (
             {
@@ -47,8 +48,8 @@ ROW = replace(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 replicate: preliminary). Choose by compile time "
-            "and memory, not by speed.",
+            "XLA and graph are equally fast to within 1.0% (95 % 0.998–1.004, 1 replicate: "
+            "preliminary). Choose by compile time and memory, not by speed.",
         ),
         (
             {
@@ -57,8 +58,9 @@ ROW = replace(
                 "speedup_low": 0.98,
                 "speedup_high": 1.06,
             },
-            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 1 replicate: preliminary); differences up to 1.0% do "
-            "not count. Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
+            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 1 replicate: preliminary); "
+            "differences up to 1.0% do not count. Measure longer: effort=standard, on a quiet "
+            "machine (`xla-sweeps doctor`).",
         ),
         (
             {
@@ -71,8 +73,9 @@ ROW = replace(
                 "within_percent": 0.3,
                 "between_percent": 1.4,
             },
-            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 3 replicates); differences up to 1.0% do not count. "
-            "Replicates differ by 1.4%, rounds within one by 0.3%: more replicates narrow the interval (effort.replicates=8).",
+            "XLA against graph is ambiguous: 1.02× (95 % 0.980–1.060, 3 replicates); differences "
+            "up to 1.0% do not count. Replicates differ by 1.4%, rounds within one by 0.3%: more "
+            "replicates narrow the interval (effort.replicates=8).",
         ),
         (
             {
@@ -81,23 +84,26 @@ ROW = replace(
                 "break_even_calls": None,
                 "compile_s_extra": None,
             },
-            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, 1 replicate: preliminary); use "
+            "Auto-clustering is 1.38× faster than the default (jit_compile=None) (95 % 1.34–1.42, "
+            "1 replicate: preliminary); use "
             'tf.config.optimizer.set_jit("autoclustering").',
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s of compilation pay back after "
-            "5,400 calls. The measurement is contaminated: repeat it before you rely on it (all rounds: 1.300×).",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
+            "of compilation pay back after 5,400 calls. The measurement is contaminated: repeat it "
+            "before you rely on it (all rounds: 1.300×).",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); preparation takes no longer. The "
-            "device waits for the host here: a larger batch_size says more about the device.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); "
+            "preparation takes no longer. The device waits for the host here: a larger batch_size "
+            "says more about the device.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); preparation takes no longer. Note "
-            "that graph contains XLA too, in parts of the model.",
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); "
+            "preparation takes no longer. Note that graph contains XLA too, in parts of the model.",
         ),
         (
             {
@@ -107,13 +113,14 @@ ROW = replace(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate: preliminary), 0.1% apart, as "
-            "expected.",
+            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate: "
+            "preliminary), 0.1% apart, as expected.",
         ),
         (
             {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},
-            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 replicate: preliminary), 5.0% apart, although they are "
-            "the same: this machine adds differences of that size. Run `xla-sweeps doctor`.",
+            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 replicate: preliminary), "
+            "5.0% apart, although they are the same: this machine adds differences of that size. "
+            "Run `xla-sweeps doctor`.",
         ),
     ],
 )
@@ -155,7 +162,8 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
         (Status.TIMEOUT, "XLA against graph timed out: R."),
         (
             Status.INTERRUPTED,
-            "XLA against graph was interrupted before there was enough to compare. Rerun to resume.",
+            "XLA against graph was interrupted before there was enough to compare. Rerun to "
+            "resume.",
         ),
         (Status.CRASHED, "XLA against graph could not be measured: R."),
     ],

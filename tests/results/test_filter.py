@@ -158,7 +158,8 @@ def test_and_binds_closer_than_or_and_not_closest() -> None:
         ("headline=maybe", "where, character 10: headline is true or false"),
         (
             "speedup<null",
-            "where, character 8: null has no order and no parts: write speedup = null or speedup != null",
+            "where, character 8: null has no order and no parts: write speedup = null or speedup "
+            "!= null",
         ),
         (
             "speedup",

@@ -1,48 +1,26 @@
-"""Published figures: names, pairs, the study's mislabelled RegNets, and what is wrong with a file."""
+"""Published figures: names, pairs, the study's mislabelled RegNets, and wrong files."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import json
-import subprocess
-from pathlib import Path
 
-import pyarrow.parquet
 import pytest
-from commands import command
-from factories import make_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paths import DATA
+from published_figures import HEADER, line, text
 
 from xla_sweeps.config.catalog import load_catalog
-from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.report import advice
-from xla_sweeps.results import imported, published
-from xla_sweeps.results.store import Store
+from xla_sweeps.results import published
 from xla_sweeps.results.table import table_of
 from xla_sweeps.schema.row import ComparisonRow, Verdict
-
-SAMPLE = DATA / "published_sample.csv"
-
-HEADER = ",".join(published.COLUMNS)
-
-
-def text(*lines: str) -> str:
-    return "\n".join([HEADER, *lines]) + "\n"
 
 
 def rows(*lines: str) -> list[ComparisonRow]:
     return published.rows(published.parse(text(*lines), where="F"), load_catalog(), label="study")[
         0
     ]
-
-
-def line(
-    variant: str, *, params: str = "5.0", flop: str = "1.0", xla: bool = True, rate: float = 100.0
-) -> str:
-    return f"Family,{variant},224,{xla},a100,{flop},{params},{rate}"
 
 
 @pytest.mark.parametrize(
@@ -304,135 +282,13 @@ def test_the_answer_for_a_published_figure_promises_nothing() -> None:
         line("vgg16", params="138.4", flop="15.5", rate=100),
     )
     assert advice.answer(pair) == (
-        "Published, not measured here: XLA 4.00× faster than eager execution, from single measurements, so how sure it is "
-        "cannot be said. Mind: float32 with TF32 in matrix products, TensorFlow's default there. To measure it here: "
+        "Published, not measured here: XLA 4.00× faster than eager execution, from single "
+        "measurements, so how sure it is "
+        "cannot be said. Mind: float32 with TF32 in matrix products, TensorFlow's default there. "
+        "To measure it here: "
         "python -m xla_sweeps model=resnet50 source=applications jit=true"
     )
     assert advice.answer(alone).startswith(
-        "Published, not measured here: XLA ran at 100 samples/s; there is nothing to compare it with. Mind: eager is not in"
+        "Published, not measured here: XLA ran at 100 samples/s; there is nothing to compare it "
+        "with. Mind: eager is not in"
     )
-
-
-def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
-    tmp_path: Path,
-) -> None:
-    done = command("import", str(SAMPLE), cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(
-        "36 figures of 17 models: 36 rows, 0 of them with a speedup over eager; wrote results/imported/"
-    )
-    assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
-    again = command("import", str(SAMPLE), "--name", "published_sample", cwd=tmp_path)
-    assert "replaced results/imported/published_sample.json" in again.stdout
-    assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == [
-        "published_sample.json"
-    ]
-    table = command("results", cwd=tmp_path)
-    assert (table.returncode, table.stderr) == (0, "")
-    assert table.stdout.count("○ imported") == 37
-    shown = json.loads(command("results", "--format", "json", cwd=tmp_path).stdout)
-    assert {row["origin"] for row in shown} == {"imported"}
-    (regnet,) = [row for row in shown if row["family"] == "RegNetX"]
-    assert (regnet["model"], regnet["device"]) == ("regnetx_002", "NVIDIA T4")
-    assert "called regnetx_016" in regnet["note"]
-    assert (
-        command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path).returncode
-        == 0
-    )
-    assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist() == shown
-
-
-def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
-    Store(tmp_path / "results").save(make_record())
-    command("import", str(SAMPLE), cwd=tmp_path)
-    out = command("results", cwd=tmp_path).stdout
-    assert "▲ faster" in out
-    assert out.count("○ imported") == 37
-    assert "* fewer than 3 processes" in out
-
-
-@pytest.mark.parametrize(
-    ("content", "arguments", "complaint"),
-    [
-        (None, (), "xla-sweeps: f.csv: No such file or directory"),
-        (
-            b"\xff\xfe\x00m",
-            (),
-            "xla-sweeps: f.csv, line 1: not UTF-8 (byte 0xff); save it as UTF-8",
-        ),
-        (b"", (), "xla-sweeps: f.csv: the file is empty"),
-        (
-            text(line("vgg16", rate=-1)).encode(),
-            (),
-            "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': -1 is not",
-        ),
-        (
-            text(line("vgg16")).encode(),
-            ("--name", "../up"),
-            "xla-sweeps: --name ../up: up to 64 letters",
-        ),
-        (b"x" * (16 * 2**20 + 1), (), "xla-sweeps: f.csv: larger than 16 MiB"),
-        (
-            b'"' + b"x" * 200_000,
-            (),
-            "xla-sweeps: f.csv, line 1: not CSV: field larger than field limit",
-        ),
-        (
-            text(line("vgg16")).encode(),
-            ("--into", "/proc/nope"),
-            "xla-sweeps: cannot write /proc/nope/imported/f.json: No such",
-        ),
-    ],
-)
-def test_an_import_that_fails_is_reported_in_one_line_and_writes_nothing(
-    content: bytes | None, arguments: tuple[str, ...], complaint: str, tmp_path: Path
-) -> None:
-    if content is not None:
-        (tmp_path / "f.csv").write_bytes(content)
-    done: subprocess.CompletedProcess[str] = command("import", "f.csv", *arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(complaint)
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
-    (tmp_path / "f.csv").write_bytes(b"\xef\xbb\xbf" + text(line("vgg16")).encode())
-    assert imported.add(tmp_path / "f.csv", tmp_path / "r").figures == 1
-
-
-def test_a_reader_of_an_import_that_is_being_replaced_sees_all_of_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = imported.add(SAMPLE, tmp_path).path
-    old = path.read_text(encoding="utf-8")
-    (tmp_path / "published_sample.csv").write_text(text(line("vgg16")))
-    with path.open(encoding="utf-8") as handle:
-        assert imported.add(tmp_path / "published_sample.csv", tmp_path).replaced
-        assert handle.read() == old
-    new = path.read_text(encoding="utf-8")
-
-    def full(source: Path, target: Path) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(StoreError, match="No space left on device"):
-        imported.add(SAMPLE, tmp_path)
-    assert path.read_text(encoding="utf-8") == new
-    assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"{", b"[]", b'{"schema_version": 99}', b'{"schema_version": 1, "figures": 3}', b"\xff"],
-)
-def test_a_damaged_import_is_reported_and_the_others_are_shown(
-    content: bytes, tmp_path: Path
-) -> None:
-    imported.add(SAMPLE, tmp_path)
-    (tmp_path / "imported" / "bad.json").write_bytes(content)
-    found, problems = imported.load(tmp_path)
-    assert len(found) == 36
-    assert len(problems) == 1
-    assert "bad.json" in problems[0]
-    assert imported.rows(tmp_path) == found

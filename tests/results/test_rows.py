@@ -27,7 +27,7 @@ TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 
 @pytest.fixture(autouse=True)
 def old_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders count as settled at once, so that what is kept is used."""
+    """Folders count as settled at once, so that the cache is used."""
     monkeypatch.setattr(rows_, "RACY_NS", -1)
 
 

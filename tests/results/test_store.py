@@ -1,4 +1,4 @@
-"""Records on disk: whole or not at all, first writer wins, damage is set aside."""
+"""Records on disk: complete or absent, the first writer wins, damaged ones are quarantined."""
 
 from __future__ import annotations
 
@@ -213,7 +213,8 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
             sys.executable,
             "-c",
             "import sys; from pathlib import Path; from xla_sweeps.results.store import Store\n"
-            f"with Store(Path({str(tmp_path)!r})).claim('abc'):\n print('held', flush=True); sys.stdin.read()",
+            f"with Store(Path({str(tmp_path)!r})).claim('abc'):\n print('held', flush=True); "
+            "sys.stdin.read()",
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Labels, baselines and the identity of a trial."""
+"""Labels, baselines and the identities of a trial."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from xla_sweeps.schema.trial import (
     is_aa_pair,
     label_modes,
     mode_of,
+    request_id,
     trial_id,
 )
 
@@ -81,3 +82,10 @@ def test_whatever_affects_the_numbers_changes_the_identity(other: Trial) -> None
 
 def test_another_machine_or_version_changes_the_identity() -> None:
     assert trial_id(TRIAL, {**IDENTITY, "tensorflow": "2.20.0"}) != trial_id(TRIAL, IDENTITY)
+
+
+def test_the_request_is_the_same_on_every_device_and_the_trial_is_not() -> None:
+    elsewhere = replace(TRIAL, device="gpu:3")
+    other_index = replace(TRIAL, device="gpu:5")
+    assert request_id(elsewhere) == request_id(TRIAL)
+    assert trial_id(elsewhere, {}) == trial_id(other_index, {}) != trial_id(TRIAL, {})

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Chromium and Firefox for the page's tests, which run them without a screen and without any driver.
+# Chromium and Firefox for the tests of the page, which run them headless.
 # Debian (on Ubuntu the packages are snaps, which containers cannot run), as root:   tests/support/browsers.sh install | status
 set -euo pipefail
 

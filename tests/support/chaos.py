@@ -1,4 +1,4 @@
-"""Chaos: drivers over one folder of no-op trials while something is killed, frozen, stopped or damaged twice a second.
+"""Chaos: drivers of no-op trials in one folder, and twice a second something is killed or damaged.
 
     python tests/support/chaos.py --seconds 600 --seed 1
 

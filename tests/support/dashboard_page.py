@@ -36,7 +36,7 @@ Filters = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A page on disk and the rows in it, as the file holds them (with rounded numbers)."""
+    """A page on disk and the rows in it, with numbers rounded as in the file."""
 
     uri: str
     rows: list[Row]
@@ -50,7 +50,7 @@ def write_study(path: Path, count: int) -> Study:
 
 
 def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
-    """A page of these rows, with what goes with them, which `meta` may change."""
+    """A page of these rows and their metadata, which `meta` may change."""
     known = make_meta(
         rows, **{"overview": {side: page_oracle.overview(rows, side) for side in SIDES}, **meta}
     )
@@ -63,7 +63,7 @@ def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
 
 
 def rounded(value: float | None) -> float | None:
-    """A number as the file holds it: its 32-bit form with 15 bits of mantissa, half away from zero."""
+    """A number as in the file: 32 bits with 15 bits of mantissa, rounded half away from zero."""
     if value is None:
         return None
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
@@ -92,8 +92,10 @@ def bring(browser: Browser, selector: str) -> None:
     """Scroll a part of the page into view, so that it is drawn."""
     browser.evaluate(
         f"""(async () => {{
-          document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center', behavior: 'instant'}});
-          for (let frame = 0; frame < 3; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+          const part = document.querySelector({json.dumps(selector)});
+          part.scrollIntoView({{block: 'center', behavior: 'instant'}});
+          for (let frame = 0; frame < 3; frame++)
+            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         }})()"""
     )
 
@@ -113,7 +115,7 @@ def draw_everything(browser: Browser) -> None:
 
 
 def open_all_details(browser: Browser) -> None:
-    """Open all that is folded, so that every table beside a chart is there."""
+    """Open all details, so that every table beside a chart is shown."""
     browser.evaluate(
         """(async () => {
           document.querySelectorAll('details').forEach((details) => { details.open = true; });
@@ -123,7 +125,7 @@ def open_all_details(browser: Browser) -> None:
 
 
 def selected(rows: Sequence[Row], filters: Filters) -> list[int]:
-    """The rows that the page shows with these filters: measured ones of XLA against graph mode unless they say else."""
+    """The rows that these filters show; by default measured ones of XLA against graph."""
     chosen: dict[str, list[str]] = {}
     for name, value in filters:
         chosen.setdefault(name, []).append(value)
@@ -163,11 +165,13 @@ def axe_source() -> str:
 
 
 def axe_violations(browser: Browser) -> list[str]:
-    """What the checker finds wrong with the page as it stands: rule, how many times, and the first place."""
+    """What the checker finds wrong with the page as it is: rule, count, and the first element."""
     browser.run(axe_source())
     found: list[str] = browser.evaluate(
-        """axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.map(({id, nodes}) =>
-          `${id} ×${nodes.length}: ${nodes[0].target} ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary.slice(0, 300)}`))"""
+        """axe.run(document, {resultTypes: ['violations']}).then(({violations}) =>
+          violations.map(({id, nodes: [first, ...others]}) =>
+            `${id} ×${1 + others.length}: ${first.target} ${first.html.slice(0, 160)}`
+            + ` ${first.failureSummary.slice(0, 300)}`))"""
     )
     return found
 

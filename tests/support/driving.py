@@ -24,7 +24,7 @@ SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 
 
 class Notes:
-    """A screen that keeps what it is told."""
+    """A screen that keeps its calls."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []

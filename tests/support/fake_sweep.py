@@ -1,4 +1,4 @@
-"""The real command line, whose sweeps start trials with a scripted measuring process (see fake_trial.py)."""
+"""The real command line, whose sweeps start trials with a scripted measuring process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real command line with a measuring process that follows a script instead of loading TensorFlow.
+"""The real command line with a scripted measuring process in place of TensorFlow.
 
 Started as `python fake_trial.py key=value ...`; the script's steps are in $FAKE_WORKER (see
 fake_worker.py).

@@ -1,4 +1,4 @@
-"""A measuring process without TensorFlow: it follows a script of steps, and dies in every way that a real one may.
+"""A measuring process without TensorFlow: it follows a script of steps, and may die in every way.
 
 Started as `python fake_worker.py SCRIPT... PARENT_PID EVENT_DESCRIPTOR`; steps are `say NAME`,
 `die`, `hang`, ...

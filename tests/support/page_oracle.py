@@ -1,4 +1,4 @@
-"""What the page must show, computed a second time: plain Python over rows, none of the package's code."""
+"""What the page must show, computed a second time: without the package's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep of quick trials with the real driver and local launcher, as a process that tests can kill.
+"""A sweep of quick trials with the real driver and launcher, in a process that tests can kill.
 
 Started as `python quick_sweep.py RESULTS LANES ID=HOW[*REPLICATES] ...`; the exit code is that of
 `xla-sweeps sweep`. With $IDS=N there are N more trials, t000000 and on, that are all `ok`. Prints

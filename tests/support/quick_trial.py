@@ -1,4 +1,4 @@
-"""A trial without Hydra or a measuring process, for tests of thousands: it claims, saves one record and ends.
+"""A trial without Hydra or a measuring process: it claims, saves one record and ends.
 
 Started by a launcher as `python quick_trial.py id=ID do=HOW results_dir=DIR ...`. HOW is a
 status, or: `die` (kill -9 of itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate`

@@ -14,6 +14,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ NASTY_DEVICE = 'NVIDIA <i>A100</i> & "friends" {bold|x}'
 FAILURES = (
     (
         "unsupported_op",
-        'Detected unsupported operations when trying to compile graph: CombinedNonMaxSuppression; File "<module>", line 1',
+        "Detected unsupported operations when trying to compile graph: CombinedNonMaxSuppression; "
+        'File "<module>", line 1',
         "use scenario=call, which leaves the detector's post-processing out",
     ),
     (
@@ -113,9 +115,12 @@ FAILURES = (
 """Status, message and hint."""
 
 
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A made-up device: multiply-accumulates per second of a large model, seconds that a call costs at least."""
+    """A made-up device: multiply-accumulates per second, and the minimum seconds of a call."""
 
     name: str
     kind: str
@@ -173,7 +178,7 @@ def columns_of(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def base_row(**changes: Any) -> Row:
-    """A row in which nothing but a measured headline pair is said, for tests that need one special row."""
+    """A row with only a measured headline pair, for tests that need one special row."""
     row: Row = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS)
     row |= {
         "trial_id": "0" * 16,
@@ -407,7 +412,7 @@ def _common(setting: _Setting, source: random.Random) -> Row:
     clocks = (
         (source.choice((1665, 1755, 1830)), source.choice((1875, 1980))) if gpu else (None, None)
     )
-    day, second = divmod(source.randrange(5 * 86400), 86400)
+    measured_at = START + timedelta(seconds=source.randrange(5 * 86400))
     return base_row(
         trial_id=trial_id,
         family=entry.family,
@@ -437,14 +442,17 @@ def _common(setting: _Setting, source: random.Random) -> Row:
         driver="570.86" if gpu else "",
         host=f"node{source.randrange(1, 5)}",
         log=f"records/{trial_id}/{setting.replicates - 1}.log",
-        measured_at=f"2026-11-{day + 1:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}+00:00",
-        command=f"python -m xla_sweeps 'model={setting.name}' source={setting.source} resolution={setting.resolution} "
-        f"batch_size={setting.batch} precision={setting.precision} effort={setting.effort} jit=true",
+        measured_at=measured_at.isoformat(),
+        command=(
+            f"python -m xla_sweeps 'model={setting.name}' source={setting.source} "
+            f"resolution={setting.resolution} batch_size={setting.batch} "
+            f"precision={setting.precision} effort={setting.effort} jit=true"
+        ),
     )
 
 
 def make_meta(rows: Sequence[Row], **changes: Any) -> dict[str, Any]:
-    """What goes with the rows; `overview` is the caller's."""
+    """The metadata of the rows; `overview` is the caller's."""
     kinds = {device.name: device.kind for device in DEVICES}
     names = sorted({row["device"] for row in rows})
     trials = {name: {row["trial_id"] for row in rows if row["device"] == name} for name in names}

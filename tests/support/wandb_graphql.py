@@ -1,4 +1,4 @@
-"""What a W&B server knows, and its answers to the GraphQL operations of the real client (tested with wandb 0.31).
+"""The state of a W&B server, and its answers to GraphQL operations of the client (wandb 0.31).
 
 Only what the client needs for runs, their history, sweeps and agents. Values are stored as they
 arrive, so that a test can assert on what was really sent.
@@ -85,7 +85,7 @@ class StoredRun:
         ]
 
     def stream(self, document: Mapping[str, Any]) -> None:
-        """Take in one file_stream request; lines sent twice land on their offset twice."""
+        """Store one file_stream request; lines sent twice are stored at the same offset twice."""
         self.updates += bool(document)
         targets: dict[str, list[Any]] = {
             "wandb-history.jsonl": self.history,

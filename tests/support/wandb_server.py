@@ -1,4 +1,4 @@
-"""A small W&B server for tests, in this process: it speaks as much of the protocol as the real client needs.
+"""A small W&B server for tests, in this process: it answers what the real client needs.
 
 with wandb_server() as server:
     environment = server.environment(HOME=...)     # for processes that use the client
@@ -72,7 +72,7 @@ class WandbServer:
 
     @property
     def runs(self) -> dict[str, StoredRun]:
-        """What has arrived, by run id."""
+        """The runs that were uploaded, by run id."""
         return self.backend.runs
 
     @property
@@ -128,7 +128,7 @@ class WandbServer:
         self._open.set()
 
     def heal(self) -> None:
-        """Be well again, at the same address and with everything that was stored."""
+        """Work again, at the same address and with everything that was stored."""
         self._status = 0
         self._open.set()
         if self._http is None:
@@ -179,7 +179,7 @@ class _Http(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that `die` or the client closed is no news."""
+        """Ignore a connection that `die` or the client closed."""
 
 
 def _handler_of(server: WandbServer) -> type[BaseHTTPRequestHandler]:

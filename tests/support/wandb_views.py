@@ -1,4 +1,4 @@
-"""What a W&B server knows beside runs: projects, saved views (reports and workspaces) and artifacts.
+"""The other state of a W&B server: projects, saved views (reports and workspaces) and artifacts.
 
 Answers to the operations of wandb-workspaces 0.4 and of the real client's artifacts (wandb 0.31).
 """
@@ -111,7 +111,7 @@ class Views:
         return [view for view in self.views.values() if view.type == name]
 
     def upload(self, artifact: str, path: str, content: bytes) -> None:
-        """Take a file of an artifact."""
+        """Store a file of an artifact."""
         self.artifacts[artifact].files[path] = content
 
     def _known(self) -> set[tuple[str, str]]:

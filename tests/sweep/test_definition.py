@@ -1,16 +1,26 @@
-"""Sweep definitions: what they stand for, counted before anything is expanded, and what is wrong with them."""
+"""Sweep definitions: their trials, counted before they are expanded, and their mistakes."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from paths import SUPPORT
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.sweep.definition import load_sweep, parse_sweep
+from xla_sweeps.sweep.compose import Composer, Place, compose_all
+from xla_sweeps.sweep.definition import DISTRIBUTIONS, PARAMETER_KEYS, load_sweep, parse_sweep
 from xla_sweeps.sweep.search import expand
+from xla_sweeps.system import devices
 
 
 def test_an_enormous_sweep_is_counted_and_not_expanded() -> None:
@@ -60,12 +70,14 @@ GRID: dict[str, Any] = {
                 "method": "grid",
                 "parameters": {"m": {"values": [1, 2], "probabilities": [0.5, 0.6]}},
             },
-            "s.yaml: parameters.m.probabilities=[0.5, 0.6]: expected one for each value, with sum 1",
+            "s.yaml: parameters.m.probabilities=[0.5, 0.6]: expected one for each value, with sum "
+            "1",
         ),
         ({"method": "grid"}, "s.yaml: parameters: expected at least one"),
         (
             {"method": "grid", "parametrs": {}},
-            "s.yaml: parameters: expected at least one, as in model: {values: [resnet50, vgg16]} (unknown key 'parametrs'",
+            "s.yaml: parameters: expected at least one, as in model: {values: [resnet50, vgg16]} "
+            "(unknown key 'parametrs'",
         ),
         ({**GRID, "run_cap": 0}, "s.yaml: run_cap=0: expected an integer above 0"),
         ({**GRID, "method": "random"}, "s.yaml: method random needs run_cap, the number of trials"),
@@ -91,7 +103,9 @@ GRID: dict[str, Any] = {
         ),
     ],
 )
-def test_a_wrong_definition_is_refused_with_place_and_fix(document: Any, line: str) -> None:
+def test_a_wrong_definition_is_reported_with_its_place_and_how_to_fix_it(
+    document: Any, line: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_sweep(document, where="s.yaml")
     assert str(caught.value).startswith(line)
@@ -108,15 +122,16 @@ def test_nested_parameters_are_flattened() -> None:
     ]
 
 
-def test_keys_that_are_ignored_are_named_with_their_line(tmp_path: Path) -> None:
+def test_ignored_keys_are_reported_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
-        "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: true}}\n"
+        "method: grid\nearly_terminate: {type: hyperband}\nrun_kap: 3\nparameters: {jit: {value: "
+        "true}}\n"
     )
     sweep = load_sweep(tmp_path / "s.yaml")
     assert [line.partition("s.yaml")[2] for line in sweep.warnings] == [
         ":2: ignored early_terminate (W&B server only)",
-        ":3: unknown key 'run_kap'. Did you mean 'run_cap'? Allowed: method, name, description, metric, parameters, command, "
-        "program, run_cap, project, entity. Ignored, as W&B does.",
+        ":3: unknown key 'run_kap'. Did you mean 'run_cap'? Allowed: method, name, description, "
+        "metric, parameters, command, program, run_cap, project, entity. Ignored, as W&B does.",
     ]
 
 
@@ -125,3 +140,133 @@ def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
     sweep = parse_sweep({"method": "grid", "parameters": parameters}, where="s.yaml")
     assert list(sweep.parameters) == ["jit"]
     assert sweep.warnings == ("s.yaml: ignored known_records (of an earlier version)",)
+
+
+SWEEP = str(SUPPORT / "fake_sweep.py")
+
+
+PLACE = Place(devices.devices()[-1], devices.usable_cores())
+
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+
+
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+)
+
+
+parameters = st.dictionaries(
+    st.sampled_from(
+        [
+            "model",
+            "batch_size",
+            "jit",
+            "effort",
+            "seed",
+            "modes",
+            "_target_",
+            "results_dir",
+            "x",
+            "",
+        ]
+    ),
+    st.dictionaries(
+        st.sampled_from([*PARAMETER_KEYS, "oops"]),
+        values | st.sampled_from([*DISTRIBUTIONS]),
+        max_size=4,
+    )
+    | values,
+    max_size=3,
+)
+
+
+documents = st.fixed_dictionaries(
+    {},
+    optional={
+        "method": st.sampled_from(["grid", "random", "bayes"]) | values,
+        "parameters": parameters | values,
+        "run_cap": st.integers(-1, 5) | values,
+        "metric": values,
+        "name": values,
+        "odd": values,
+    },
+)
+
+
+@given(documents | values)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None:
+    try:
+        sweep = parse_sweep(document, where="s.yaml")
+    except XlaSweepsError as error:
+        assert "\n" not in str(error).strip()  # noqa: PT017
+        return
+    assert sweep.trials >= 0
+    if sweep.method == "bayes" or sweep.trials > 50:
+        return
+    composer = Composer([], places=[PLACE], environ={})
+    try:
+        list(
+            compose_all(
+                composer,
+                expand(sweep),
+                lines={},
+                where="s.yaml",
+            )
+        )
+    except XlaSweepsError as error:
+        assert str(error).startswith("s.yaml")  # noqa: PT017
+
+
+@given(st.text(max_size=200) | documents.map(lambda value: yaml.safe_dump(value)))
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    try:
+        load_sweep(path)
+    except XlaSweepsError as error:
+        assert str(path) in str(error)  # noqa: PT017
+
+
+PAYLOADS = [
+    {"_target_": {"value": "os.system"}},
+    {"effort": {"value": {"_target_": "pathlib.Path.write_text"}}},
+    {"model": {"value": "${oc.env:WANDB_API_KEY}"}},
+    {"results_dir": {"value": "${oc.env:HOME}"}},
+    {"weights": {"value": "${oc.env:WANDB_API_KEY}"}},
+    {"model": {"value": "../../../etc/passwd"}},
+    {"source": {"value": "/etc/passwd"}},
+    {"hydra.launcher._target_": {"value": "os.system"}},
+    {"tracker": {"parameters": {"_target_": {"value": "os.system"}}}},
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: json.dumps(payload)[:50])
+def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
+    payload: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))
+    done = subprocess.run(
+        [sys.executable, SWEEP, "sweep", "s.yaml", "--dry-run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "WANDB_API_KEY": "canary-5ec7e7"},
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "canary" not in done.stdout + done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.yaml"]

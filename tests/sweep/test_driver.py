@@ -1,4 +1,4 @@
-"""The driver with thousands of no-op trials: what is tried again, resumed, given up, and what no death can lose."""
+"""The driver with thousands of no-op trials: retries, resuming, giving up, and deaths."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_records_that_others_add_are_counted_once_beside_the_known_ones(
 
 
 class Holding(LocalLauncher):
-    """A launcher whose lock a signal finds held, as any of its methods holds it for a moment."""
+    """A launcher that a signal interrupts while it holds its lock."""
 
     signalled = False
 

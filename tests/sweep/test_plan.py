@@ -1,4 +1,4 @@
-"""What of a sweep is left to measure."""
+"""The trials of a sweep that are still to be measured."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ def test_a_device_is_found_by_its_name(text: str, device: Device) -> None:
     [
         (
             "gpu:7",
-            "device=gpu:7: this machine has only gpu:0, gpu:1, cpu; allowed here: auto, gpu:0, gpu:1, cpu",
+            "device=gpu:7: this machine has only gpu:0, gpu:1, cpu; allowed here: auto, gpu:0, "
+            "gpu:1, cpu",
         ),
         (
             "tpu",

@@ -1,4 +1,4 @@
-"""Host facts: devices, what a precision needs, what the measuring process may see."""
+"""The environment: what is recorded, and which variables the measuring process sees."""
 
 from __future__ import annotations
 

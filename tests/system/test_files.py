@@ -1,4 +1,4 @@
-"""Reading the end of a file, and replacing one whole."""
+"""Read the end of a file, and replace a file atomically."""
 
 from __future__ import annotations
 

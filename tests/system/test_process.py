@@ -58,7 +58,10 @@ def test_handlers_of_before_are_back_afterwards() -> None:
 
 
 def test_a_tree_ends_with_the_members_that_left_the_group() -> None:
-    child = "import subprocess, sys, time; subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
+    child = (
+        "import subprocess, sys, time; "
+        "subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
+    )
     process = subprocess.Popen([sys.executable, "-c", child])
     deadline = time.monotonic() + 20
     while not (found := descendants(process.pid)) and time.monotonic() < deadline:

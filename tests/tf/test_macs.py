@@ -7,17 +7,20 @@ import pytest
 from xla_sweeps.tf.macs import UncountableError, count_macs
 
 PLAIN = (
-    "  %Conv2D.1 = f32[1,112,112,64]{3,2,1,0} convolution(f32[1,224,224,3]{3,2,1,0} %add.6, f32[7,7,3,64]{3,2,1,0} %arg1), "
+    "  %Conv2D.1 = f32[1,112,112,64]{3,2,1,0} convolution(f32[1,224,224,3]{3,2,1,0} %add.6, "
+    "f32[7,7,3,64]{3,2,1,0} %arg1), "
     "window={size=7x7 stride=2x2 pad=2_3x2_3}, dim_labels=b01f_01io->b01f"
 )
 
 GROUPED = (
-    "  %c = f32[1,16,16,24]{3,2,1,0} convolution(f32[1,32,32,24]{3,2,1,0} %r, f32[3,3,8,24]{3,2,1,0} %k), "
+    "  %c = f32[1,16,16,24]{3,2,1,0} convolution(f32[1,32,32,24]{3,2,1,0} %r, "
+    "f32[3,3,8,24]{3,2,1,0} %k), "
     "window={size=3x3 stride=2x2 pad=0_1x0_1}, dim_labels=b01f_01io->b01f, feature_group_count=3"
 )
 
 DEPTHWISE = (
-    "  %c = f32[2,56,56,96]{3,2,1,0} convolution(f32[2,56,56,96]{3,2,1,0} %r, f32[7,7,1,96]{3,2,1,0} %k), "
+    "  %c = f32[2,56,56,96]{3,2,1,0} convolution(f32[2,56,56,96]{3,2,1,0} %r, "
+    "f32[7,7,1,96]{3,2,1,0} %k), "
     "window={size=7x7 pad=3_3x3_3}, dim_labels=b01f_01io->b01f, feature_group_count=96"
 )
 
@@ -27,12 +30,14 @@ TRANSPOSED = (
 )
 
 DOT = (
-    "  ROOT %MatMul.2 = f32[4,1000]{1,0} dot(f32[4,368]{1,0} %Mean.21, f32[368,1000]{1,0} %arg), lhs_contracting_dims={1}, "
+    "  ROOT %MatMul.2 = f32[4,1000]{1,0} dot(f32[4,368]{1,0} %Mean.21, f32[368,1000]{1,0} %arg), "
+    "lhs_contracting_dims={1}, "
     'rhs_contracting_dims={0}, frontend_attributes={grad_x="false"}'
 )
 
 BATCH_DOT = (
-    "  %d = f32[2,12,197,197]{3,2,1,0} dot(f32[2,12,197,64]{3,2,1,0} %q, f32[2,12,64,197]{3,2,1,0} %k), lhs_batch_dims={0,1}, "
+    "  %d = f32[2,12,197,197]{3,2,1,0} dot(f32[2,12,197,64]{3,2,1,0} %q, f32[2,12,64,197]{3,2,1,0} "
+    "%k), lhs_batch_dims={0,1}, "
     "lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}"
 )
 

@@ -1,4 +1,4 @@
-"""Models as they are really built: parameters, multiply-accumulates, calibration, the float64 twin."""
+"""Models as they are built: parameters, multiply-accumulates, calibration, the float64 twin."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ EXCEPTIONS = {
     ("yolo_v8_xl", "keras_cv"): 64_128_812,
     ("mobilenet_v3_small_backbone", "keras_cv"): 939_120,
 }
-"""Parameters where what is built differs from what was published, for the reason in the entry: as counted once."""
+"""Parameters of models that differ from the published ones, for the reason in the entry."""
 
 BUILDS = [(name, source) for name, entry in ENTRIES.items() for source in entry.sources]
 

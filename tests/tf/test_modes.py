@@ -1,4 +1,4 @@
-"""Execution modes: each is proved to be in force, and a mode that is not is caught."""
+"""Execution modes: each is proved to be in effect, and a mode that is not is detected."""
 
 from __future__ import annotations
 

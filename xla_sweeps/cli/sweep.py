@@ -379,7 +379,11 @@ def _launcher(request: _Request) -> Launcher:
 
 
 def _driver(
-    request: _Request, plan: Plan, launcher: Launcher, board: SweepProgress, source: SearchSource | None
+    request: _Request,
+    plan: Plan,
+    launcher: Launcher,
+    board: SweepProgress,
+    source: SearchSource | None,
 ) -> Driver:
     """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
     name, composer, store = request.sweep.name, request.composer, request.store

@@ -1,4 +1,4 @@
-"""The packed form: its bytes, its precision, and what odd texts and numbers do to it."""
+"""The packed form: its bytes, its precision, and unusual texts and numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def floats(*values: float) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def test_the_layout_is_fixed() -> None:
-    """One page of an older version and one of a newer must read the same bytes: change the version, not the meaning."""
+    """Pages of other versions read the same bytes: change the version, not the meaning."""
     packed = pack(
         {"mode": ["xla", "graph", "xla"], "speedup": floats(1.0, -2.5, math.nan)}, {"title": "t"}
     )

@@ -1,4 +1,4 @@
-"""The page in real browsers: it draws, asks the network for nothing, and is there for the keyboard and for small screens."""
+"""The page in real browsers: it draws, requests nothing, works by keyboard and on phones."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ pytestmark = pytest.mark.browser
 
 Studies = Callable[[int], Study]
 
-CONTROLS = """[...document.querySelectorAll('a[href], button, input, select, summary, textarea, [tabindex="0"]')].filter((element) =>
-  !element.disabled && element.tabIndex >= 0 && element.checkVisibility({visibilityProperty: true}) && !element.closest('table.grid'))"""
+CONTROLS = """[...document.querySelectorAll(
+  'a[href], button, input, select, summary, textarea, [tabindex="0"]')].filter((element) =>
+    !element.disabled && element.tabIndex >= 0 && !element.closest('table.grid')
+    && element.checkVisibility({visibilityProperty: true}))"""
 
-NAME = """((element) => element === document.body ? '' : [element.tagName, element.id, element.name ?? '', element.value ?? '',
+NAME = """((element) => element === document.body ? '' : [
+  element.tagName, element.id, element.name ?? '', element.value ?? '',
   element.getAttribute('aria-label') ?? '', element.textContent.slice(0, 60)].join(' '))"""
 
 
@@ -92,7 +95,8 @@ def test_the_page_draws_without_a_request_or_an_error(
     assert browser.evaluate("document.querySelectorAll('figure.chart canvas').length") >= 8
     assert (
         browser.evaluate(
-            "[...document.querySelectorAll('figure.chart')].filter((f) => !f.querySelector('figcaption').textContent.trim()).length"
+            "[...document.querySelectorAll('figure.chart')].filter((f) => "
+            "!f.querySelector('figcaption').textContent.trim()).length"
         )
         == 0
     )
@@ -124,7 +128,8 @@ def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_
     ):
         visit(browser, write_page(tmp_path / "page.html", rows, planned=planned, trials=trials))
         said = browser.evaluate(
-            "[document.getElementById('badges').innerText, document.getElementById('facts').innerText]"
+            "[document.getElementById('badges').innerText, "
+            "document.getElementById('facts').innerText]"
         )
         assert ("PARTIAL" in said[0], fact in said[1]) == (bool(badge), True), said
         assert badge in said[0]
@@ -162,7 +167,7 @@ def test_the_page_that_the_command_writes_draws_without_an_error(
 def test_the_accessibility_checker_finds_nothing(
     browser: Browser, study: Studies, dark: bool, size: tuple[int, int]
 ) -> None:
-    """As it opens, and with all that folds out, of fewer rows: the checker's time grows with the cells of the tables."""
+    """As it opens, and with all details open on fewer rows: large tables take the checker long."""
     visit(browser, study(45), dark=dark, size=size)
     draw_everything(browser)
     assert axe_violations(browser) == []
@@ -228,7 +233,8 @@ def test_tab_reaches_every_control_and_the_focus_is_visible(
         browser.press("Tab")
         name, ring = browser.evaluate(
             f"""(() => {{ const element = document.activeElement, style = getComputedStyle(element);
-            return [{NAME}(element), style.outlineStyle !== 'none' || style.boxShadow !== 'none']; }})()"""
+            return [{NAME}(element),
+              style.outlineStyle !== 'none' || style.boxShadow !== 'none']; }})()"""
         )
         if name:
             assert ring, f"no sign of focus on {name}"
@@ -261,7 +267,8 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(
     assert 0 < shown < everything
     assert (
         browser.evaluate(
-            f"((element) => {is_chip} && element.getAttribute('aria-pressed'))(document.activeElement)"
+            f"((element) => {is_chip} && "
+            "element.getAttribute('aria-pressed'))(document.activeElement)"
         )
         == "true"
     )

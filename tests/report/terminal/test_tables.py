@@ -1,4 +1,4 @@
-"""What a person sees: fit for any width, escaped, on the right stream."""
+"""Tables in the terminal: they fit any width, escape names, and use the right stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain
-from xla_sweeps.report.terminal.help import help_text
 from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.measurement import Status
@@ -141,14 +140,6 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
     for character in "\x1b\x07\u202e\x9b\x00":
         assert character not in out + err
     assert "[bold]x[/bold]" in out
-
-
-def test_help_names_every_model_within_its_width() -> None:
-    text = help_text(catalog.load_catalog(), [("results [DIR]", "rows")])
-    words = set(text.split())
-    assert {name for name in catalog.load_catalog() if not name.endswith("_backbone")} <= words
-    assert "NAME_backbone" in words
-    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_a_trial_that_never_started_shows_one_reason_and_no_table(

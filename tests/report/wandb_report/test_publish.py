@@ -1,4 +1,4 @@
-"""The report command with the real client and a protocol server: written, read back, updated in place, refused."""
+"""Publishing a report with the real client: written, read back, updated, refused."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import CONFIG, MODEL, make_record
-from wandb_server import API_KEY, WandbServer, wandb_server
+from wandb_server import API_KEY, WandbServer
 from wandb_views import StoredView
 
 from xla_sweeps.analysis.overview import answer, overview
@@ -34,16 +33,6 @@ def refuse(self, address, *rest):
         raise OSError("no network here")
 socket.socket.connect = socket.socket.connect_ex = refuse
 """
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with wandb_server() as running:
-        for name in [name for name in os.environ if name.startswith("WANDB_")]:
-            monkeypatch.delenv(name)
-        for name, value in running.environment(HOME=str(tmp_path / "home")).items():
-            monkeypatch.setenv(name, value)
-        yield running
 
 
 def measure(results_dir: Path, *names: str, project: str = "xla-sweeps", day: int = 1) -> None:
@@ -100,7 +89,8 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
     (run,) = server.runs.values()
     told = capsys.readouterr()
     assert told.out.splitlines() == [
-        f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} (new)",
+        f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} "
+        "(new)",
         f"workspace  {server.url}/tester/xla-sweeps?nw=xlasweeps01",
         f"summary    {server.url}/tester/xla-sweeps/runs/{run.name}",
     ]

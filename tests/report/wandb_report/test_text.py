@@ -1,4 +1,4 @@
-"""What the W&B report says: computed answers, limits said, and texts of others that stay texts."""
+"""The text of the W&B report: computed answers, stated limits, and outside text without markup."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> st
 
 
 def kinds(source: str) -> set[str]:
-    """What Markdown with tables finds in a text."""
+    """The kinds of tokens that Markdown with tables finds in a text."""
     found = set()
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source):
         found |= {token.type, *(child.type for child in token.children or ())}
@@ -175,7 +175,10 @@ def test_the_answer_is_that_of_the_overview() -> None:
     assert text.startswith(answer(found))
     assert found.geomean is not None
     assert found.geomean_low is not None
-    counts = f"| against graph mode | 4 | 2 | 1 | 0 | 0 | 1 | {found.geomean:.2f}× ({found.geomean_low:.2f}–"
+    counts = (
+        f"| against graph mode | 4 | 2 | 1 | 0 | 0 | 1 | {found.geomean:.2f}× "
+        f"({found.geomean_low:.2f}–"
+    )
     assert counts in text
     for item in found.families:
         assert f"| {item.family} | {item.n} | {item.failed} | {item.geomean:.2f}× |" in text_of(
@@ -267,18 +270,20 @@ def test_without_any_pair_every_section_still_says_something() -> None:
     [
         (
             400,
-            "This project has 400 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in the "
-            "run comparer: a view shows them all.",
+            "This project has 400 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a "
+            "query table and 10 in the run comparer: a view shows them all.",
         ),
         (
             2500,
-            "This project has 2,500 runs of trials. W&B shows at most 1,000 runs in a view, 100 in a query table and 10 in "
-            "the run comparer: a view shows 1,000 of them, the first in its own order.",
+            "This project has 2,500 runs of trials. W&B shows at most 1,000 runs in a view, 100 in "
+            "a query table and 10 in the run comparer: a view shows 1,000 of them, the first in "
+            "its own order.",
         ),
         (
             None,
-            "The results have 1,700 trials; the project's number of runs is unknown. W&B shows at most 1,000 runs in a "
-            "view, 100 in a query table and 10 in the run comparer: a view shows 1,000 of them, the first in its own order.",
+            "The results have 1,700 trials; the project's number of runs is unknown. W&B shows at "
+            "most 1,000 runs in a view, 100 in a query table and 10 in the run comparer: a view "
+            "shows 1,000 of them, the first in its own order.",
         ),
     ],
 )

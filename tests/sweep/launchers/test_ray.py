@@ -39,10 +39,7 @@ pytestmark = [
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A head without devices, two nodes with an A100 and one with a T4.
-
-    Nothing of it is left behind.
-    """
+    """A head without devices, two nodes with an A100 and one with a T4, all ended afterwards."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     from ray.cluster_utils import Cluster
 

@@ -1,4 +1,4 @@
-"""Real Slurm: slurmctld and two slurmd with null devices for GPUs, from the distribution's packages."""
+"""Real Slurm from the distribution's packages: two nodes with null devices for GPUs."""
 
 from __future__ import annotations
 
@@ -224,7 +224,8 @@ def test_the_command_line_measures_on_the_cluster_and_a_rerun_measures_nothing(
     program: Sequence[str], tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(
-        "# one\nmethod: grid\nparameters:\n  model: {value: mobilenet_v3_small}\n  resolution: {value: 64}\n"
+        "# one\nmethod: grid\nparameters:\n  model: {value: mobilenet_v3_small}\n  resolution: "
+        "{value: 64}\n"
         "  batch_size: {value: 1}\n  modes: {value: [graph, xla]}\n"
     )
     command = [
@@ -265,7 +266,7 @@ def wait_until_claimed(results: Path, trial_id: str) -> None:
 
 
 def stubs(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
-    """Put commands on the PATH that stand for Slurm's, to say what a cluster says on a bad day."""
+    """Put commands on the PATH in place of Slurm's, with the answers of a failing cluster."""
     folder.mkdir()
     for name in ("sbatch", "squeue", "scancel"):
         (folder / name).write_text(f"#!/bin/sh\ncd {folder}\n{scripts.get(name, 'true')}\n")

@@ -1,4 +1,4 @@
-"""Sweeps of a W&B server with the real `wandb sweep` and `wandb agent`: two agents, stop, preempt and resume, offline."""
+"""Sweeps with the real `wandb` commands: two agents, stop, preempt, resume, offline."""
 
 from __future__ import annotations
 

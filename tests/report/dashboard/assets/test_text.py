@@ -1,4 +1,4 @@
-"""Names and messages from outside are shown as they are, wherever they are shown, and are never markup or style."""
+"""Names and messages from outside are shown unchanged, and never become markup or style."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ NASTY = (
     'File "<module>", line 1',
 )
 
-CANVAS_TEXTS = """[...document.querySelectorAll('.canvas')].map((host) => echarts.getInstanceByDom(host)).filter(Boolean)
-  .flatMap((chart) => chart.getZr().storage.getDisplayList(true)).map((item) => item.style.text).filter((text) => typeof text === 'string')"""
+CANVAS_TEXTS = """[...document.querySelectorAll('.canvas')]
+  .map((host) => echarts.getInstanceByDom(host)).filter(Boolean)
+  .flatMap((chart) => chart.getZr().storage.getDisplayList(true))
+  .map((item) => item.style.text).filter((text) => typeof text === 'string')"""
 
-ATTRIBUTES = """[...document.querySelectorAll('*')].flatMap((element) => ['aria-label', 'title', 'value', 'placeholder']
+ATTRIBUTES = """[...document.querySelectorAll('*')]
+  .flatMap((element) => ['aria-label', 'title', 'value', 'placeholder']
   .map((name) => element.getAttribute(name)).filter(Boolean))"""
 
 
@@ -110,19 +113,22 @@ def test_no_text_becomes_an_element_or_a_script(browser: Browser, nasty: Study) 
     assert browser.evaluate("globalThis.exploited") is None
     assert (
         browser.evaluate(
-            "document.querySelectorAll('img, iframe, object, embed, i, module, base, meta[http-equiv=refresh]').length"
+            "document.querySelectorAll('img, iframe, object, embed, i, module, base, "
+            "meta[http-equiv=refresh]').length"
         )
         == 0
     )
     assert (
         browser.evaluate(
-            "[...document.scripts].map((script) => script.id || script.textContent.slice(0, 12)).length"
+            "[...document.scripts].map((script) => script.id || script.textContent.slice(0, "
+            "12)).length"
         )
         <= 6
     )
     assert (
         browser.evaluate(
-            "[...document.querySelectorAll('*')].some((element) => element.getAttributeNames().some((name) => name.startsWith('on')))"
+            "[...document.querySelectorAll('*')].some((element) => "
+            "element.getAttributeNames().some((name) => name.startsWith('on')))"
         )
         is False
     )
@@ -177,7 +183,8 @@ def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study, numb
           const host = document.querySelector('#answer-charts .canvas');
           host.scrollIntoView({{block: 'center', behavior: 'instant'}});
           await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)));
-          const [x, y] = echarts.getInstanceByDom(host).convertToPixel({{gridIndex: 0}}, [{middle}, {place}]);
+          const [x, y] = echarts.getInstanceByDom(host)
+            .convertToPixel({{gridIndex: 0}}, [{middle}, {place}]);
           const box = host.getBoundingClientRect();
           return [box.left + x, box.top + y];
         }})()"""
@@ -185,7 +192,8 @@ def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study, numb
     browser.hover_at(x - 1, y)
     browser.hover_at(x, y)
     texts = browser.wait(
-        f"((texts) => texts.some((text) => text.includes('extra compile')) && texts)({CANVAS_TEXTS})",
+        "((texts) => texts.some((text) => text.includes('extra compile')) && "
+        f"texts)({CANVAS_TEXTS})",
         timeout_s=10,
     )
     said = "".join(texts).replace("\u200b", "")
@@ -248,7 +256,7 @@ def test_the_search_accepts_any_characters(browser: Browser, nasty: Study, text:
 
 
 def test_the_file_contains_no_outside_text_unencoded(nasty: Study) -> None:
-    """But for its title, which is escaped."""
+    """Except its title, which is escaped."""
     source = nasty.path.read_text(encoding="utf-8")
     assert EXPLOIT not in source
     assert IMAGE not in source

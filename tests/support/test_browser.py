@@ -1,4 +1,4 @@
-"""The driver that the page's tests stand on: it sees what goes wrong, and its keys and clicks are real."""
+"""The browser that the page's tests use: it reports errors, and its keys and clicks are real."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ import struct
 from pathlib import Path
 
 import pytest
-from browser import PHONE, Browser, BrowserError
+from browser import PHONE, Browser
+from browser_engine import BrowserError
 from browser_firefox import Firefox
 
 pytestmark = pytest.mark.browser
 
 PAGE = """<!doctype html><title>toy</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'">
-<style>body {{ margin: 0 }} button, input {{ display: block; width: 200px; height: 30px }} #far {{ margin-top: 2000px }}
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'">
+<style>body {{ margin: 0 }} button, input {{ display: block; width: 200px; height: 30px }}
+#far {{ margin-top: 2000px }}
 #cover {{ position: fixed; top: 0; left: 0; width: 100%; height: 100%; display: none }}</style>
-<button id="one">one</button><input id="text"><button id="far">far</button><div id="cover"></div><a id="save" download="a.csv">save</a>
+<button id="one">one</button><input id="text"><button id="far">far</button>
+<div id="cover"></div><a id="save" download="a.csv">save</a>
 <script>{script}</script>"""
 
 SCRIPT = """
 window.log = [];
 for (const name of ["keydown", "click", "pointermove"])
-  document.addEventListener(name, (event) => log.push(`${name} ${event.key || event.target.id} ${event.isTrusted} ${event.shiftKey}`));
-document.getElementById("save").href = URL.createObjectURL(new Blob(["a,b\\n"], {type: "text/csv"}));
+  document.addEventListener(name, (event) => log.push(
+    `${name} ${event.key || event.target.id} ${event.isTrusted} ${event.shiftKey}`));
+const table = new Blob(["a,b\\n"], {type: "text/csv"});
+document.getElementById("save").href = URL.createObjectURL(table);
 """
 
 
@@ -57,7 +63,8 @@ def test_a_quiet_page_is_reported_as_quiet(browser: Browser, toy: str) -> None:
         ("document.body.innerHTML = '<img src=data:, onerror=alert(1)>'", "img-src"),
         ("new Image().src = 'http://127.0.0.1:9/pixel'", "img-src"),
         (
-            "const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)",
+            "const s = document.createElement('script'); s.textContent = '1'; "
+            "document.body.append(s)",
             "script-src",
         ),
         ("try { eval('1') } catch {}", "script-src"),
@@ -155,7 +162,7 @@ def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(
     browser.open(toy)
     engine = browser._engine
     if isinstance(engine, Firefox):  # which does so by itself at some time after its start
-        engine._script("gURLBar.focus()", engine._chrome)
+        engine.focus_address_bar()
         browser.wait("!document.hasFocus()", timeout_s=10)
     browser.evaluate("document.getElementById('one').focus()")
     browser.press("Enter")

@@ -1,6 +1,6 @@
-"""The driver on a cluster, which chooses devices itself and whose records are sent home.
+"""How jobs end: their records are collected, and their trials retried or given up.
 
-The cluster does as it is told.
+On a cluster, which chooses devices itself and copies records back; this one ends jobs as told.
 """
 
 from __future__ import annotations

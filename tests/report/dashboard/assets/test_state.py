@@ -1,4 +1,4 @@
-"""What a reader chooses stands in the address: links, back and forward, chips, ranges, and commands to copy."""
+"""The reader's choices are in the address: links, back and forward, chips, ranges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def choose(browser: Browser, column: str, value: str) -> None:
     label = f"#filters label:has([name='f-{column}'][value='{value}'])"
     if not browser.evaluate(f'document.querySelector("{label}").closest("details").open'):
         browser.evaluate(
-            f'document.querySelector("{label}").closest("details").querySelector("summary").id = "list-{column}"'
+            f'document.querySelector("{label}").closest("details").querySelector("summary").id = '
+            f'"list-{column}"'
         )
         browser.click(f"#list-{column}")
     browser.click(label)
@@ -73,7 +74,8 @@ def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) 
         browser.wait(f"JSON.stringify(xlaSweeps.filtered()) === '{expected}'.replaceAll(' ', '')")
         assert sorted(address(browser)) == sorted(steps[step])
         boxes = browser.evaluate(
-            "[...document.querySelectorAll('#filters input:checked')].map((box) => [box.name.slice(2), box.value])"
+            "[...document.querySelectorAll('#filters input:checked')].map((box) => "
+            "[box.name.slice(2), box.value])"
         )
         assert sorted(map(tuple, boxes)) == sorted(steps[step])
 
@@ -104,13 +106,19 @@ def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies
         == "true"
     )
     assert browser.evaluate("document.documentElement.dataset.theme") == "dark"
-    dark = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part < 60)"
+    dark = (
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) "
+        "=> part < 60)"
+    )
     assert browser.evaluate(dark)
 
 
 def test_a_chosen_theme_overrides_the_systems(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), [("theme", "light")], dark=True)
-    light = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part > 200)"
+    light = (
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) "
+        "=> part > 200)"
+    )
     assert browser.evaluate(light)
 
 
@@ -147,7 +155,8 @@ def test_a_range_dragged_on_a_parallel_axis_filters_the_page(
           const {{parallelAxis}} = chart.getOption();
           const axis = parallelAxis.find((one) => one.id === 'speedup');
           const system = chart.getModel().getSeriesByIndex(0).coordinateSystem;
-          return [Math.log10(1.02), Math.log10(1.6)].map((value) => system.dataToPoint(value, `dim${{axis.dim}}`))
+          return [Math.log10(1.02), Math.log10(1.6)]
+            .map((value) => system.dataToPoint(value, `dim${{axis.dim}}`))
             .map(([x, y]) => [box.left + x, box.top + y]);
         }})()"""
     )
@@ -175,7 +184,8 @@ def test_a_range_is_set_by_keys_too(browser: Browser, study: Studies) -> None:
     visit(browser, page)
     draw_everything(browser)
     browser.evaluate(
-        "[...document.querySelectorAll('#everything details')].find((details) => details.querySelector('form')).open = true"
+        "[...document.querySelectorAll('#everything details')].find((details) => "
+        "details.querySelector('form')).open = true"
     )
     browser.evaluate("document.querySelector('#everything form select').focus()")
     browser.evaluate("document.querySelector('#everything form select').value = 'speedup'")
@@ -219,7 +229,8 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
         if row["verdict"] == "failed"
         and row["model"] == model
         and note
-        == f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · {row['device']}"
+        == f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · "
+        f"{row['device']}"
     }
     assert command == found
 
@@ -258,7 +269,8 @@ def test_the_table_scrolls_to_its_last_row_and_keeps_few_rows_in_the_document(
           box.scrollTop = box.scrollHeight;
           await new Promise((done) => setTimeout(done, 300));
           const lines = [...box.querySelectorAll('tbody tr[aria-rowindex]')];
-          return [lines.at(-1).ariaRowIndex ?? lines.at(-1).getAttribute('aria-rowindex'), lines.length,
+          return [lines.at(-1).ariaRowIndex ?? lines.at(-1).getAttribute('aria-rowindex'),
+            lines.length,
             box.querySelector('table').getAttribute('aria-rowcount')];
         })()"""
     )

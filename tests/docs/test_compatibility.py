@@ -1,4 +1,4 @@
-"""The compatibility table in docs/: whole, in step with the catalog, and with the published multiply-accumulates."""
+"""The compatibility table in docs/: complete, and consistent with the catalog."""
 
 from __future__ import annotations
 

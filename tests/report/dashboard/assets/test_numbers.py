@@ -1,4 +1,4 @@
-"""The figures that the page shows, against an independent computation from the same rows."""
+"""The figures that the page shows, against a second computation from the same rows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, stud
 
 
 def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Filters) -> None:
-    """The overview, and the sentence that answers, are those of these rows."""
+    """The overview and the sentence of the answer are those of these rows."""
     side = dict(filters).get("baseline", "graph")
     if not {("origin", "imported"), ("origin", "all")} & set(filters):
         same(ordered(browser.evaluate("xlaSweeps.overview()")), page_oracle.overview(rows, side))
@@ -103,7 +103,7 @@ def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Fil
 def test_unfiltered_figures_are_those_stored_with_the_rows(
     browser: Browser, study: Studies, baseline: str
 ) -> None:
-    """Those were computed from the numbers before they were rounded for the file."""
+    """The stored ones were computed before the numbers were rounded for the file."""
     page = study(5000)
     visit(browser, page, [("baseline", baseline)])
     shown, given = (
@@ -128,8 +128,11 @@ TABS: dict[str, Callable[[dict[str, Any]], tuple[float | None, float | None, flo
     "percent": page_oracle.speedup,
 }
 
-PODIUMS = """[...document.querySelectorAll('#podium .podium')].map((box) => [box.querySelector('h3').textContent,
-  [...box.querySelectorAll('tbody tr')].map((row) => [row.cells[0].textContent, row.cells[1].querySelector('button').textContent,
+PODIUMS = """[...document.querySelectorAll('#podium .podium')].map((box) => [
+  box.querySelector('h3').textContent,
+  [...box.querySelectorAll('tbody tr')].map((row) => [
+    row.cells[0].textContent,
+    row.cells[1].querySelector('button').textContent,
     row.cells[1].querySelector('.note').textContent])])"""
 
 
@@ -155,7 +158,8 @@ def test_the_podiums_share_ranks_where_intervals_overlap(
             [
                 f"{rank}",
                 row["model"],
-                f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']}",
+                f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · "
+                f"{row['precision']}",
             ]
             for rank, row in best
         ]
@@ -228,7 +232,8 @@ def test_the_table_is_sorted_by_a_click_and_again_by_another(
     seen = []
     for _ in range(2):
         browser.evaluate(
-            f"document.querySelector(\"{button}\").scrollIntoView({{block: 'center', inline: 'center', behavior: 'instant'}})"
+            f"document.querySelector(\"{button}\").scrollIntoView({{block: 'center', inline: "
+            "'center', behavior: 'instant'})"
         )
         browser.click(button)
         direction = browser.evaluate(
@@ -328,7 +333,8 @@ def test_a_chart_of_a_sample_says_so_and_its_text_covers_all_rows(
     captions = dict(
         browser.evaluate(
             "[...document.querySelectorAll('#trust-charts figure')].map((figure) =>"
-            " [figure.querySelector('h3').textContent, figure.querySelector('figcaption').textContent])"
+            " [figure.querySelector('h3').textContent, "
+            "figure.querySelector('figcaption').textContent])"
         )
     )
     rows = [page.rows[place] for place in selected(page.rows, ())]

@@ -1,4 +1,4 @@
-"""The chart library that is committed: the one that was built, inlinable, with what its licences ask for."""
+"""The committed chart library: as it was built, inlinable, with its licences."""
 
 from __future__ import annotations
 

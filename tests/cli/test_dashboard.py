@@ -1,0 +1,91 @@
+"""The command `dashboard`: it writes the page, and says what is wrong in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from commands import command
+from dashboard_data import measured, unpacked
+from factories import failed_outcome, make_outcome, make_record
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere"),
+        (["--titel", "x"], "unrecognized"),
+        (["results", "-o", "/proc/nothing/page.html"], "cannot write"),
+    ],
+)
+def test_mistakes_are_reported_in_one_line(
+    tmp_path: Path, arguments: Sequence[str], said: str
+) -> None:
+    measured(tmp_path / "results")
+    done = command("dashboard", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
+    tmp_path: Path, exit_code: int
+) -> None:
+    measured(tmp_path / "results")
+    browser, shown = tmp_path / "browser", tmp_path / "shown"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {shown}\nexit {exit_code}\n')
+    browser.chmod(0o755)
+    alone = {"BROWSER": str(browser), "PATH": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    done = command("dashboard", "--open", cwd=tmp_path, **alone)
+    assert (done.returncode, "opens offline" in done.stdout) == (0, True)
+    assert shown.read_text().strip() == (tmp_path / "results" / "dashboard.html").as_uri()
+    assert ("open the file yourself" in done.stderr) == bool(exit_code)
+
+
+def test_a_filter_keeps_the_rows_that_match(tmp_path: Path) -> None:
+    measured(tmp_path / "results")
+    done = command("dashboard", "--where", "family=ResNetV1 and baseline=graph", cwd=tmp_path)
+    assert done.returncode == 0
+    columns, meta = unpacked(tmp_path / "results" / "dashboard.html")
+    assert (columns["family"], columns["baseline"]) == (["ResNetV1"], ["graph"])
+    assert meta["overview"]["graph"]["pairs"] == 1
+    nothing = command("dashboard", "--where", "family=Nobody", cwd=tmp_path)
+    assert nothing.returncode == 2
+    assert "no row matches --where 'family=Nobody'" in nothing.stderr
+    wrong = command("dashboard", "--where", "famly=x", cwd=tmp_path)
+    assert (wrong.returncode, "family" in wrong.stderr) == (2, True)
+
+
+def test_two_folders_can_be_compared_on_the_page(tmp_path: Path) -> None:
+    for name, seconds in (("before", 0.1), ("after", 0.05)):
+        Store(tmp_path / name).save(
+            make_record({"graph": 0.2, "xla": seconds}, noise=0.001, request_id="1" * 16)
+        )
+    assert (
+        command(
+            "dashboard", "before", "after", "--compare", "-o", "page.html", cwd=tmp_path
+        ).returncode
+        == 0
+    )
+    section = unpacked(tmp_path / "page.html")[1]["comparison"]
+    assert (section["title_a"], section["title_b"]) == ("before", "after")
+    changed = {row["quantity"]: row for row in section["rows"]}
+    assert changed["xla throughput"]["verdict"] == "faster"
+    assert changed["xla throughput"]["ratio"] == pytest.approx(2.0, rel=1e-2)
+    done = command("dashboard", "before", "--compare", cwd=tmp_path)
+    assert (done.returncode, "needs two results folders, got 1" in done.stderr) == (2, True)
+
+
+def test_an_interrupted_mode_is_not_counted_as_a_failure(tmp_path: Path) -> None:
+    measured(tmp_path / "results")
+    stopped = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
+    Store(tmp_path / "results").save(make_record({"graph": 0.2}, trial_id="e" * 16, modes=stopped))
+    done = command("dashboard", cwd=tmp_path)
+    assert "failed in 1" in done.stdout
+    assert "not measured to their end: 1" in done.stderr
+    assert "interrupted" not in unpacked(tmp_path / "results" / "dashboard.html")[0]["status"]

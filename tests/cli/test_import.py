@@ -1,0 +1,99 @@
+"""The command `import`: published figures become rows beside the measured ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from commands import command
+from factories import make_record
+from published_figures import SAMPLE, line, text
+
+from xla_sweeps.results.store import Store
+
+
+def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
+    tmp_path: Path,
+) -> None:
+    done = command("import", str(SAMPLE), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "36 figures of 17 models: 36 rows, 0 of them with a speedup over eager; wrote "
+        "results/imported/"
+    )
+    assert list((tmp_path / "results").iterdir()) == [tmp_path / "results" / "imported"]
+    again = command("import", str(SAMPLE), "--name", "published_sample", cwd=tmp_path)
+    assert "replaced results/imported/published_sample.json" in again.stdout
+    assert [path.name for path in (tmp_path / "results" / "imported").iterdir()] == [
+        "published_sample.json"
+    ]
+    table = command("results", cwd=tmp_path)
+    assert (table.returncode, table.stderr) == (0, "")
+    assert table.stdout.count("○ imported") == 37
+    shown = json.loads(command("results", "--format", "json", cwd=tmp_path).stdout)
+    assert {row["origin"] for row in shown} == {"imported"}
+    (regnet,) = [row for row in shown if row["family"] == "RegNetX"]
+    assert (regnet["model"], regnet["device"]) == ("regnetx_002", "NVIDIA T4")
+    assert "called regnetx_016" in regnet["note"]
+    assert (
+        command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path).returncode
+        == 0
+    )
+    assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist() == shown
+
+
+def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
+    Store(tmp_path / "results").save(make_record())
+    command("import", str(SAMPLE), cwd=tmp_path)
+    out = command("results", cwd=tmp_path).stdout
+    assert "▲ faster" in out
+    assert out.count("○ imported") == 37
+    assert "* fewer than 3 processes" in out
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "complaint"),
+    [
+        (None, (), "xla-sweeps: f.csv: No such file or directory"),
+        (
+            b"\xff\xfe\x00m",
+            (),
+            "xla-sweeps: f.csv, line 1: not UTF-8 (byte 0xff); save it as UTF-8",
+        ),
+        (b"", (), "xla-sweeps: f.csv: the file is empty"),
+        (
+            text(line("vgg16", rate=-1)).encode(),
+            (),
+            "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': -1 is not",
+        ),
+        (
+            text(line("vgg16")).encode(),
+            ("--name", "../up"),
+            "xla-sweeps: --name ../up: up to 64 letters",
+        ),
+        (b"x" * (16 * 2**20 + 1), (), "xla-sweeps: f.csv: larger than 16 MiB"),
+        (
+            b'"' + b"x" * 200_000,
+            (),
+            "xla-sweeps: f.csv, line 1: not CSV: field larger than field limit",
+        ),
+        (
+            text(line("vgg16")).encode(),
+            ("--into", "/proc/nope"),
+            "xla-sweeps: cannot write /proc/nope/imported/f.json: No such",
+        ),
+    ],
+)
+def test_an_import_that_fails_is_reported_in_one_line_and_writes_nothing(
+    content: bytes | None, arguments: tuple[str, ...], complaint: str, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "f.csv").write_bytes(content)
+    done: subprocess.CompletedProcess[str] = command("import", "f.csv", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(complaint)
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,130 @@
+"""The helper process of a W&B run: it delays nothing, and leaves no process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from factories import TRIAL_ID
+from paths import SUPPORT
+from wandb_runs import FIRST, header, inspected, marked
+from wandb_server import WandbServer, wait_until
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.wandb.client import Helper
+from xla_sweeps.report.wandb.tracker import WandbTracker, offline_tracker, online_tracker
+
+
+def test_logging_waits_for_a_hanging_helper_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = offline_tracker()
+    monkeypatch.setattr("xla_sweeps.report.wandb.tracker.ACK_S", 0.2)
+    tracker._helper = Helper(tmp_path / "log")
+    order = tracker._helper.order
+    monkeypatch.setattr(tracker._helper, "order", lambda name, **arguments: None)
+    started = time.monotonic()
+    for _ in range(20):
+        tracker.log_rounds(0, FIRST.rounds, batch_size=4)
+    assert time.monotonic() - started < 20 * 0.2
+    order("finish", summary={}, histograms={}, exit_code=0)
+    tracker._helper.end()
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from factories import CONFIG, TRIAL_ID, make_record
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.measure.tracking import run_header, tracker_named
+record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1})
+tracker = tracker_named(sys.argv[2])
+device = {"device_kind": "cpu", "device_name": "Some CPU"}
+tracker.open(run_header(CONFIG, trial_id=TRIAL_ID, results_dir=Path(sys.argv[3]), **device))
+tracker.log_rounds(0, record.rounds, batch_size=4)
+if sys.argv[4] == "finish":
+    assert tracker.finish([record], summarize([record]), exit_code=0).complete
+else:
+    time.sleep(600)
+"""
+
+
+def processes_of(tracker: WandbTracker) -> Callable[[], set[str]]:
+    assert tracker._helper is not None
+    mark = tracker._helper._mark
+    return lambda: marked(mark)
+
+
+def test_a_stopped_helper_delays_nothing_and_is_ended(tmp_path: Path) -> None:
+    tracker = offline_tracker()
+    tracker.open(header(tmp_path, finish_timeout_s=1.0))
+    alive = processes_of(tracker)
+    assert wait_until(lambda: any("wandb-core" in line for line in alive()))
+    assert tracker._helper is not None
+    os.kill(tracker._helper._process.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    for _ in range(40):  # far more than a pipe holds
+        tracker.log_rounds(0, FIRST.rounds, batch_size=4)
+    report = tracker.finish([FIRST], summarize([FIRST]), exit_code=0)
+    assert time.monotonic() - started < 20
+    assert not report.complete
+    assert report.warnings == (
+        "W&B: finishing the run timed out after 1 s; the records are safe, and `xla-sweeps push` "
+        "uploads what is missing",
+    )
+    assert alive() == set()
+
+
+def test_a_run_leaves_no_process_and_prints_nothing(server: WandbServer, tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", PARENT, str(SUPPORT), "wandb", str(tmp_path / "r"), "finish"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    tracker = online_tracker()
+    tracker.open(header(tmp_path / "s"))
+    alive = processes_of(tracker)
+    assert tracker.finish([], None, exit_code=1).complete
+    assert alive() == set()
+
+
+@pytest.mark.parametrize("name", ["wandb", "wandb_offline"])
+def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    arguments = [sys.executable, "-c", PARENT, str(SUPPORT), name, str(tmp_path / "r"), "wait"]
+    parent = subprocess.Popen(arguments)
+    try:
+        helpers = f"client_process {parent.pid} "
+        assert wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("*run-*/*.wandb"))))
+        if name == "wandb":
+            assert wait_until(
+                lambda: (
+                    TRIAL_ID in server.runs and len(server.runs[TRIAL_ID].rows) == len(FIRST.rounds)
+                )
+            )
+    finally:
+        parent.kill()
+        parent.wait()
+    assert wait_until(lambda: not any(helpers in text for text in command_lines()))
+    if name == "wandb":
+        assert server.runs[TRIAL_ID].exit_code == 137
+    else:
+        assert sum(item["type"] == "history" for item in inspected(tmp_path / "r")) == len(
+            FIRST.rounds
+        )
+
+
+def command_lines() -> list[str]:
+    texts = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            texts.append(path.read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return texts

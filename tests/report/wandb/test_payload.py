@@ -1,0 +1,73 @@
+"""The content of a W&B run: its history and its summary."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from factories import failed_outcome, make_outcome, make_record
+from wandb_runs import FIRST, SUMMARY
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.wandb.payload import history_rows, run_summary
+from xla_sweeps.schema.measurement import Status
+
+
+def test_the_summary_has_the_published_studys_keys_too() -> None:
+    keys = run_summary([FIRST], SUMMARY)
+    assert keys["Throughput (samples/sec)"] == keys["throughput"] == keys["throughput_xla"]
+    assert keys["Num parameters (million)"] == keys["params_million"] == pytest.approx(25.636712)
+    assert keys["FLOPs (giga)"] == keys["gmacs"] == pytest.approx(3.858)
+    assert keys["speedup_percent"] == pytest.approx(100 * (keys["speedup"] - 1))
+    assert keys["speedup_vs_eager"] == pytest.approx(4.0, rel=0.02)
+    assert keys["verdict"] == "faster"
+    numbers = (
+        "speedup_low",
+        "speedup_high",
+        "absolute_speedup",
+        "compile_s",
+        "throughput_eager",
+        "throughput_graph",
+    )
+    for name in numbers:
+        assert isinstance(keys[name], float), name
+
+
+def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:
+    record = make_record(
+        {"graph": 0.2},
+        modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)},
+    )
+    keys = run_summary([record], summarize([record]))
+    assert keys["verdict"] == "failed"
+    assert "speedup" not in keys
+    assert run_summary([], None)["status"] == "interrupted"
+
+
+def test_a_round_without_the_candidate_has_no_speedup_of_its_own() -> None:
+    record = make_record({"eager": 0.4, "graph": 0.2})
+    rows = history_rows(0, record.rounds, batch_size=4, modes=("eager", "graph", "xla"))
+    assert all("speedup_round" not in row for row in rows)
+    assert rows[0]["graph/latency_ms"] == pytest.approx(200)
+    assert rows[0]["eager/throughput"] == pytest.approx(10)
+
+
+def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:
+    stopped = replace(FIRST, replicate=1, status=Status.INTERRUPTED)
+    assert run_summary([FIRST], summarize([FIRST]))["status"] == "ok"
+    assert run_summary([FIRST, stopped], summarize([FIRST, stopped]))["status"] == "interrupted"
+    wrong = replace(FIRST, modes={**FIRST.modes, "xla": make_outcome(status=Status.WRONG_RESULT)})
+    assert run_summary([wrong], summarize([wrong]))["status"] == "wrong_result"
+
+
+def test_only_finite_numbers_are_logged() -> None:
+    summary = summarize([FIRST])
+    endless = replace(
+        summary,
+        comparisons=(replace(summary.comparisons[0], break_even_calls=math.inf, speedup=math.nan),),
+    )
+    keys = run_summary([FIRST], endless)
+    assert "break_even_calls" not in keys
+    assert "speedup" not in keys
+    assert all(math.isfinite(value) for value in keys.values() if isinstance(value, float))

@@ -1,0 +1,102 @@
+"""W&B runs of made-up trials, tracked with the real client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from factories import CONFIG, TRIAL_ID, make_record
+from wandb_server import WandbServer
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.measure.tracking import RunHeader, TrackerReport, run_header
+from xla_sweeps.report.wandb.client import MARK
+from xla_sweeps.report.wandb.payload import history_rows
+from xla_sweeps.report.wandb.push import push
+from xla_sweeps.report.wandb.tracker import WandbTracker
+from xla_sweeps.schema.record import Record
+
+FIRST, SECOND = (
+    make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, seed=n, replicate=n)
+    for n in (0, 1)
+)
+
+SUMMARY = summarize([FIRST])
+
+WANDB = str(Path(sys.executable).with_name("wandb"))
+
+
+def header(results_dir: Path, **changes: Any) -> RunHeader:
+    """The header of a run, with short time limits."""
+    made = run_header(
+        CONFIG,
+        trial_id=TRIAL_ID,
+        device_kind="cpu",
+        device_name="Some CPU",
+        results_dir=results_dir,
+    )
+    return replace(made, **{"connect_timeout_s": 10.0, "finish_timeout_s": 30.0, **changes})
+
+
+def tracked(
+    tracker: WandbTracker,
+    head: RunHeader,
+    record: Record = FIRST,
+    *earlier: Record,
+    exit_code: int = 0,
+) -> TrackerReport:
+    """Log one command that adds a replicate to the earlier ones."""
+    tracker.open(head)
+    for part in (record.rounds[:6], record.rounds[6:]):
+        tracker.log_rounds(record.replicate, part, batch_size=4)
+    return tracker.finish([record], summarize([*earlier, record]), exit_code=exit_code)
+
+
+def rows_of(*records: Record) -> list[dict[str, Any]]:
+    """The history that the server must hold."""
+    modes = CONFIG["modes"]
+    return [
+        row
+        for item in records
+        for row in history_rows(item.replicate, item.rounds, batch_size=4, modes=modes)
+    ]
+
+
+def inspected(results_dir: Path) -> list[dict[str, Any]]:
+    """What `wandb leet inspect` reads from the one offline run below a results folder."""
+    (path,) = (results_dir / "wandb").glob("offline-run-*/*.wandb")
+    command = [WANDB, "leet", "inspect", "--json", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=results_dir)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def marked(mark: str) -> set[str]:
+    """Command lines of processes whose helper's mark begins so, W&B's own service among them."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if any(
+                line.startswith(f"{MARK}={mark}".encode())
+                for line in path.read_bytes().split(b"\0")
+            ):
+                found.add(path.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
+    """`push` completes the run on the server, and a second push changes nothing."""
+    server.heal()
+    patient = replace(head, connect_timeout_s=20.0, finish_timeout_s=60.0)
+    report = push([(patient, [FIRST], SUMMARY)], log=log)
+    assert (report.sent, report.failed) == (1, ())
+    assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
+    assert server.runs[TRIAL_ID].summary["speedup"] == SUMMARY.comparisons[0].speedup
+    updates = server.runs[TRIAL_ID].updates
+    assert push([(patient, [FIRST], SUMMARY)], log=log).already == 1
+    assert server.runs[TRIAL_ID].updates == updates
