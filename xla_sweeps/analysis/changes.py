@@ -28,7 +28,7 @@ from xla_sweeps.analysis.estimates import (
 )
 from xla_sweeps.analysis.matching import Side, Trial
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.row import ModeSummary, Verdict
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary, Verdict
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
@@ -354,7 +354,11 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
                 )
             )
     pairs = [
-        {(row.candidate, row.baseline) for row in trial.summary.comparisons if _counts(row)}
+        {
+            (row.candidate.mode, row.baseline.mode)
+            for row in trial.summary.comparisons
+            if _counts(row)
+        }
         for trial in (a, b)
     ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
@@ -397,8 +401,8 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
     return changes, len(measured) - len(changes)
 
 
-def _counts(row: Any) -> bool:
-    return bool(row.headline and row.verdict is not Verdict.FAILED)
+def _counts(row: ComparisonRow) -> bool:
+    return row.headline and row.speedup.verdict is not Verdict.FAILED
 
 
 def _level(replicates: Sequence[Seconds], scale: float) -> float:

@@ -135,7 +135,7 @@ def _trials(side: Side, other: Side) -> list[Trial]:
                 device=summary.device,
                 records=records,
                 summary=summary,
-                floor=max((row.floor for row in summary.comparisons), default=0.01),
+                floor=max((row.speedup.floor for row in summary.comparisons), default=0.01),
                 facts=_facts(records[-1], summary),
             )
         )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, value_of
 
 MIN_FOR_INTERVAL = 3
 
@@ -106,7 +106,7 @@ def overview(
         "compile_s_extra",
         "break_even_calls",
     )
-    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    columns = {name: [value_of(row, name) for row in rows] for name in names}
     return overview_of(columns, baseline=baseline, candidate=candidate)
 
 
@@ -189,12 +189,18 @@ def podium(
     """
     found = []
     for row in rows:
-        here = (device in (None, row.device)) and (resolution_px in (None, row.resolution_px))
-        if here and (row.baseline, row.candidate, row.origin) == (baseline, candidate, "measured"):
+        here = (device in (None, row.trial.device)) and (
+            resolution_px in (None, row.trial.resolution_px)
+        )
+        if here and (row.baseline.mode, row.candidate.mode, row.provenance.origin) == (
+            baseline,
+            candidate,
+            "measured",
+        ):
             value, low, high = podium_figure(row, key)
             if value is not None:
                 found.append((value, low, high, row))
-    found.sort(key=lambda item: (-item[0], item[3].model, item[3].trial_id))
+    found.sort(key=lambda item: (-item[0], item[3].trial.model, item[3].trial.trial_id))
     ranks = shared_ranks([(low, high) for _, low, high, _ in found])
     return [(rank, row) for rank, (*_, row) in zip(ranks, found, strict=True)][:limit]
 
@@ -204,16 +210,20 @@ def podium_figure(
 ) -> tuple[float | None, float | None, float | None]:
     """What the podium ranks by, with its bounds: samples per second, or percent."""
     if key == "throughput":
-        return row.throughput_samples_per_s, row.throughput_low, row.throughput_high
-    if row.speedup is None:
+        return (
+            row.candidate.throughput_samples_per_s,
+            row.candidate.throughput_low,
+            row.candidate.throughput_high,
+        )
+    if row.speedup.value is None:
         return None, None, None
-    bounds = [None if bound is None else bound - 1 for bound in (row.speedup_low, row.speedup_high)]
+    bounds = [None if bound is None else bound - 1 for bound in (row.speedup.low, row.speedup.high)]
     if key == "speedup_percent":
         low, high = (None if bound is None else 100 * bound for bound in bounds)
-        return row.speedup_percent, low, high
-    base = row.baseline_throughput_samples_per_s or 0.0
+        return row.speedup.percent, low, high
+    base = row.baseline.throughput_samples_per_s or 0.0
     low, high = (None if bound is None else base * bound for bound in bounds)
-    return row.absolute_speedup_samples_per_s, low, high
+    return row.speedup.absolute_samples_per_s, low, high
 
 
 def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list[int | None]:

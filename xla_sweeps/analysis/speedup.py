@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.analysis.estimates import (
@@ -24,7 +25,17 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import override_value
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, Verdict
+from xla_sweeps.schema.row import (
+    ComparisonRow,
+    Estimate,
+    FailureColumns,
+    ModeColumns,
+    ModeSummary,
+    ProvenanceColumns,
+    SpeedupColumns,
+    TrialColumns,
+    Verdict,
+)
 from xla_sweeps.schema.trial import JIT_CANDIDATES, baseline_of, headline_candidates, mode_of
 
 HOST_BOUND_INDEX = 0.9
@@ -41,37 +52,50 @@ def comparison_pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pairs))
 
 
-def shared_columns(records: Sequence[Record], model: ModelFacts) -> dict[str, Any]:
-    """The columns that all rows of a trial share: model, device, flags, provenance."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all rows of a trial share."""
+
+    trial: TrialColumns
+    provenance: ProvenanceColumns
+    flags: tuple[str, ...]
+
+
+def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
+    """What all rows of a trial share: model, device, flags, provenance."""
     first, last = records[0], records[-1]
-    return {
-        "trial_id": first.trial_id,
-        "family": model.family,
-        "variant": model.variant,
-        "model": model.name,
-        "source": model.source,
-        "task": model.task,
-        "resolution_px": model.resolution_px,
-        "batch_size": batch_size_of(first),
-        "precision": str(first.config.get("precision", "")),
-        "scenario": options.name_of(first.config.get("scenario")),
-        "effort": options.name_of(first.config.get("effort")),
-        "device": str(first.device.get("name", "")),
-        "flags": _flags(records),
-        "params": model.params,
-        "macs": model.macs,
-        "eager_is_graph": model.eager_is_graph,
-        "replica_of": model.replica_of,
-        **telemetry_of(records),
-        "request_id": last.request_id,
-        "measured_at": last.started_at,
-        "software": software_of(last),
-        "driver": driver_of(last),
-        "environment_flags": flags_of(last),
-        "host": str(last.environment.get("host", "")),
-        "log": last.log,
-        "command": command_of(last),
-    }
+    return Shared(
+        trial=TrialColumns(
+            trial_id=first.trial_id,
+            family=model.family,
+            variant=model.variant,
+            model=model.name,
+            source=model.source,
+            task=model.task,
+            resolution_px=model.resolution_px,
+            batch_size=batch_size_of(first),
+            precision=str(first.config.get("precision", "")),
+            scenario=options.name_of(first.config.get("scenario")),
+            effort=options.name_of(first.config.get("effort")),
+            device=str(first.device.get("name", "")),
+            params=model.params,
+            macs=model.macs,
+            eager_is_graph=model.eager_is_graph,
+            replica_of=model.replica_of,
+            request_id=last.request_id,
+        ),
+        provenance=ProvenanceColumns(
+            **telemetry_of(records),
+            measured_at=last.started_at,
+            software=software_of(last),
+            driver=driver_of(last),
+            environment_flags=flags_of(last),
+            host=str(last.environment.get("host", "")),
+            log=last.log,
+            command=command_of(last),
+        ),
+        flags=_flags(records),
+    )
 
 
 def batch_size_of(record: Record) -> int:
@@ -86,7 +110,7 @@ def compare(
     candidate: str,
     *,
     floor: float,
-    shared: Mapping[str, Any],
+    shared: Shared,
     contaminated: bool,
 ) -> ComparisonRow:
     """The row of one candidate against one baseline.
@@ -97,7 +121,7 @@ def compare(
         baseline: label of the baseline mode.
         candidate: label of the candidate mode.
         floor: the smallest relative difference that counts.
-        shared: `shared_columns`.
+        shared: `shared_of`.
         contaminated: whether any replicate is.
     """
     first, second = modes[baseline], modes[candidate]
@@ -106,47 +130,61 @@ def compare(
     interval = None if failed else over_replicates([wide for wide, _ in within])
     narrower = None if failed else over_replicates([narrow for _, narrow in within])
     labels = list(modes)
-    extra = _extra_s(first, second)
-    latencies = (first.latency_ms, second.latency_ms)
-    status = failed.status if failed else Status.CONTAMINATED if contaminated else Status.OK
     return ComparisonRow(
-        **shared,
-        candidate=candidate,
-        baseline=baseline,
+        trial=shared.trial,
         headline=baseline == baseline_of(labels) and candidate in headline_candidates(labels),
-        **_three(
-            "throughput",
-            "_samples_per_s",
-            "",
-            (first.throughput_samples_per_s, second.throughput_samples_per_s),
+        candidate=_mode_columns(second),
+        baseline=_mode_columns(first),
+        speedup=SpeedupColumns(
+            **_ratio(interval, narrower, first, second),
+            **_judgement(
+                interval,
+                narrower,
+                floor=floor,
+                replicates=len(within),
+                rounds=_rounds(samples, baseline, candidate),
+            ),
+            **variance_budget([wide for wide, _ in within]),
+            **_costs(first, second, compared=interval is not None),
+            raw=_raw(samples, baseline, candidate) if contaminated and not failed else None,
+            cv_percent=second.cv_percent,
         ),
-        **_three("latency", "_ms", "_ms", latencies),
-        **_speedup_columns(
-            interval, narrower, (first.throughput_samples_per_s, second.throughput_samples_per_s)
+        status=failed.status if failed else Status.CONTAMINATED if contaminated else Status.OK,
+        flags=shared.flags,
+        failure=FailureColumns(
+            mode=failed.label if failed else "",
+            message=failed.failure.message if failed and failed.failure else "",
+            hint=failed.failure.hint if failed and failed.failure else "",
         ),
-        **_judgement(
-            interval,
-            narrower,
-            floor=floor,
-            replicates=len(within),
-            rounds=_rounds(samples, baseline, candidate),
-        ),
-        preliminary=len(within) < MIN_REPLICATES,
-        **variance_budget([wide for wide, _ in within]),
-        compile_s_extra=extra,
-        break_even_calls=_break_even(extra, latencies) if interval else None,
-        peak_memory_ratio=second.peak_memory_bytes / first.peak_memory_bytes
-        if first.peak_memory_bytes and second.peak_memory_bytes
-        else None,
-        host_bound=max(first.host_bound_index or 0.0, second.host_bound_index or 0.0)
-        > HOST_BOUND_INDEX,
-        status=status,
-        speedup_raw=_raw(samples, baseline, candidate) if contaminated and not failed else None,
-        failure_message=failed.failure.message if failed and failed.failure else "",
-        failed_mode=failed.label if failed else "",
-        failure_hint=failed.failure.hint if failed and failed.failure else "",
-        cv_percent=second.cv_percent,
+        provenance=shared.provenance,
     )
+
+
+def _mode_columns(mode: ModeSummary) -> ModeColumns:
+    throughput, latency = mode.throughput_samples_per_s, mode.latency_ms
+    return ModeColumns(
+        mode=mode.label,
+        throughput_samples_per_s=throughput.value if throughput else None,
+        throughput_low=throughput.low if throughput else None,
+        throughput_high=throughput.high if throughput else None,
+        latency_ms=latency.value if latency else None,
+        latency_low_ms=latency.low if latency else None,
+        latency_high_ms=latency.high if latency else None,
+    )
+
+
+def _costs(baseline: ModeSummary, candidate: ModeSummary, *, compared: bool) -> dict[str, Any]:
+    """What the candidate costs before it pays back, and in memory."""
+    extra = _extra_s(baseline, candidate)
+    peaks = (baseline.peak_memory_bytes, candidate.peak_memory_bytes)
+    waits = max(baseline.host_bound_index or 0.0, candidate.host_bound_index or 0.0)
+    latencies = (baseline.latency_ms, candidate.latency_ms)
+    return {
+        "compile_s_extra": extra,
+        "break_even_calls": _break_even(extra, latencies) if compared else None,
+        "peak_memory_ratio": peaks[1] / peaks[0] if peaks[0] and peaks[1] else None,
+        "host_bound": waits > HOST_BOUND_INDEX,
+    }
 
 
 def judged(
@@ -179,20 +217,22 @@ def judged(
     return verdict_of(wide, narrow, floor=floor), p_value
 
 
-def _speedup_columns(
+def _ratio(
     interval: Interval | None,
     narrower: Interval | None,
-    rates: tuple[Estimate | None, Estimate | None],
+    baseline: ModeSummary,
+    candidate: ModeSummary,
 ) -> dict[str, Any]:
     speedup, narrow = exponentiated(interval, 1.0), exponentiated(narrower, 1.0)
+    rates = (baseline.throughput_samples_per_s, candidate.throughput_samples_per_s)
     return {
-        "speedup": speedup.value if speedup else None,
-        "speedup_low": speedup.low if speedup else None,
-        "speedup_high": speedup.high if speedup else None,
-        "speedup_low_90": narrow.low if narrow else None,
-        "speedup_high_90": narrow.high if narrow else None,
-        "speedup_percent": 100 * (speedup.value - 1) if speedup else None,
-        "absolute_speedup_samples_per_s": rates[1].value - rates[0].value
+        "value": speedup.value if speedup else None,
+        "low": speedup.low if speedup else None,
+        "high": speedup.high if speedup else None,
+        "low_90": narrow.low if narrow else None,
+        "high_90": narrow.high if narrow else None,
+        "percent": 100 * (speedup.value - 1) if speedup else None,
+        "absolute_samples_per_s": rates[1].value - rates[0].value
         if speedup and rates[0] and rates[1]
         else None,
     }
@@ -216,6 +256,7 @@ def _judgement(
         "p_value": p_value_of(interval, floor=floor, replicates=replicates, rounds=rounds)
         if known and interval
         else None,
+        "preliminary": replicates < MIN_REPLICATES,
         "replicates": replicates,
         "rounds": rounds,
     }
@@ -234,18 +275,6 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     )
     interval = over_replicates([wide for wide, _ in within])
     return math.exp(interval.estimate) if interval else None
-
-
-def _three(
-    name: str, suffix: str, bound_suffix: str, pair: tuple[Estimate | None, Estimate | None]
-) -> dict[str, Any]:
-    """Value and bounds of baseline and candidate under the row's column names."""
-    columns: dict[str, Any] = {}
-    for prefix, estimate in zip(("baseline_", ""), pair, strict=True):
-        columns[f"{prefix}{name}{suffix}"] = estimate.value if estimate else None
-        columns[f"{prefix}{name}_low{bound_suffix}"] = estimate.low if estimate else None
-        columns[f"{prefix}{name}_high{bound_suffix}"] = estimate.high if estimate else None
-    return columns
 
 
 def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:

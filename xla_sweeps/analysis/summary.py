@@ -58,14 +58,14 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
         (record.model for record in reversed(records) if record.model.params), records[-1].model
     )
     contaminated = any(record.status is Status.CONTAMINATED for record in records)
-    shared = speedup.shared_columns(records, model)
+    shared = speedup.shared_of(records, model)
     return TrialSummary(
         trial_id=records[0].trial_id,
         model=model,
-        device=shared["device"],
-        batch_size=shared["batch_size"],
+        device=shared.trial.device,
+        batch_size=shared.trial.batch_size,
         replicates=sum(bool(record.rounds) for record in records),
-        flags=shared["flags"],
+        flags=shared.flags,
         modes=tuple(modes.values()),
         comparisons=tuple(
             speedup.compare(
@@ -86,10 +86,10 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     """The steps from eager to each candidate, `eager -> graph` and `graph -> xla`, as speedups."""
     steps = {}
     for row in summary.comparisons:
-        first = row.baseline == "eager" and row.candidate in ("graph", "default")
-        if row.speedup is not None and (first or row.headline):
-            steps[f"{row.baseline} -> {row.candidate}"] = Estimate(
-                value=row.speedup, low=row.speedup_low, high=row.speedup_high
+        first = row.baseline.mode == "eager" and row.candidate.mode in ("graph", "default")
+        if row.speedup.value is not None and (first or row.headline):
+            steps[f"{row.baseline.mode} -> {row.candidate.mode}"] = Estimate(
+                value=row.speedup.value, low=row.speedup.low, high=row.speedup.high
             )
     return dict(sorted(steps.items()))
 

@@ -93,10 +93,10 @@ def add_published(file: Path, results_dir: Path, *, label: str | None) -> int:
 
     done = imported.add(file, results_dir, label=label)
     _warn(f"{file}, {warning}" for warning in done.warnings)
-    compared = sum(row.speedup is not None for row in done.rows)
+    compared = sum(row.speedup.value is not None for row in done.rows)
     verb = "replaced" if done.replaced else "wrote"
     print(
-        f"{done.figures} figures of {len({row.model for row in done.rows})} models: "
+        f"{done.figures} figures of {len({row.trial.model for row in done.rows})} models: "
         f"{len(done.rows)} rows, {compared} of them with a speedup over eager; {verb} {done.path}"
     )
     return 0

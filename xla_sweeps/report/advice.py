@@ -49,34 +49,35 @@ FLAG_TEXTS: dict[str, str] = {
 
 def answer(row: ComparisonRow) -> str:
     """A sentence with the speedup, its interval and the replicates, and a sentence of advice."""
-    if row.origin == IMPORTED:
+    if row.provenance.origin == IMPORTED:
         return _imported(row)
-    if row.verdict is Verdict.FAILED:
+    if row.speedup.verdict is Verdict.FAILED:
         return _failed(row)
-    if is_aa_pair(row.baseline, row.candidate):
+    if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
-    candidate, baseline = name_of(row.candidate), name_of(row.baseline)
-    match row.verdict:
+    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
+    match row.speedup.verdict:
         case Verdict.FASTER:
             text = (
-                f"{candidate} is {row.speedup:.2f}× faster than {baseline} ({_sure(row)}); "
+                f"{candidate} is {row.speedup.value:.2f}× faster than {baseline} ({_sure(row)}); "
                 f"{_pays_back(row)}"
             )
         case Verdict.SLOWER:
-            slowdown = 1 / row.speedup if row.speedup else float("nan")
+            slowdown = 1 / row.speedup.value if row.speedup.value else float("nan")
             text = (
                 f"{candidate} is {slowdown:.2f}× slower than {baseline} ({_sure(row)}). "
-                f"Keep {SWITCH[mode_of(row.baseline)]} for this model on this device."
+                f"Keep {SWITCH[mode_of(row.baseline.mode)]} for this model on this device."
             )
         case Verdict.EQUIVALENT:
             text = (
-                f"{candidate} and {baseline} are equally fast to within {row.floor:.1%} "
+                f"{candidate} and {baseline} are equally fast to within {row.speedup.floor:.1%} "
                 f"({_sure(row)}). Choose by compile time and memory, not by speed."
             )
         case _:
             text = (
-                f"{candidate} against {baseline} is ambiguous: {row.speedup:.2f}× ({_sure(row)}); "
-                f"differences up to {row.floor:.1%} do not count. {_measure_more(row)}"
+                f"{candidate} against {baseline} is ambiguous: {row.speedup.value:.2f}× "
+                f"({_sure(row)}); differences up to {row.speedup.floor:.1%} do not count. "
+                f"{_measure_more(row)}"
             )
     return _capitalized(text) + _caveats(row)
 
@@ -96,45 +97,53 @@ def explain_flag(flag: str) -> str:
 
 def _sure(row: ComparisonRow) -> str:
     """The interval, inverted for a slowdown, and the number of replicates."""
-    low, high = row.speedup_low, row.speedup_high
+    low, high = row.speedup.low, row.speedup.high
     if low is None or high is None:
         interval = "no interval"
-    elif row.verdict is Verdict.SLOWER:
+    elif row.speedup.verdict is Verdict.SLOWER:
         interval = f"95 % {1 / high:.2f}–{1 / low:.2f}"
     else:
-        digits = 2 if row.verdict is Verdict.FASTER else 3
+        digits = 2 if row.speedup.verdict is Verdict.FASTER else 3
         interval = f"95 % {low:.{digits}f}–{high:.{digits}f}"
-    replicates = "1 replicate" if row.replicates == 1 else f"{row.replicates} replicates"
-    return f"{interval}, {replicates}{': preliminary' if row.preliminary else ''}"
+    replicates = (
+        "1 replicate" if row.speedup.replicates == 1 else f"{row.speedup.replicates} replicates"
+    )
+    return f"{interval}, {replicates}{': preliminary' if row.speedup.preliminary else ''}"
 
 
 def _pays_back(row: ComparisonRow) -> str:
-    if row.compile_s_extra is None or row.break_even_calls is None:
-        return f"use {SWITCH[mode_of(row.candidate)]}."
-    if row.break_even_calls <= 1:
+    if row.speedup.compile_s_extra is None or row.speedup.break_even_calls is None:
+        return f"use {SWITCH[mode_of(row.candidate.mode)]}."
+    if row.speedup.break_even_calls <= 1:
         return "preparation takes no longer."
     return (
-        f"its {row.compile_s_extra:.1f} s of compilation pay back after "
-        f"{_count(row.break_even_calls)} calls."
+        f"its {row.speedup.compile_s_extra:.1f} s of compilation pay back after "
+        f"{_count(row.speedup.break_even_calls)} calls."
     )
 
 
 def _measure_more(row: ComparisonRow) -> str:
     """What would narrow the interval: more replicates if they differ more than their rounds do."""
-    if row.within_percent and row.between_percent and row.between_percent > 2 * row.within_percent:
+    if (
+        row.speedup.within_percent
+        and row.speedup.between_percent
+        and row.speedup.between_percent > 2 * row.speedup.within_percent
+    ):
         return (
-            f"Replicates differ by {row.between_percent:.1f}%, rounds within one by "
-            f"{row.within_percent:.1f}%: more replicates narrow the interval (effort.replicates=8)."
+            f"Replicates differ by {row.speedup.between_percent:.1f}%, rounds within one by "
+            f"{row.speedup.within_percent:.1f}%: more replicates narrow the interval "
+            "(effort.replicates=8)."
         )
     return "Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`)."
 
 
 def _aa(row: ComparisonRow) -> str:
-    low, high = row.speedup_low or 0.0, row.speedup_high or float("inf")
-    apart = abs((row.speedup or 1.0) - 1)
-    mode = name_of(row.baseline)
-    text = f"A/A: two copies of {mode} measure {row.speedup:.4f}× ({_sure(row)}), {apart:.1%} apart"
-    if low <= 1 <= high or row.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
+    low, high = row.speedup.low or 0.0, row.speedup.high or float("inf")
+    apart = abs((row.speedup.value or 1.0) - 1)
+    mode = name_of(row.baseline.mode)
+    measured = f"{row.speedup.value:.4f}× ({_sure(row)}), {apart:.1%} apart"
+    text = f"A/A: two copies of {mode} measure {measured}"
+    if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
         return f"{text}, as expected."
     return (
         f"{text}, although they are the same: this machine adds differences of that size. "
@@ -144,32 +153,38 @@ def _aa(row: ComparisonRow) -> str:
 
 def _imported(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
-    candidate, baseline = name_of(row.candidate), name_of(row.baseline)
+    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
     rates = [
         f"{name} ran at {rate:.4g} samples/s"
         for name, rate in (
-            (baseline, row.baseline_throughput_samples_per_s),
-            (candidate, row.throughput_samples_per_s),
+            (baseline, row.baseline.throughput_samples_per_s),
+            (candidate, row.candidate.throughput_samples_per_s),
         )
         if rate is not None
     ]
-    if row.speedup is None:
+    if row.speedup.value is None:
         text = f"published, not measured here: {' and '.join(rates)}; there is no baseline."
     else:
-        times, word = (row.speedup, "faster") if row.speedup >= 1 else (1 / row.speedup, "slower")
+        times, word = (
+            (row.speedup.value, "faster")
+            if row.speedup.value >= 1
+            else (1 / row.speedup.value, "slower")
+        )
         text = (
             f"published, not measured here: {candidate} {times:.2f}× {word} than {baseline}, from "
             "single measurements, so the uncertainty is unknown."
         )
-    if row.note:
-        text += f" Note: {row.note}."
-    return _capitalized(text) + (f" To measure it here: {row.command}" if row.command else "")
+    if row.provenance.note:
+        text += f" Note: {row.provenance.note}."
+    return _capitalized(text) + (
+        f" To measure it here: {row.provenance.command}" if row.provenance.command else ""
+    )
 
 
 def _failed(row: ComparisonRow) -> str:
-    candidate, baseline = name_of(row.candidate), name_of(row.baseline)
-    failed = name_of(row.failed_mode or row.candidate)
-    reason = row.failure_message or f"status {row.status}"
+    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
+    failed = name_of(row.failure.mode or row.candidate.mode)
+    reason = row.failure.message or f"status {row.status}"
     match row.status:
         case Status.WRONG_RESULT:
             text = (
@@ -191,7 +206,7 @@ def _failed(row: ComparisonRow) -> str:
         case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
             text = (
                 f"{failed} cannot run this model: {reason}. "
-                f"Keep {SWITCH[mode_of(row.baseline)]}, or see the hint."
+                f"Keep {SWITCH[mode_of(row.baseline.mode)]}, or see the hint."
             )
         case Status.OOM_GPU | Status.OOM_HOST:
             text = (
@@ -213,19 +228,19 @@ def _failed(row: ComparisonRow) -> str:
 def _caveats(row: ComparisonRow) -> str:
     text = ""
     if row.status is Status.CONTAMINATED:
-        raw = f" (all rounds: {row.speedup_raw:.3f}×)" if row.speedup_raw else ""
+        raw = f" (all rounds: {row.speedup.raw:.3f}×)" if row.speedup.raw else ""
         text += f" The measurement is contaminated: repeat it before you rely on it{raw}."
-    if row.host_bound:
+    if row.speedup.host_bound:
         text += (
             " The device waits for the host here: a larger batch_size says more about the device."
         )
-    if row.eager_is_graph and ExecutionMode.EAGER in (
-        mode_of(row.baseline),
-        mode_of(row.candidate),
+    if row.trial.eager_is_graph and ExecutionMode.EAGER in (
+        mode_of(row.baseline.mode),
+        mode_of(row.candidate.mode),
     ):
         text += " Eager calls of a saved model run its graph."
-    if Flag.CONTAINS_XLA in row.flags and mode_of(row.baseline) is not ExecutionMode.XLA:
-        text += f" Note that {name_of(row.baseline)} contains XLA too, in parts of the model."
+    if Flag.CONTAINS_XLA in row.flags and mode_of(row.baseline.mode) is not ExecutionMode.XLA:
+        text += f" Note that {name_of(row.baseline.mode)} contains XLA too, in parts of the model."
     return text
 
 

@@ -155,9 +155,9 @@ def aa_distances(table: pyarrow.Table) -> AaDistances:
 def aa_distances_of(found: TrialSummary) -> list[float]:
     """How far apart the A/A pairs of one trial are."""
     return [
-        noise.aa_distance(row.speedup)
+        noise.aa_distance(row.speedup.value)
         for row in found.comparisons
-        if row.speedup and is_aa_pair(row.baseline, row.candidate)
+        if row.speedup.value and is_aa_pair(row.baseline.mode, row.candidate.mode)
     ]
 
 

@@ -21,7 +21,15 @@ from xla_sweeps.analysis.summary import MIN_FLOOR
 from xla_sweeps.config.catalog import CatalogEntry
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Verdict
+from xla_sweeps.schema.row import (
+    IMPORTED,
+    ComparisonRow,
+    ModeColumns,
+    ProvenanceColumns,
+    SpeedupColumns,
+    TrialColumns,
+    Verdict,
+)
 
 COLUMNS = (
     "model_family",
@@ -317,45 +325,54 @@ def _row(
         notes.append("float32 with TF32 in matrix products, TensorFlow's default there")
     sources = tuple(entry.sources) if entry else ("",)
     source = next((name for name in _SOURCES if name in sources), sources[0])
+    identity = "\n".join([label, model, str(size), device])
     return ComparisonRow(
-        trial_id=hashlib.sha256("\n".join([label, model, str(size), device]).encode()).hexdigest()[
-            :16
-        ],
-        family=entry.family if entry else figure.family,
-        variant=entry.variant if entry else figure.variant,
-        model=model,
-        source=source,
-        task=entry.task if entry else "",
-        resolution_px=size,
-        batch_size=BATCH_SIZE,
-        precision="float32",
-        scenario="call",
-        effort="",
-        device=device,
-        candidate="xla",
-        baseline="eager",
+        trial=TrialColumns(
+            trial_id=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            family=entry.family if entry else figure.family,
+            variant=entry.variant if entry else figure.variant,
+            model=model,
+            source=source,
+            task=entry.task if entry else "",
+            resolution_px=size,
+            batch_size=BATCH_SIZE,
+            precision="float32",
+            scenario="call",
+            effort="",
+            device=device,
+            params=round(1e6 * figure.params_million) if figure.params_million else None,
+            macs=round(1e9 * figure.gmacs) if figure.gmacs else None,
+            eager_is_graph=source == "hub",
+        ),
         headline=True,
-        throughput_samples_per_s=xla,
-        baseline_throughput_samples_per_s=eager,
-        latency_ms=1e3 * BATCH_SIZE / xla if xla else None,
-        baseline_latency_ms=1e3 * BATCH_SIZE / eager if eager else None,
-        speedup=xla / eager if xla and eager else None,
-        speedup_percent=100 * (xla / eager - 1) if xla and eager else None,
-        absolute_speedup_samples_per_s=xla - eager if xla and eager else None,
-        verdict=Verdict.AMBIGUOUS,
-        preliminary=True,
-        floor=MIN_FLOOR,
-        replicates=1,
-        rounds=1,
-        host_bound=False,
+        candidate=_mode("xla", xla),
+        baseline=_mode("eager", eager),
+        speedup=SpeedupColumns(
+            value=xla / eager if xla and eager else None,
+            percent=100 * (xla / eager - 1) if xla and eager else None,
+            absolute_samples_per_s=xla - eager if xla and eager else None,
+            verdict=Verdict.AMBIGUOUS,
+            preliminary=True,
+            floor=MIN_FLOOR,
+            replicates=1,
+            rounds=1,
+            host_bound=False,
+        ),
         status=Status.OK,
         flags=(IMPORTED,),
-        params=round(1e6 * figure.params_million) if figure.params_million else None,
-        macs=round(1e9 * figure.gmacs) if figure.gmacs else None,
-        eager_is_graph=source == "hub",
-        origin=IMPORTED,
-        note="; ".join(notes),
-        command=_command(entry, source, size) if entry else "",
+        provenance=ProvenanceColumns(
+            origin=IMPORTED,
+            note="; ".join(notes),
+            command=_command(entry, source, size) if entry else "",
+        ),
+    )
+
+
+def _mode(mode: str, samples_per_s: float | None) -> ModeColumns:
+    return ModeColumns(
+        mode=mode,
+        throughput_samples_per_s=samples_per_s,
+        latency_ms=1e3 * BATCH_SIZE / samples_per_s if samples_per_s else None,
     )
 
 

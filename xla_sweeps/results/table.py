@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, Verdict, row_dict
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict, row_of
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
@@ -45,13 +44,7 @@ def table_of_documents(documents: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
 
 def rows_of(table: pyarrow.Table) -> list[ComparisonRow]:
     """The rows of a table that `table_of` made."""
-    rows = []
-    for document in table.select(list(COLUMNS)).to_pylist():
-        document["flags"] = tuple(document["flags"].split())
-        document["verdict"] = Verdict(document["verdict"])
-        document["status"] = Status(document["status"])
-        rows.append(ComparisonRow(**document))
-    return rows
+    return [row_of(document) for document in table.select(list(COLUMNS)).to_pylist()]
 
 
 def ordered(table: pyarrow.Table) -> pyarrow.Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
 from xla_sweeps.schema.measurement import Failure, Status
@@ -78,9 +79,10 @@ class ModeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of comparison rows: declared once, by a field of `ComparisonRow`.
+    """A column of comparison rows: declared once, by a field of a part of `ComparisonRow`.
 
     Attributes:
+        path: of attributes, from the row: `speedup.low`.
         kind: str, bool, int or float. Words of a closed set and flags are str; texts are never
             missing, and of the numbers only those that identify a trial never are.
         unit: "" for none.
@@ -90,6 +92,7 @@ class Column:
     """
 
     name: str
+    path: str
     kind: type
     unit: str
     meaning: str
@@ -103,24 +106,23 @@ def _column(
     unit: str = "",
     page: bool = False,
     wandb: bool = False,
+    name: str = "",
     default: Any = MISSING,
 ) -> Any:
-    facts = {"meaning": meaning, "unit": unit, "page": page, "wandb": wandb}
+    facts = {"meaning": meaning, "unit": unit, "page": page, "wandb": wandb, "name": name}
     return field(default=default, metadata=facts)
 
 
-def _number(meaning: str, *, unit: str, page: bool = False, wandb: bool = False) -> Any:
+def _number(
+    meaning: str, *, unit: str, page: bool = False, wandb: bool = False, name: str = ""
+) -> Any:
     """A number that may be missing."""
-    return _column(meaning, unit=unit, page=page, wandb=wandb, default=None)
+    return _column(meaning, unit=unit, page=page, wandb=wandb, name=name, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRow:
-    """One candidate against one baseline of a trial: what `results`, W&B and the page share.
-
-    Each field is a column, and its only declaration: the Parquet schema, the filter, the page, the
-    W&B table and docs/results.md are made from `COLUMNS`.
-    """
+class TrialColumns:
+    """What was measured."""
 
     trial_id: str = _column(
         "sixteen hex digits, shared by the rows of one trial; replicates with the same one "
@@ -144,15 +146,36 @@ class ComparisonRow:
     scenario: str = _column("call, detect", page=True, wandb=True)
     effort: str = _column("quick, standard, publish", page=True)
     device: str = _column("the device's name, as its driver reports it", page=True, wandb=True)
-    candidate: str = _column(
-        "the mode compared: eager, default, graph, xla, autocluster; a second copy ends in `_2`",
+    params: int | None = _number(
+        "parameters, moving statistics included", unit="1", page=True, wandb=True
+    )
+    macs: int | None = _number(
+        "multiply-accumulates of one sample", unit="1", page=True, wandb=True
+    )
+    eager_is_graph: bool = _column(
+        "eager calls run a saved graph, so they do not compare with a Keras model's eager",
+        page=True,
+        default=False,
+    )
+    replica_of: str = _column(
+        "the published model whose architecture this is, with random weights", default=""
+    )
+    request_id: str = _column(
+        "sixteen hex digits of the request, whatever device and versions measured it", default=""
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeColumns:
+    """One of the two modes that are compared; columns of the baseline begin with `baseline_`."""
+
+    mode: str = _column(
+        "eager, default, graph, xla, autocluster; a second copy ends in `_2`",
         page=True,
         wandb=True,
     )
-    baseline: str = _column("the mode it is compared with", page=True, wandb=True)
-    headline: bool = _column("whether this is the trial's main comparison", page=True)
     throughput_samples_per_s: float | None = _number(
-        "throughput of the candidate, from blocks of back-to-back calls",
+        "throughput, from blocks of back-to-back calls",
         unit="samples/s",
         page=True,
         wandb=True,
@@ -163,43 +186,51 @@ class ComparisonRow:
     throughput_high: float | None = _number(
         "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
     )
-    baseline_throughput_samples_per_s: float | None = _number(
-        "throughput of the baseline, from blocks of back-to-back calls",
-        unit="samples/s",
-        page=True,
-        wandb=True,
-    )
-    baseline_throughput_low: float | None = _number(
-        "lower bound of its 95 % interval", unit="samples/s", page=True
-    )
-    baseline_throughput_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="samples/s", page=True
-    )
     latency_ms: float | None = _number(
-        "one call of the candidate, from the same blocks (batch_size / throughput)", unit="ms"
+        "one call, from the same blocks (batch_size / throughput)", unit="ms"
     )
     latency_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
     latency_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
-    baseline_latency_ms: float | None = _number(
-        "one call of the baseline, from the same blocks (batch_size / throughput)", unit="ms"
-    )
-    baseline_latency_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
-    baseline_latency_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
-    speedup: float | None = _number(
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedupColumns:
+    """The candidate against the baseline."""
+
+    value: float | None = _number(
         "baseline latency / candidate latency, paired; above 1 the candidate is faster",
         unit="ratio",
         page=True,
         wandb=True,
+        name="speedup",
     )
-    speedup_low: float | None = _number(
-        "lower bound of its 95 % interval", unit="ratio", page=True, wandb=True
+    low: float | None = _number(
+        "lower bound of its 95 % interval", unit="ratio", page=True, wandb=True, name="speedup_low"
     )
-    speedup_high: float | None = _number(
-        "upper bound of its 95 % interval", unit="ratio", page=True, wandb=True
+    high: float | None = _number(
+        "upper bound of its 95 % interval", unit="ratio", page=True, wandb=True, name="speedup_high"
     )
-    speedup_percent: float | None = _number("100 × (speedup - 1)", unit="%", wandb=True)
-    absolute_speedup_samples_per_s: float | None = _number(
-        "the candidate's throughput less the baseline's", unit="samples/s", wandb=True
+    low_90: float | None = _number(
+        "lower bound of the 90 % interval, which decides equivalence",
+        unit="ratio",
+        name="speedup_low_90",
+    )
+    high_90: float | None = _number(
+        "upper bound of the 90 % interval", unit="ratio", name="speedup_high_90"
+    )
+    percent: float | None = _number(
+        "100 × (speedup - 1)", unit="%", wandb=True, name="speedup_percent"
+    )
+    absolute_samples_per_s: float | None = _number(
+        "the candidate's throughput less the baseline's",
+        unit="samples/s",
+        wandb=True,
+        name="absolute_speedup_samples_per_s",
+    )
+    raw: float | None = _number(
+        "the speedup with contaminated rounds included, where the trial is contaminated",
+        unit="ratio",
+        name="speedup_raw",
     )
     verdict: Verdict = _column(
         "faster, slower, equivalent, ambiguous, failed", page=True, wandb=True
@@ -210,6 +241,12 @@ class ComparisonRow:
         unit="relative",
         page=True,
         wandb=True,
+    )
+    p_value: float | None = _number(
+        "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
+        "or slower",
+        unit="1",
+        page=True,
     )
     replicates: int = _column(
         "how many replicates (processes) measured it", unit="replicates", page=True, wandb=True
@@ -237,43 +274,50 @@ class ComparisonRow:
         "candidate / baseline", unit="ratio", page=True, wandb=True
     )
     host_bound: bool = _column("the device waits for the host", page=True)
-    status: Status = _column("ok, contaminated, or why there is no number", page=True, wandb=True)
-    flags: tuple[str, ...] = _column("caveats, separated by blanks", page=True, wandb=True)
-    params: int | None = _number(
-        "parameters, moving statistics included", unit="1", page=True, wandb=True
-    )
-    macs: int | None = _number(
-        "multiply-accumulates of one sample", unit="1", page=True, wandb=True
-    )
-    speedup_raw: float | None = _number(
-        "the speedup with contaminated rounds included, where the trial is contaminated",
-        unit="ratio",
-    )
-    failure_message: str = _column("why the failed mode failed", page=True, wandb=True, default="")
-    failed_mode: str = _column("the mode that failed", page=True, default="")
-    eager_is_graph: bool = _column(
-        "eager calls run a saved graph, so they do not compare with a Keras model's eager",
-        page=True,
-        default=False,
-    )
-    replica_of: str = _column(
-        "the published model whose architecture this is, with random weights", default=""
-    )
-    failure_hint: str = _column("what to do about the failure", page=True, default="")
-    p_value: float | None = _number(
-        "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
-        "or slower",
-        unit="1",
-        page=True,
-    )
-    speedup_low_90: float | None = _number(
-        "lower bound of the 90 % interval, which decides equivalence", unit="ratio"
-    )
-    speedup_high_90: float | None = _number("upper bound of the 90 % interval", unit="ratio")
     cv_percent: float | None = _number(
         "coefficient of variation of the candidate's uncontaminated blocks, the worst replicate's",
         unit="%",
         page=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureColumns:
+    """Why there is no speedup; empty texts where there is one."""
+
+    mode: str = _column("the mode that failed", page=True, default="", name="failed_mode")
+    message: str = _column(
+        "why the failed mode failed", page=True, wandb=True, default="", name="failure_message"
+    )
+    hint: str = _column("what to do about the failure", page=True, default="", name="failure_hint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenanceColumns:
+    """Where the figures come from."""
+
+    origin: str = _column(
+        "measured, or imported: published figures without an interval", page=True, default=MEASURED
+    )
+    note: str = _column("caveats of an imported figure", page=True, default="")
+    measured_at: str = _column(
+        "start of the last replicate, ISO 8601", unit="ISO 8601", page=True, default=""
+    )
+    software: str = _column(
+        "versions of TensorFlow and Keras, and of CUDA on a GPU", page=True, default=""
+    )
+    driver: str = _column("version of the accelerator's driver", page=True, default="")
+    environment_flags: str = _column(
+        "environment variables that change XLA or TensorFlow", page=True, default=""
+    )
+    host: str = _column("the machine, as a hash", page=True, default="")
+    log: str = _column(
+        "log of the last replicate, relative to the results folder", page=True, default=""
+    )
+    command: str = _column(
+        "command that measures it again (without keys of `effort.` and `timeouts.`)",
+        page=True,
+        default="",
     )
     sm_clock_mhz_low: float | None = _number(
         "lowest clock of the GPU while measured; missing on a CPU",
@@ -295,61 +339,110 @@ class ComparisonRow:
         unit="cores",
         page=True,
     )
-    origin: str = _column(
-        "measured, or imported: published figures without an interval", page=True, default=MEASURED
-    )
-    note: str = _column("caveats of an imported figure", page=True, default="")
-    request_id: str = _column(
-        "sixteen hex digits of the request, whatever device and versions measured it", default=""
-    )
-    measured_at: str = _column(
-        "start of the last replicate, ISO 8601", unit="ISO 8601", page=True, default=""
-    )
-    software: str = _column(
-        "versions of TensorFlow and Keras, and of CUDA on a GPU", page=True, default=""
-    )
-    driver: str = _column("version of the accelerator's driver", page=True, default="")
-    environment_flags: str = _column(
-        "environment variables that change XLA or TensorFlow", page=True, default=""
-    )
-    host: str = _column("the machine, as a hash", page=True, default="")
-    log: str = _column(
-        "log of the last replicate, relative to the results folder", page=True, default=""
-    )
-    command: str = _column(
-        "command that measures it again (without keys of `effort.` and `timeouts.`)",
-        page=True,
-        default="",
-    )
     statistics_version: int = _column(
         "version of the estimates and verdicts, which are derived again on each reading",
         default=STATISTICS_VERSION,
     )
 
 
-def _columns() -> dict[str, Column]:
-    hints = get_type_hints(ComparisonRow)
-    columns = {}
-    for item in fields(ComparisonRow):
-        types = get_args(hints[item.name]) or (hints[item.name],)
-        kind = next((kind for kind in (bool, int, float) if kind in types), str)
-        columns[item.name] = Column(name=item.name, kind=kind, **item.metadata)
-    return columns
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One candidate against one baseline of a trial: what `results`, W&B and the page share.
+
+    Each field of a part is a column, and its only declaration: the Parquet schema, the filter, the
+    page, the W&B table and docs/results.md are made from `COLUMNS`.
+    """
+
+    trial: TrialColumns
+    headline: bool = _column("whether this is the trial's main comparison", page=True)
+    candidate: ModeColumns
+    baseline: ModeColumns
+    speedup: SpeedupColumns
+    status: Status = _column("ok, contaminated, or why there is no number", page=True, wandb=True)
+    flags: tuple[str, ...] = _column("caveats, separated by blanks", page=True, wandb=True)
+    failure: FailureColumns = field(default_factory=FailureColumns)
+    provenance: ProvenanceColumns = field(default_factory=ProvenanceColumns)
 
 
-COLUMNS: Mapping[str, Column] = _columns()
+_PARTS: Mapping[str, Any] = {
+    name: kind for name, kind in get_type_hints(ComparisonRow).items() if is_dataclass(kind)
+}
+
+
+def _columns() -> Iterator[Column]:
+    own = get_type_hints(ComparisonRow)
+    for part in fields(ComparisonRow):
+        if part.name not in _PARTS:
+            yield _column_of(part, own[part.name], part.name, part.name)
+            continue
+        kind, label = own[part.name], part.name
+        hints = get_type_hints(kind)
+        for item in fields(kind):
+            name = item.metadata["name"] or item.name
+            if kind is ModeColumns:
+                prefix = "baseline_" if label == "baseline" else ""
+                name = label if item.name == "mode" else f"{prefix}{name}"
+            column = _column_of(item, hints[item.name], name, f"{part.name}.{item.name}")
+            yield (
+                replace(column, meaning=f"{label}: {column.meaning}")
+                if kind is ModeColumns
+                else column
+            )
+
+
+def _column_of(item: Field[Any], hint: Any, name: str, path: str) -> Column:
+    types = get_args(hint) or (hint,)
+    kind = next((kind for kind in (bool, int, float) if kind in types), str)
+    facts = {key: value for key, value in item.metadata.items() if key != "name"}
+    return Column(name=name, path=path, kind=kind, **facts)
+
+
+COLUMNS: Mapping[str, Column] = {column.name: column for column in _columns()}
 """All columns, in order."""
+
+_GETTERS = {name: attrgetter(column.path) for name, column in COLUMNS.items()}
+
+
+def value_of(row: ComparisonRow, column: str) -> Any:
+    """The value of a column."""
+    return _GETTERS[column](row)
 
 
 def row_dict(row: ComparisonRow) -> dict[str, Any]:
     """A row as plain data, by column; flags joined by blanks."""
-    document = {name: getattr(row, name) for name in COLUMNS}
+    document = {name: get(row) for name, get in _GETTERS.items()}
     return {
         **document,
-        "verdict": str(row.verdict),
-        "status": str(row.status),
-        "flags": " ".join(row.flags),
+        "verdict": str(document["verdict"]),
+        "status": str(document["status"]),
+        "flags": " ".join(document["flags"]),
     }
+
+
+def row_of(document: Mapping[str, Any]) -> ComparisonRow:
+    """The row that `row_dict` made plain."""
+    parts: dict[str, Any] = {}
+    for name, column in COLUMNS.items():
+        value = document[name]
+        part, _, inner = column.path.partition(".")
+        if inner:
+            parts.setdefault(part, {})[inner] = value
+        else:
+            parts[part] = value
+    flags = parts["flags"]
+    parts["flags"] = tuple(flags.split()) if isinstance(flags, str) else tuple(flags)
+    parts["status"] = Status(parts["status"])
+    parts["speedup"]["verdict"] = Verdict(parts["speedup"]["verdict"])
+    made = {part: kind(**parts[part]) for part, kind in _PARTS.items()}
+    return ComparisonRow(**{**parts, **made})
+
+
+def with_columns(row: ComparisonRow, **changes: Any) -> ComparisonRow:
+    """The row with other values in these columns."""
+    unknown = changes.keys() - COLUMNS.keys()
+    if unknown:
+        raise ValueError(f"no column {', '.join(sorted(unknown))}")
+    return row_of({**row_dict(row), **changes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import Entry, Index
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Sweep
 from xla_sweeps.system import devices
@@ -108,9 +108,9 @@ def _want_again(
     if column not in COLUMNS:
         raise unknown_name("column in --rerun", column, COLUMNS)
     wanted = {
-        row.trial_id
+        row.trial.trial_id
         for row in headline_rows(results_dir, tasks, warn=warn)
-        if str(getattr(row, column)).lower() == value.lower()
+        if str(value_of(row, column)).lower() == value.lower()
     }
     requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
     for task in tasks:

@@ -114,9 +114,9 @@ def show_sweep(
         Text(f"{displayable(name)}: {planned} trials: {statuses}", style="bold"), soft_wrap=True
     )
     verdicts = Counter(
-        str(row.verdict)
+        str(row.speedup.verdict)
         for row in rows
-        if row.baseline.split("_")[0] != row.candidate.split("_")[0]
+        if row.baseline.mode.split("_")[0] != row.candidate.mode.split("_")[0]
     )
     if verdicts:
         line = Text()
@@ -151,8 +151,10 @@ def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[float]]:
     """Valid speedups by pair of modes, A/A pairs included."""
     pairs: dict[str, list[float]] = {}
     for row in rows:
-        if row.speedup:
-            pairs.setdefault(f"{row.candidate} over {row.baseline}", []).append(row.speedup)
+        if row.speedup.value:
+            pairs.setdefault(f"{row.candidate.mode} over {row.baseline.mode}", []).append(
+                row.speedup.value
+            )
     return pairs
 
 
@@ -161,8 +163,10 @@ def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None
     console = results_console()
     classes: dict[str, list[str]] = {}
     for row in rows:
-        if row.verdict is Verdict.FAILED:
-            classes.setdefault(str(row.status), []).append(f"{row.model}: {row.failure_message}")
+        if row.speedup.verdict is Verdict.FAILED:
+            classes.setdefault(str(row.status), []).append(
+                f"{row.trial.model}: {row.failure.message}"
+            )
     for why in outcome.gave_up.values():
         classes.setdefault("gave up", []).append(why)
     for status, examples in sorted(classes.items(), key=lambda item: -len(item[1]))[

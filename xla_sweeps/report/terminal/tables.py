@@ -47,9 +47,11 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print()
     for row in summary.comparisons:
         if row.headline:
-            symbol = advice.SYMBOLS[str(row.verdict)]
+            symbol = advice.SYMBOLS[str(row.speedup.verdict)]
             _paragraph(
-                console, f"{symbol} {advice.answer(row)}", style=f"bold {COLOURS[str(row.verdict)]}"
+                console,
+                f"{symbol} {advice.answer(row)}",
+                style=f"bold {COLOURS[str(row.speedup.verdict)]}",
             )
     for mode in summary.modes:
         if mode.failure and mode.status is not Status.OK:
@@ -71,7 +73,7 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     One line each, or two where the console is narrow, so that no word is cut.
     """
     console = results_console()
-    devices = sorted({row.device for row in rows})
+    devices = sorted({row.trial.device for row in rows})
     wide = console.width >= WIDE
     slash = " / " if wide else " /\n"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -86,18 +88,21 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     for name in ("verdict", "replicates"):
         table.add_column(name, no_wrap=True)
     for row in rows:
-        device = [displayable(row.device)] if len(devices) > 1 else []
-        speedup = (f"{row.speedup:.2f}×" if row.speedup else "—", _speedup_interval(row))
+        device = [displayable(row.trial.device)] if len(devices) > 1 else []
+        speedup = (
+            f"{row.speedup.value:.2f}×" if row.speedup.value else "—",
+            _speedup_interval(row),
+        )
         table.add_row(
-            displayable(row.model),
-            str(row.resolution_px),
-            str(row.batch_size),
+            displayable(row.trial.model),
+            str(row.trial.resolution_px),
+            str(row.trial.batch_size),
             *device,
-            f"{row.candidate}{slash}{row.baseline}",
-            _number(row.throughput_samples_per_s),
+            f"{row.candidate.mode}{slash}{row.baseline.mode}",
+            _number(row.candidate.throughput_samples_per_s),
             *(speedup if wide else ("\n".join(speedup),)),
             _verdict(row),
-            f"{row.replicates}{'*' if row.preliminary and row.origin != IMPORTED else ''}",
+            f"{row.speedup.replicates}{'*' if _is_preliminary(row) else ''}",
         )
     console.print(table)
     if len(devices) == 1:
@@ -106,9 +111,9 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
 
 
 def _show_footnotes(console: Console, rows: Sequence[ComparisonRow]) -> None:
-    if any(row.preliminary and row.origin != IMPORTED for row in rows):
+    if any(row.speedup.preliminary and row.provenance.origin != IMPORTED for row in rows):
         console.print(Text("* fewer than 3 replicates: preliminary", style="dim"))
-    if any(row.origin == IMPORTED for row in rows):
+    if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(
                 "○ imported: published by others, a single measurement of each mode, no interval",
@@ -298,17 +303,21 @@ def _decomposition(steps: Mapping[str, Estimate]) -> str:
 
 
 def _verdict(row: ComparisonRow) -> Text:
-    if row.origin == IMPORTED:
+    if row.provenance.origin == IMPORTED:
         return Text("○ imported", style="dim")
-    verdict = str(row.verdict)
-    word = verdict if row.verdict is not Verdict.FAILED else row.status
+    verdict = str(row.speedup.verdict)
+    word = verdict if row.speedup.verdict is not Verdict.FAILED else row.status
     return Text(f"{advice.SYMBOLS[verdict]} {word}", style=COLOURS[verdict])
 
 
+def _is_preliminary(row: ComparisonRow) -> bool:
+    return row.speedup.preliminary and row.provenance.origin != IMPORTED
+
+
 def _speedup_interval(row: ComparisonRow) -> str:
-    if row.speedup_low is None or row.speedup_high is None:
+    if row.speedup.low is None or row.speedup.high is None:
         return "—"
-    return f"{row.speedup_low:.2f}–{row.speedup_high:.2f}"
+    return f"{row.speedup.low:.2f}–{row.speedup.high:.2f}"
 
 
 def _grouped(flags: Sequence[str]) -> dict[str, str]:

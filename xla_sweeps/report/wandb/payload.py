@@ -95,8 +95,8 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
         "statistics_version": STATISTICS_VERSION,
     }
     failures = [record.failure.message for record in records if record.failure]
-    if headline and headline.failure_message:
-        failures.append(headline.failure_message)
+    if headline and headline.failure.message:
+        failures.append(headline.failure.message)
     if failures:
         keys["failure"] = failures[-1]
     if summary is None:
@@ -120,29 +120,29 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
 
 
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
-    candidate = next(mode for mode in summary.modes if mode.label == row.candidate)
+    candidate = next(mode for mode in summary.modes if mode.label == row.candidate.mode)
     against_eager = next(
         (
             item
             for item in summary.comparisons
-            if (item.baseline, item.candidate) == ("eager", row.candidate)
+            if (item.baseline.mode, item.candidate.mode) == ("eager", row.candidate.mode)
         ),
         None,
     )
     return {
-        "throughput": row.throughput_samples_per_s,
-        "speedup": row.speedup,
-        "speedup_low": row.speedup_low,
-        "speedup_high": row.speedup_high,
-        "speedup_vs_eager": against_eager.speedup if against_eager else None,
-        "speedup_percent": row.speedup_percent,
-        "absolute_speedup": row.absolute_speedup_samples_per_s,
-        "verdict": str(row.verdict),
-        "preliminary": row.preliminary,
-        "baseline": row.baseline,
-        "candidate": row.candidate,
+        "throughput": row.candidate.throughput_samples_per_s,
+        "speedup": row.speedup.value,
+        "speedup_low": row.speedup.low,
+        "speedup_high": row.speedup.high,
+        "speedup_vs_eager": against_eager.speedup.value if against_eager else None,
+        "speedup_percent": row.speedup.percent,
+        "absolute_speedup": row.speedup.absolute_samples_per_s,
+        "verdict": str(row.speedup.verdict),
+        "preliminary": row.speedup.preliminary,
+        "baseline": row.baseline.mode,
+        "candidate": row.candidate.mode,
         "compile_s": candidate.compile_s,
-        "break_even_calls": row.break_even_calls,
+        "break_even_calls": row.speedup.break_even_calls,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
 
 TABLE_ROWS = 10_000
 
@@ -178,7 +177,7 @@ def _sorted_rows(summaries: Mapping[str, TrialSummary]) -> list[ComparisonRow]:
         "baseline",
     )
     rows = [row for summary in summaries.values() for row in summary.comparisons]
-    return sorted(rows, key=operator.attrgetter(*columns))
+    return sorted(rows, key=lambda row: [value_of(row, name) for name in columns])
 
 
 def table_rows(summaries: Mapping[str, TrialSummary]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from xla_sweeps.analysis.overview import (
 )
 from xla_sweeps.report.advice import FLAG_TEXTS, SYMBOLS
 from xla_sweeps.report.wandb_report.markdown import escape, table
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, value_of
 
 VIEW_RUNS = 1000
 """Maximum number of runs that a W&B view shows."""
@@ -94,7 +94,8 @@ def headline_pairs(rows: Iterable[ComparisonRow], baseline: str = "graph") -> li
     return [
         row
         for row in rows
-        if row.origin == "measured" and (row.candidate, row.baseline) == ("xla", baseline)
+        if row.provenance.origin == "measured"
+        and (row.candidate.mode, row.baseline.mode) == ("xla", baseline)
     ]
 
 
@@ -189,7 +190,8 @@ def _answer(
 def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
     """All pairs by speedup, with interval and bar, which W&B's bar plots cannot show."""
     known = sorted(
-        (row for row in pairs if row.speedup is not None), key=lambda row: -(row.speedup or 0.0)
+        (row for row in pairs if row.speedup.value is not None),
+        key=lambda row: -(row.speedup.value or 0.0),
     )
     if not known:
         return ""
@@ -209,10 +211,10 @@ def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
         [
             str(number),
             *_who(row),
-            _times(row.speedup),
-            _interval(row.speedup_low, row.speedup_high),
-            VERDICTS[row.verdict],
-            _bar(row.speedup or 1.0),
+            _times(row.speedup.value),
+            _interval(row.speedup.low, row.speedup.high),
+            VERDICTS[row.speedup.verdict],
+            _bar(row.speedup.value or 1.0),
         ]
         for number, row in shown
     ]
@@ -253,7 +255,7 @@ def _where(found: Overview) -> str:
 
 
 def _fastest(pairs: Sequence[ComparisonRow]) -> str:
-    devices = sorted({row.device for row in pairs})
+    devices = sorted({row.trial.device for row in pairs})
     parts = ["Rows whose intervals overlap share a rank; a row without an interval has none."]
     for device in devices[:PODIUM_DEVICES]:
         parts.append(f"### {escape(device)}")
@@ -279,7 +281,7 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
                 batch,
                 _number(value),
                 _interval(low, high, _number),
-                VERDICTS[row.verdict],
+                VERDICTS[row.speedup.verdict],
             ]
         )
     headings = ["rank", "model", "px", "batch", unit, "95 %", "verdict"]
@@ -287,7 +289,7 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
 
 
 def _flops(pairs: Sequence[ComparisonRow]) -> str:
-    counted = sum(row.macs is not None for row in pairs)
+    counted = sum(row.trial.macs is not None for row in pairs)
     return (
         "Throughput over multiply-accumulates of one image, both logarithmic. If only arithmetic "
         f"mattered, the models would lie on one falling line. {counted:,} of {len(pairs):,} pairs "
@@ -296,7 +298,7 @@ def _flops(pairs: Sequence[ComparisonRow]) -> str:
 
 
 def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
-    known = [row for row in pairs if row.compile_s_extra is not None]
+    known = [row for row in pairs if row.speedup.compile_s_extra is not None]
     if not known:
         return "No pair has a compile time."
     median = found.median_break_even_calls
@@ -307,11 +309,16 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
         if median is not None
         else ", and for at least half of the pairs it never pays back. "
     )
-    priced = sum(row.speedup is not None for row in known)
+    priced = sum(row.speedup.value is not None for row in known)
     text += f"It never pays back for {found.never:,} of {priced:,} pairs; the panel omits those."
-    expensive = sorted(known, key=lambda row: -(row.compile_s_extra or 0.0))[:COSTLY_ROWS]
+    expensive = sorted(known, key=lambda row: -(row.speedup.compile_s_extra or 0.0))[:COSTLY_ROWS]
     cells = [
-        [*_who(row), _number(row.compile_s_extra), _calls(row), _ratio(row.peak_memory_ratio)]
+        [
+            *_who(row),
+            _number(row.speedup.compile_s_extra),
+            _calls(row),
+            _ratio(row.speedup.peak_memory_ratio),
+        ]
         for row in expensive
     ]
     headings = [
@@ -336,12 +343,12 @@ def _compare(pairs: Sequence[ComparisonRow]) -> str:
         ("precision", "precision"),
         ("source", "source"),
     ):
-        values = sorted({getattr(row, field) for row in pairs})
+        values = sorted({value_of(row, field) for row in pairs})
         if len(values) < 2:
             continue
         cells = []
         for value in values:
-            found = overview([row for row in pairs if getattr(row, field) == value])
+            found = overview([row for row in pairs if value_of(row, field) == value])
             slower = found.slower / found.pairs if found.pairs else None
             cells.append(
                 [
@@ -366,10 +373,10 @@ def _compare(pairs: Sequence[ComparisonRow]) -> str:
 
 
 def _broke(pairs: Sequence[ComparisonRow]) -> str:
-    failed = [row for row in pairs if row.verdict is Verdict.FAILED]
+    failed = [row for row in pairs if row.speedup.verdict is Verdict.FAILED]
     if not failed:
         return "Nothing failed."
-    counts = Counter((str(row.status), row.failed_mode) for row in failed)
+    counts = Counter((str(row.status), row.failure.mode) for row in failed)
     summary = table(
         ["status", "mode", "pairs"],
         [
@@ -382,9 +389,9 @@ def _broke(pairs: Sequence[ComparisonRow]) -> str:
         [
             *_who(row),
             escape(row.status),
-            escape(row.failed_mode) or NONE,
-            escape(row.failure_message, longest=160),
-            escape(row.failure_hint, longest=160),
+            escape(row.failure.mode) or NONE,
+            escape(row.failure.message, longest=160),
+            escape(row.failure.hint, longest=160),
         ]
         for row in failed[:FAILURE_ROWS]
     ]
@@ -401,11 +408,13 @@ def _broke(pairs: Sequence[ComparisonRow]) -> str:
 def _trust(pairs: Sequence[ComparisonRow]) -> str:
     if not pairs:
         return "Nothing was measured."
-    preliminary = sum(row.preliminary for row in pairs)
-    replicates = Counter(row.replicates for row in pairs)
-    floors = {row.device: row.floor for row in pairs}
-    spread = [row.cv_percent for row in pairs if row.cv_percent is not None]
-    between = [row.between_percent for row in pairs if row.between_percent is not None]
+    preliminary = sum(row.speedup.preliminary for row in pairs)
+    replicates = Counter(row.speedup.replicates for row in pairs)
+    floors = {row.trial.device: row.speedup.floor for row in pairs}
+    spread = [row.speedup.cv_percent for row in pairs if row.speedup.cv_percent is not None]
+    between = [
+        row.speedup.between_percent for row in pairs if row.speedup.between_percent is not None
+    ]
     lines = [
         "Replicates of a pair: "
         + ", ".join(
@@ -445,7 +454,12 @@ def _everything(facts: Facts) -> str:
 
 
 def _who(row: ComparisonRow) -> list[str]:
-    return [escape(row.model), str(row.resolution_px), str(row.batch_size), escape(row.device)]
+    return [
+        escape(row.trial.model),
+        str(row.trial.resolution_px),
+        str(row.trial.batch_size),
+        escape(row.trial.device),
+    ]
 
 
 def _bar(speedup: float) -> str:
@@ -481,7 +495,9 @@ def _number(value: float | None) -> str:
 
 
 def _calls(row: ComparisonRow) -> str:
-    return "never" if row.break_even_calls is None else _number(row.break_even_calls)
+    return (
+        "never" if row.speedup.break_even_calls is None else _number(row.speedup.break_even_calls)
+    )
 
 
 def _ratio(value: float | None) -> str:
