@@ -48,5 +48,5 @@ def test_a_wrong_result_in_one_replicate_fails_the_headline_as_it_fails_the_verd
         make_record({"graph": 0.2, "xla": 0.1}, replicate=1, modes=wrong),
     ]
     (row,) = summarize(records).comparisons
-    assert row.verdict is Verdict.FAILED
+    assert row.speedup.verdict is Verdict.FAILED
     assert headline_failed(records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from xla_sweeps.analysis.overview import (
 )
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 
 
 def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> ComparisonRow:
@@ -38,7 +38,7 @@ def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> Comp
         made = summarize(
             [make_record({"graph": 0.2, "xla": 0.2 / speedup}, noise=0.001)]
         ).comparisons[0]
-    return replace(made, family=family, **changes)
+    return with_columns(made, family=family, **changes)
 
 
 def test_counts_and_means_are_those_of_the_rows() -> None:
@@ -115,7 +115,7 @@ def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> N
     ]
     rows += [row(None), row(9.0, origin="imported", device="A")]
     for key in ("throughput", "absolute_speedup", "speedup_percent"):
-        assert [(rank, item.model) for rank, item in podium(rows, key, device="A")] == [
+        assert [(rank, item.trial.model) for rank, item in podium(rows, key, device="A")] == [
             (1, "m3.0"),
             (2, "m2.0"),
             (3, "m1.5"),

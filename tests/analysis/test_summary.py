@@ -27,27 +27,27 @@ def headline(records: list[Record], **arguments: float) -> ComparisonRow:
 
 def test_without_noise_every_figure_is_exact() -> None:
     row = headline([make_record(TIMES)])
-    assert (row.candidate, row.baseline, row.headline) == ("xla", "graph", True)
-    assert (row.speedup, row.speedup_low, row.speedup_high) == pytest.approx((2.0, 2.0, 2.0))
-    assert row.speedup_percent == pytest.approx(100.0)
-    assert row.throughput_samples_per_s == pytest.approx(40.0)
-    assert row.baseline_throughput_samples_per_s == pytest.approx(20.0)
-    assert row.absolute_speedup_samples_per_s == pytest.approx(20.0)
-    assert (row.latency_ms, row.baseline_latency_ms) == pytest.approx((100.0, 200.0))
-    assert row.verdict is Verdict.FASTER
-    assert row.preliminary
-    assert (row.replicates, row.rounds) == (1, 12)
+    assert (row.candidate.mode, row.baseline.mode, row.headline) == ("xla", "graph", True)
+    assert (row.speedup.value, row.speedup.low, row.speedup.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert row.speedup.percent == pytest.approx(100.0)
+    assert row.candidate.throughput_samples_per_s == pytest.approx(40.0)
+    assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
+    assert row.speedup.absolute_samples_per_s == pytest.approx(20.0)
+    assert (row.candidate.latency_ms, row.baseline.latency_ms) == pytest.approx((100.0, 200.0))
+    assert row.speedup.verdict is Verdict.FASTER
+    assert row.speedup.preliminary
+    assert (row.speedup.replicates, row.speedup.rounds) == (1, 12)
     assert row.status is Status.OK
 
 
 def test_eager_to_xla_is_never_the_headline_where_graph_is_measured() -> None:
     rows = summarize([make_record(TIMES)]).comparisons
-    assert [(row.baseline, row.candidate, row.headline) for row in rows] == [
+    assert [(row.baseline.mode, row.candidate.mode, row.headline) for row in rows] == [
         ("graph", "xla", True),
         ("eager", "graph", False),
         ("eager", "xla", False),
     ]
-    assert [row.speedup for row in rows] == pytest.approx([2.0, 2.0, 4.0])
+    assert [row.speedup.value for row in rows] == pytest.approx([2.0, 2.0, 4.0])
 
 
 def test_break_even_is_the_extra_compile_time_over_the_time_saved_a_call() -> None:
@@ -57,15 +57,15 @@ def test_break_even_is_the_extra_compile_time_over_the_time_saved_a_call() -> No
     }
     row = headline([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
     extra = (0.7 + 12.1) - (0.5 + 0.5)
-    assert row.compile_s_extra == pytest.approx(extra)
-    assert row.break_even_calls == pytest.approx(extra / 0.1)
+    assert row.speedup.compile_s_extra == pytest.approx(extra)
+    assert row.speedup.break_even_calls == pytest.approx(extra / 0.1)
 
 
 def test_a_slower_candidate_never_breaks_even() -> None:
     modes = {"graph": make_outcome(0.1, compile_s=0.0), "xla": make_outcome(0.2, compile_s=5.0)}
     row = headline([make_record({"graph": 0.1, "xla": 0.2}, modes=modes)])
-    assert row.verdict is Verdict.SLOWER
-    assert row.break_even_calls is None
+    assert row.speedup.verdict is Verdict.SLOWER
+    assert row.speedup.break_even_calls is None
 
 
 @settings(max_examples=30, deadline=None)
@@ -75,8 +75,8 @@ def test_swapping_baseline_and_candidate_inverts_the_speedup(
 ) -> None:
     forward = headline([make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)])
     backward = headline([make_record({"graph": second, "xla": first}, noise=0.0, seed=seed)])
-    assert forward.speedup is not None
-    assert backward.speedup == pytest.approx(second / first)
+    assert forward.speedup.value is not None
+    assert backward.speedup.value == pytest.approx(second / first)
     record = make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)
     renamed = tuple(
         replace(
@@ -88,8 +88,8 @@ def test_swapping_baseline_and_candidate_inverts_the_speedup(
         for item in record.rounds
     )
     swapped = headline([replace(record, rounds=renamed)])
-    assert swapped.speedup == pytest.approx(1 / forward.speedup)
-    assert swapped.speedup_low == pytest.approx(1 / (forward.speedup_high or math.nan))
+    assert swapped.speedup.value == pytest.approx(1 / forward.speedup.value)
+    assert swapped.speedup.low == pytest.approx(1 / (forward.speedup.high or math.nan))
 
 
 def test_the_order_of_records_does_not_matter() -> None:
@@ -103,13 +103,13 @@ def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
         for index, factor in enumerate((1, 1.1, 0.9))
     ]
     row = headline(records)
-    assert row.replicates == 3
-    assert not row.preliminary
+    assert row.speedup.replicates == 3
+    assert not row.speedup.preliminary
     estimates = [math.log(2 * factor) for factor in (1, 1.1, 0.9)]
     mean = sum(estimates) / 3
     error = math.sqrt(sum((value - mean) ** 2 for value in estimates) / 2 / 3)
-    assert row.speedup == pytest.approx(math.exp(mean))
-    assert row.speedup_high == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-6)
+    assert row.speedup.value == pytest.approx(math.exp(mean))
+    assert row.speedup.high == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-6)
 
 
 def test_the_variance_budget_separates_rounds_from_processes() -> None:
@@ -120,12 +120,14 @@ def test_the_variance_budget_separates_rounds_from_processes() -> None:
             for index, factor in enumerate((1, 1.1))
         ]
     )
-    assert same.within_percent is not None
-    assert same.between_percent is not None
-    assert 0.2 < same.within_percent < 1.0
-    assert same.between_percent < 3 * same.within_percent
-    assert apart.within_percent == pytest.approx(0.0, abs=1e-6)
-    assert apart.between_percent == pytest.approx(100 * math.log(1.1) / math.sqrt(2), rel=1e-6)
+    assert same.speedup.within_percent is not None
+    assert same.speedup.between_percent is not None
+    assert 0.2 < same.speedup.within_percent < 1.0
+    assert same.speedup.between_percent < 3 * same.speedup.within_percent
+    assert apart.speedup.within_percent == pytest.approx(0.0, abs=1e-6)
+    assert apart.speedup.between_percent == pytest.approx(
+        100 * math.log(1.1) / math.sqrt(2), rel=1e-6
+    )
 
 
 def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_preliminary() -> None:
@@ -135,8 +137,8 @@ def test_two_processes_that_differ_give_the_hull_of_their_intervals_and_stay_pre
             for factor in (1.0, 1.2)
         ]
     )
-    assert row.preliminary
-    assert (row.speedup_low, row.speedup_high) == pytest.approx((2.0, 2.4))
+    assert row.speedup.preliminary
+    assert (row.speedup.low, row.speedup.high) == pytest.approx((2.0, 2.4))
 
 
 def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
@@ -146,13 +148,13 @@ def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
     )
     record = make_record({"graph": 0.2, "xla": 0.1}, rounds=rounds, status=Status.CONTAMINATED)
     row = headline([record])
-    assert row.speedup == pytest.approx(2.0)
-    assert row.rounds == 8
+    assert row.speedup.value == pytest.approx(2.0)
+    assert row.speedup.rounds == 8
     assert row.status is Status.CONTAMINATED
-    assert row.speedup_raw is not None
-    assert row.speedup_raw < 1.6
+    assert row.speedup.raw is not None
+    assert row.speedup.raw < 1.6
     few = replace(record, rounds=rounds[4:])
-    assert headline([few]).rounds == 12
+    assert headline([few]).speedup.rounds == 12
 
 
 def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
@@ -161,7 +163,9 @@ def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
         for item in make_rounds({"graph": 0.2, "xla": 0.1}, count=10)
     )
     summary = summarize([make_record(TIMES, rounds=rounds)])
-    assert {(row.baseline, row.candidate): row.rounds for row in summary.comparisons} == {
+    assert {
+        (row.baseline.mode, row.candidate.mode): row.speedup.rounds for row in summary.comparisons
+    } == {
         ("graph", "xla"): 16,
         ("eager", "graph"): 6,
         ("eager", "xla"): 6,
@@ -175,38 +179,41 @@ def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(
     modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=status)}
     summary = summarize([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
     row = summary.comparisons[0]
-    assert (row.verdict, row.speedup, row.status) == (Verdict.FAILED, None, status)
+    assert (row.speedup.verdict, row.speedup.value, row.status) == (Verdict.FAILED, None, status)
     assert summary.modes[1].throughput_samples_per_s is not None
 
 
 def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
     modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel")}
     row = headline([make_record({"graph": 0.2}, modes=modes)])
-    assert (row.verdict, row.status, row.failure_message) == (
+    assert (row.speedup.verdict, row.status, row.failure.message) == (
         Verdict.FAILED,
         Status.UNSUPPORTED_OP,
         "no kernel",
     )
-    assert row.throughput_samples_per_s is None
-    assert row.baseline_throughput_samples_per_s == pytest.approx(20.0)
+    assert row.candidate.throughput_samples_per_s is None
+    assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
 
 
 def test_one_wrong_replicate_withholds_the_mode_although_others_were_right() -> None:
     bad = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status.WRONG_RESULT)}
-    assert headline([make_record(), make_record(modes=bad, replicate=1)]).verdict is Verdict.FAILED
+    assert (
+        headline([make_record(), make_record(modes=bad, replicate=1)]).speedup.verdict
+        is Verdict.FAILED
+    )
 
 
 def test_a_trial_with_only_failures_is_summarized_too() -> None:
     modes = {"graph": failed_outcome(Status.SKIPPED), "xla": failed_outcome(Status.SKIPPED)}
     summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])
     assert summary.replicates == 0
-    assert summary.comparisons[0].verdict is Verdict.FAILED
+    assert summary.comparisons[0].speedup.verdict is Verdict.FAILED
 
 
 def test_fewer_than_six_rounds_give_no_comparison() -> None:
     row = headline([make_record(count=5)])
-    assert row.verdict is Verdict.FAILED
-    assert row.speedup is None
+    assert row.speedup.verdict is Verdict.FAILED
+    assert row.speedup.value is None
 
 
 def test_records_of_several_trials_are_refused() -> None:
@@ -259,8 +266,8 @@ def test_only_accelerators_are_flagged_as_host_bound() -> None:
     )
     assert headline(
         [make_record(rounds=queued, device={"kind": "gpu", "name": "A GPU"})]
-    ).host_bound
-    assert not headline([make_record(rounds=queued)]).host_bound
+    ).speedup.host_bound
+    assert not headline([make_record(rounds=queued)]).speedup.host_bound
 
 
 def test_the_steps_from_eager_are_shown_with_their_intervals() -> None:
@@ -298,7 +305,7 @@ def test_a_row_has_stable_columns_of_plain_values() -> None:
 def test_a_row_flags_an_eager_mode_that_is_a_graph_and_a_model_that_is_a_replica() -> None:
     model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
     (row,) = summarize([make_record(model=model)]).comparisons
-    assert (row.eager_is_graph, row.replica_of, row.failed_mode) == (
+    assert (row.trial.eager_is_graph, row.trial.replica_of, row.failure.mode) == (
         True,
         "https://tfhub.dev/x/1",
         "",
@@ -318,14 +325,14 @@ def test_the_p_value_is_below_5_percent_exactly_where_the_verdict_is_a_differenc
         for number in range(replicates)
     ]
     row = headline(records)
-    assert row.p_value is not None
-    assert (row.p_value < 0.05) == (row.verdict in (Verdict.FASTER, Verdict.SLOWER))
+    assert row.speedup.p_value is not None
+    assert (row.speedup.p_value < 0.05) == (row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER))
 
 
 def test_the_p_value_of_one_replicate_is_bounded_by_its_number_of_rounds() -> None:
     row = headline([make_record({"graph": 0.2, "xla": 0.1}, count=8)])
-    assert row.p_value == 0.5**7
-    assert headline([make_record({"graph": 0.2, "xla": 0.1}, count=3)]).p_value is None
+    assert row.speedup.p_value == 0.5**7
+    assert headline([make_record({"graph": 0.2, "xla": 0.1}, count=3)]).speedup.p_value is None
 
 
 @pytest.mark.parametrize("floor", [0.01, 0.03, 0.2])
@@ -342,14 +349,14 @@ def test_a_row_judged_against_another_floor_is_the_row_of_that_floor(
         summarize(records).comparisons, summarize(records, floor=floor).comparisons, strict=True
     ):
         bounds = (
-            first.speedup,
-            first.speedup_low,
-            first.speedup_high,
-            first.speedup_low_90,
-            first.speedup_high_90,
+            first.speedup.value,
+            first.speedup.low,
+            first.speedup.high,
+            first.speedup.low_90,
+            first.speedup.high_90,
         )
         verdict, p_value = judged(
-            bounds, floor=floor, replicates=first.replicates, rounds=first.rounds
+            bounds, floor=floor, replicates=first.speedup.replicates, rounds=first.speedup.rounds
         )
-        assert verdict is second.verdict
-        assert p_value == pytest.approx(second.p_value, rel=1e-6)
+        assert verdict is second.speedup.verdict
+        assert p_value == pytest.approx(second.speedup.p_value, rel=1e-6)

@@ -88,7 +88,7 @@ def test_a_trial_is_opened_before_it_is_measured_and_saved_before_it_is_finished
     assert record == result.records[0]
     assert [item.round for item in record.rounds] == list(range(8))
     assert result.summary is not None
-    assert result.summary.comparisons[0].replicates == 1
+    assert result.summary.comparisons[0].speedup.replicates == 1
 
 
 def test_every_replicate_is_a_process_and_a_record_of_its_own(
@@ -134,7 +134,7 @@ def test_a_trial_in_which_every_mode_dies_is_recorded(
     }
     assert record.status is Status.CRASHED
     assert result.summary is not None
-    assert result.summary.comparisons[0].verdict == "failed"
+    assert result.summary.comparisons[0].speedup.verdict == "failed"
 
 
 def test_rounds_received_before_a_death_are_kept_and_flagged(
@@ -146,7 +146,7 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
     assert [item.round for item in record.rounds] == list(range(8))
     assert "cut_short" in record.flags
     assert result.summary is not None
-    assert result.summary.comparisons[0].speedup is not None
+    assert result.summary.comparisons[0].speedup.value is not None
 
 
 def test_a_failing_disk_is_an_error_and_not_a_silent_loss(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import answer, explain_flag
 from xla_sweeps.schema.measurement import Flag, Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 
-ROW = replace(
+ROW = with_columns(
     summarize([make_record()]).comparisons[0],
     speedup=1.38,
     speedup_low=1.34,
@@ -125,7 +124,7 @@ ROW = replace(
     ],
 )
 def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence: str) -> None:
-    assert answer(replace(ROW, **changes)) == sentence  # type: ignore[arg-type]
+    assert answer(with_columns(ROW, **changes)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence:
     ],
 )
 def test_each_failure_has_its_own_sentence(status: Status, sentence: str) -> None:
-    row: ComparisonRow = replace(
+    row: ComparisonRow = with_columns(
         ROW, verdict=Verdict.FAILED, speedup=None, status=status, failure_message="R"
     )
     assert answer(row) == sentence
@@ -188,16 +187,16 @@ def test_the_mode_that_failed_is_the_one_that_is_named() -> None:
         "status": Status.WRONG_RESULT,
         "failure_message": "R",
     }
-    assert answer(replace(ROW, **changes, failed_mode="graph")).startswith(
+    assert answer(with_columns(ROW, **changes, failed_mode="graph")).startswith(
         "Graph does not compute what eager"
     )
-    assert answer(replace(ROW, **changes, failed_mode="xla")).startswith(
+    assert answer(with_columns(ROW, **changes, failed_mode="xla")).startswith(
         "XLA does not compute what eager"
     )
 
 
 def test_a_check_that_cannot_be_made_blames_no_mode() -> None:
-    row = replace(
+    row = with_columns(
         ROW,
         verdict=Verdict.FAILED,
         speedup=None,
@@ -211,6 +210,6 @@ def test_a_check_that_cannot_be_made_blames_no_mode() -> None:
 
 
 def test_the_eager_mode_of_a_saved_model_is_flagged_as_a_graph() -> None:
-    row = replace(ROW, baseline="eager", eager_is_graph=True)
+    row = with_columns(ROW, baseline="eager", eager_is_graph=True)
     assert answer(row).endswith("Eager calls of a saved model run its graph.")
-    assert "saved model" not in answer(replace(ROW, eager_is_graph=True))
+    assert "saved model" not in answer(with_columns(ROW, eager_is_graph=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -12,7 +11,7 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.export import csv_of, csv_text, write_parquet
 from xla_sweeps.results.table import schema, table_of
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict, with_columns
 
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
 WORDS = ("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum", "é ✕")
@@ -22,8 +21,8 @@ WORDS = ("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum
 def rows() -> list[ComparisonRow]:
     (row,) = summarize([make_record()]).comparisons
     return [
-        *(replace(row, speedup=number, p_value=number) for number in NUMBERS),
-        *(replace(row, model=word, note=word, headline=False) for word in WORDS),
+        *(with_columns(row, speedup=number, p_value=number) for number in NUMBERS),
+        *(with_columns(row, model=word, note=word, headline=False) for word in WORDS),
     ]
 
 

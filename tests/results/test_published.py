@@ -57,30 +57,30 @@ def rows(*lines: str) -> list[ComparisonRow]:
 def test_names_in_published_files_are_matched_to_catalog_models(variant: str, name: str) -> None:
     (row,) = rows(line(variant))
     entry = load_catalog()[name]
-    assert (row.model, row.family, row.variant, row.task) == (
+    assert (row.trial.model, row.trial.family, row.trial.variant, row.trial.task) == (
         name,
         entry.family,
         entry.variant,
         entry.task,
     )
-    assert row.source in entry.sources
+    assert row.trial.source in entry.sources
 
 
 def test_a_models_source_is_the_one_that_the_study_used() -> None:
     sources = {
-        row.model: row
+        row.trial.model: row
         for row in rows(
             *map(line, ("vit_b16", "yolo_v8_m_pascalvoc", "regnetx_002", "resnet50_v1"))
         )
     }
-    assert [row.source for row in sources.values()] == [
+    assert [row.trial.source for row in sources.values()] == [
         "hub",
         "keras_cv",
         "applications",
         "applications",
     ]
-    assert sources["vit_b16"].eager_is_graph
-    assert not sources["resnet50"].eager_is_graph
+    assert sources["vit_b16"].trial.eager_is_graph
+    assert not sources["resnet50"].trial.eager_is_graph
 
 
 def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
@@ -88,42 +88,69 @@ def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
         line("resnet50_v1", params="25.64", flop="3.86", xla=False, rate=50),
         line("resnet50_v1", rate=200),
     )
-    assert (row.baseline, row.candidate, row.headline, row.batch_size) == ("eager", "xla", True, 4)
-    assert (row.baseline_throughput_samples_per_s, row.throughput_samples_per_s) == (50, 200)
-    assert (row.baseline_latency_ms, row.latency_ms) == (80, 20)
-    assert (row.speedup, row.speedup_percent, row.absolute_speedup_samples_per_s) == (4, 300, 150)
-    assert (row.speedup_low, row.speedup_high, row.p_value, row.throughput_low) == (
+    assert (row.baseline.mode, row.candidate.mode, row.headline, row.trial.batch_size) == (
+        "eager",
+        "xla",
+        True,
+        4,
+    )
+    assert (row.baseline.throughput_samples_per_s, row.candidate.throughput_samples_per_s) == (
+        50,
+        200,
+    )
+    assert (row.baseline.latency_ms, row.candidate.latency_ms) == (80, 20)
+    assert (row.speedup.value, row.speedup.percent, row.speedup.absolute_samples_per_s) == (
+        4,
+        300,
+        150,
+    )
+    assert (
+        row.speedup.low,
+        row.speedup.high,
+        row.speedup.p_value,
+        row.candidate.throughput_low,
+    ) == (
         None,
         None,
         None,
         None,
     )
-    assert (row.verdict, row.preliminary, row.replicates) == (Verdict.AMBIGUOUS, True, 1)
-    assert (row.origin, row.flags, row.device, row.precision) == (
+    assert (row.speedup.verdict, row.speedup.preliminary, row.speedup.replicates) == (
+        Verdict.AMBIGUOUS,
+        True,
+        1,
+    )
+    assert (row.provenance.origin, row.flags, row.trial.device, row.trial.precision) == (
         "imported",
         ("imported",),
         "NVIDIA A100",
         "float32",
     )
-    assert (row.params, row.macs) == (25_640_000, 3_860_000_000)
-    assert row.command == "python -m xla_sweeps model=resnet50 source=applications jit=true"
+    assert (row.trial.params, row.trial.macs) == (25_640_000, 3_860_000_000)
+    assert (
+        row.provenance.command == "python -m xla_sweeps model=resnet50 source=applications jit=true"
+    )
 
 
 def test_a_figure_without_its_counterpart_keeps_its_throughput_and_notes_what_is_missing() -> None:
     (row,) = rows(line("resnet50_v1", xla=False, rate=50))
-    assert (row.baseline_throughput_samples_per_s, row.throughput_samples_per_s, row.speedup) == (
+    assert (
+        row.baseline.throughput_samples_per_s,
+        row.candidate.throughput_samples_per_s,
+        row.speedup.value,
+    ) == (
         50,
         None,
         None,
     )
-    assert (str(row.status), row.verdict) == ("ok", Verdict.AMBIGUOUS)
-    assert "XLA is not in the file" in row.note
+    assert (str(row.status), row.speedup.verdict) == ("ok", Verdict.AMBIGUOUS)
+    assert "XLA is not in the file" in row.provenance.note
 
 
 def test_repeated_figures_become_their_median() -> None:
     (row,) = rows(*(line("vgg16", params="138.36", rate=rate) for rate in (90, 100, 130)))
-    assert row.throughput_samples_per_s == 100
-    assert "XLA is in the file 3 times: the median" in row.note
+    assert row.candidate.throughput_samples_per_s == 100
+    assert "XLA is in the file 3 times: the median" in row.provenance.note
 
 
 @pytest.mark.parametrize(
@@ -144,27 +171,30 @@ def test_a_mislabelled_regnet_is_identified_by_its_parameters(
     called: str, params: str, truth: str
 ) -> None:
     (row,) = rows(line(called, params=params))
-    assert row.model == truth
-    assert (f"called {called} in the file" in row.note) is (called != truth)
+    assert row.trial.model == truth
+    assert (f"called {called} in the file" in row.provenance.note) is (called != truth)
 
 
 def test_the_figures_of_a_relabelled_regnet_join_those_of_the_true_one() -> None:
     (row,) = rows(
         line("regnetx_016", params="2.71", rate=100), line("regnetx_002", params="2.71", rate=110)
     )
-    assert (row.model, row.throughput_samples_per_s) == ("regnetx_002", 105)
+    assert (row.trial.model, row.candidate.throughput_samples_per_s) == ("regnetx_002", 105)
 
 
 def test_parameters_and_multiply_accumulates_of_another_model_get_a_note() -> None:
     (row,) = rows(line("resnet50_v1", params="11.7", flop="1.8"))
-    assert "the file's 11.7 M parameters are not resnet50's 25.6" in row.note
-    assert "the file's 1.8 G multiply-accumulates are not resnet50's" in row.note
+    assert "the file's 11.7 M parameters are not resnet50's 25.6" in row.provenance.note
+    assert "the file's 1.8 G multiply-accumulates are not resnet50's" in row.provenance.note
 
 
 def test_an_unknown_name_is_kept_with_a_warning_that_names_the_nearest() -> None:
     figures = published.parse(text(line("resnet51_v1"), line("zzz")), where="F")
     found, warnings = published.rows(figures, load_catalog(), label="study")
-    assert [(row.model, row.family, row.source, row.command) for row in found] == [
+    assert [
+        (row.trial.model, row.trial.family, row.trial.source, row.provenance.command)
+        for row in found
+    ] == [
         ("resnet51_v1", "Family", "", ""),
         ("zzz", "Family", "", ""),
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -19,7 +18,7 @@ from xla_sweeps.results import rows as rows_
 from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 from xla_sweeps.schema.trial import is_aa_pair
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
@@ -34,11 +33,12 @@ def old_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 def same(rows: list[ComparisonRow], others: list[ComparisonRow]) -> bool:
     """Equal but for the last digits of p-values, which went through a logarithm once more."""
     p_values = [
-        [-1.0 if row.p_value is None else row.p_value for row in group] for group in (rows, others)
+        [-1.0 if row.speedup.p_value is None else row.speedup.p_value for row in group]
+        for group in (rows, others)
     ]
     assert p_values[0] == pytest.approx(p_values[1], rel=1e-9)
-    return [replace(row, p_value=None) for row in rows] == [
-        replace(row, p_value=None) for row in others
+    return [with_columns(row, p_value=None) for row in rows] == [
+        with_columns(row, p_value=None) for row in others
     ]
 
 
@@ -62,8 +62,8 @@ def from_records(folder: Path) -> list[ComparisonRow]:
     plain = [row for group in records.values() for row in summarize(group).comparisons]
     apart: dict[str, list[float]] = {}
     for row in plain:
-        if row.speedup and is_aa_pair(row.baseline, row.candidate):
-            apart.setdefault(row.device, []).append(noise.aa_distance(row.speedup))
+        if row.speedup.value and is_aa_pair(row.baseline.mode, row.candidate.mode):
+            apart.setdefault(row.trial.device, []).append(noise.aa_distance(row.speedup.value))
     floors = {device: noise.floor_of(found) for device, found in apart.items()}
     found = [
         row
@@ -80,7 +80,7 @@ def kept(folder: Path) -> list[ComparisonRow]:
 
 
 def key(row: ComparisonRow) -> tuple[str, str, str]:
-    return row.trial_id, row.baseline, row.candidate
+    return row.trial.trial_id, row.baseline.mode, row.candidate.mode
 
 
 def test_a_table_returns_the_rows_it_was_made_of(tmp_path: Path) -> None:
@@ -109,7 +109,9 @@ def test_cached_rows_equal_those_of_the_records_after_every_change(tmp_path: Pat
         path.unlink()
     (tmp_path / "records" / trial(2)).rmdir()
     assert same(kept(tmp_path), from_records(tmp_path))
-    assert {row.trial_id for row in kept(tmp_path)} == {trial(number) for number in (0, 1, 3, 9)}
+    assert {row.trial.trial_id for row in kept(tmp_path)} == {
+        trial(number) for number in (0, 1, 3, 9)
+    }
 
 
 def test_only_changed_folders_are_read_again(
@@ -145,26 +147,28 @@ def test_a_folder_that_changed_a_moment_ago_is_read_again(
         tmp_path / "records" / trial(1), ns=(stamp.st_atime_ns, stamp.st_mtime_ns)
     )  # the clock could not tell
     assert same(kept(tmp_path), from_records(tmp_path))
-    assert kept(tmp_path)[0].replicates == 2
+    assert kept(tmp_path)[0].speedup.replicates == 2
 
 
 def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: Path) -> None:
     for number in range(3):
         save(tmp_path, number)
-    assert {row.floor for row in kept(tmp_path)} == {0.01}
-    assert {row.verdict for row in kept(tmp_path) if row.headline} == {Verdict.FASTER}
+    assert {row.speedup.floor for row in kept(tmp_path)} == {0.01}
+    assert {row.speedup.verdict for row in kept(tmp_path) if row.headline} == {Verdict.FASTER}
     for number in range(10, 16):
         apart = 1 + 0.02 * (number - 9)
         save(tmp_path, number, call_s={"graph": 0.2, "graph_2": 0.2 / apart})
     save(tmp_path, 20, device={"kind": "cpu", "name": "Another CPU"})
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
-    assert {row.floor for row in rows if row.device == "Another CPU"} == {0.01}
-    assert min(row.floor for row in rows if row.device == "Some CPU") > 0.05
+    assert {row.speedup.floor for row in rows if row.trial.device == "Another CPU"} == {0.01}
+    assert min(row.speedup.floor for row in rows if row.trial.device == "Some CPU") > 0.05
     judged = {
-        row.verdict
+        row.speedup.verdict
         for row in rows
-        if row.candidate == "xla" and row.baseline == "graph" and row.device == "Some CPU"
+        if row.candidate.mode == "xla"
+        and row.baseline.mode == "graph"
+        and row.trial.device == "Some CPU"
     }
     assert judged <= {Verdict.EQUIVALENT, Verdict.AMBIGUOUS}
     assert kept(tmp_path) == rows
@@ -186,7 +190,7 @@ def test_drift_between_anchors_flags_the_trials_between_them(tmp_path: Path) -> 
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
-    assert {row.trial_id for row in rows if "drift" in row.flags} == {trial(3)}
+    assert {row.trial.trial_id for row in rows if "drift" in row.flags} == {trial(3)}
     assert kept(tmp_path) == rows
 
 
@@ -249,9 +253,9 @@ def test_a_failed_row_has_the_floor_of_its_device_too(tmp_path: Path) -> None:
         save(tmp_path, number, call_s={"graph": 0.2, "graph_2": 0.19})
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
-    failed = next(row for row in rows if row.verdict is Verdict.FAILED)
-    assert failed.floor > 0.01
-    assert replace(failed, floor=0.01) != failed
+    failed = next(row for row in rows if row.speedup.verdict is Verdict.FAILED)
+    assert failed.speedup.floor > 0.01
+    assert with_columns(failed, floor=0.01) != failed
 
 
 def end(folder: Path, number: int, **changes: object) -> rows_.EndedTrial:
@@ -328,16 +332,18 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     end(tmp_path, 6, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
     ended = end(tmp_path, 20).summary
     assert ended is not None
-    floor = ended.comparisons[0].floor
+    floor = ended.comparisons[0].speedup.floor
     assert floor > 0.05
-    assert {row.floor for row in kept(tmp_path) if row.device == "Some CPU"} == {floor}
+    assert {row.speedup.floor for row in kept(tmp_path) if row.trial.device == "Some CPU"} == {
+        floor
+    }
     assert same(
         sorted(ended.comparisons, key=key),
-        [row for row in kept(tmp_path) if row.trial_id == trial(20)],
+        [row for row in kept(tmp_path) if row.trial.trial_id == trial(20)],
     )
     another = end(tmp_path, 21, device={"kind": "cpu", "name": "Another CPU"}).summary
     assert another is not None
-    assert another.comparisons[0].floor == 0.01
+    assert another.comparisons[0].speedup.floor == 0.01
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": [99, 1], "devices": {}}'])
@@ -351,8 +357,8 @@ def test_without_the_kept_pairs_the_floor_is_the_same(
         (tmp_path / "cache" / "aa.json").write_bytes(content)
     ended = end(tmp_path, 20).summary
     assert ended is not None
-    assert ended.comparisons[0].floor == pytest.approx(kept(tmp_path)[0].floor)
-    assert ended.comparisons[0].floor > 0.05
+    assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
+    assert ended.comparisons[0].speedup.floor > 0.05
     read.clear()
     end(tmp_path, 21)
     assert read == [trial(21)]
@@ -364,7 +370,7 @@ def test_a_cache_that_cannot_be_written_changes_no_floor(tmp_path: Path) -> None
     (tmp_path / "cache").write_text("in the way")
     ended = end(tmp_path, 20).summary
     assert ended is not None
-    assert ended.comparisons[0].floor > 0.05
+    assert ended.comparisons[0].speedup.floor > 0.05
     assert same(kept(tmp_path), from_records(tmp_path))
 
 
@@ -376,7 +382,7 @@ def test_trials_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
     ended = end(tmp_path, 20).summary
     assert ended is not None
     assert same(kept(tmp_path), from_records(tmp_path))
-    assert ended.comparisons[0].floor == pytest.approx(kept(tmp_path)[0].floor)
+    assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": [99, 1], "rows": []}'])

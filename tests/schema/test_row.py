@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 
+from factories import make_record
 from paths import ROOT
 
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.export import columns_markdown
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow
+from xla_sweeps.schema.row import COLUMNS, row_dict, row_of, with_columns
 
 BEGIN, END = (f"<!-- columns: {word} -->" for word in ("begin", "end"))
 
@@ -25,7 +26,10 @@ def test_the_document_lists_every_column_as_it_is_declared() -> None:
 
 
 def test_every_column_has_a_meaning_and_one_plain_type() -> None:
-    assert list(COLUMNS) == [field.name for field in fields(ComparisonRow)]
+    row = summarize([make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)]).comparisons[0]
+    assert list(COLUMNS) == list(row_dict(row))
+    assert row_of(row_dict(row)) == row
+    assert with_columns(row, speedup=2.0).speedup.value == 2.0
     assert all(column.meaning for column in COLUMNS.values())
     kinds = {
         "model": str,

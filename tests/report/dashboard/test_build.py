@@ -16,6 +16,7 @@ from xla_sweeps.results import index
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
 from xla_sweeps.results.table import rows_of
+from xla_sweeps.schema.row import value_of
 
 
 def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
     assert "XLA is faster than graph in 1 of 2 pairs" in done.stdout
     columns, meta = unpacked(tmp_path / "results" / "dashboard.html")
     rows = {
-        (row.trial_id, row.baseline, row.candidate): row
+        (row.trial.trial_id, row.baseline.mode, row.candidate.mode): row
         for row in rows_of(load(tmp_path / "results").table)
     }
     keys = list(zip(columns["trial_id"], columns["baseline"], columns["candidate"], strict=True))
@@ -34,7 +35,7 @@ def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
         if name == "results":
             continue
         for key, value in zip(keys, column, strict=True):
-            wanted = getattr(rows[key], name)
+            wanted = value_of(rows[key], name)
             if name == "flags":
                 wanted = " ".join(wanted)
             assert value == (

@@ -16,7 +16,7 @@ from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import Verdict
+from xla_sweeps.schema.row import Verdict, with_columns
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 
@@ -84,7 +84,7 @@ def test_rows_never_rely_on_colour(
 def test_a_verdict_is_shown_in_the_word_that_a_filter_takes(
     verdict: Verdict, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = replace(SUMMARY.comparisons[0], verdict=verdict, status=Status.TIMEOUT)
+    row = with_columns(SUMMARY.comparisons[0], verdict=verdict, status=Status.TIMEOUT)
     show_rows([row])
     line = next(line for line in capsys.readouterr().out.splitlines() if "resnet50" in line)
     assert (f" {verdict} " in line) == (verdict is not Verdict.FAILED)
@@ -95,8 +95,8 @@ def test_rows_fit_a_terminal_of_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    row = replace(SUMMARY.comparisons[0], model="efficientnetv2s", verdict=Verdict.AMBIGUOUS)
-    show_rows([row, replace(row, candidate="autocluster", baseline="default")])
+    row = with_columns(SUMMARY.comparisons[0], model="efficientnetv2s", verdict=Verdict.AMBIGUOUS)
+    show_rows([row, with_columns(row, candidate="autocluster", baseline="default")])
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out, "a word is cut"
@@ -114,7 +114,7 @@ def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str])
 def test_a_device_that_all_rows_share_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows(SUMMARY.comparisons)
     assert capsys.readouterr().out.count("Some CPU") == 1
-    show_rows([*SUMMARY.comparisons, replace(SUMMARY.comparisons[0], device="A GPU")])
+    show_rows([*SUMMARY.comparisons, with_columns(SUMMARY.comparisons[0], device="A GPU")])
     assert capsys.readouterr().out.count("Some CPU") == 3
 
 

@@ -35,7 +35,7 @@ def test_a_replicate_that_reached_the_server_does_not_hide_an_earlier_one_that_d
     run = server.runs[TRIAL_ID]
     assert sorted_rows(run.rows) == rows_of(FIRST, SECOND)
     assert [row["_step"] for row in run.history] == list(range(len(run.history)))
-    assert run.summary["speedup"] == both.comparisons[0].speedup
+    assert run.summary["speedup"] == both.comparisons[0].speedup.value
     assert push([(head, [FIRST, SECOND], both)], log=tmp_path / "log").already == 1
 
 

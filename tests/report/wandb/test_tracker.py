@@ -79,7 +79,7 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
     )
     run = server.runs[TRIAL_ID]
     assert run.rows == rows_of(FIRST)
-    assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup
+    assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
     assert (run.exit_code, run.job_type, run.project) == (0, "trial", "xla-sweeps")
     assert run.config["cfg"] == dict(CONFIG)
     assert published_replicates(header(tmp_path)) == 1

@@ -17,14 +17,14 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.text import FAILURE_ROWS, SORTED_ROWS, Facts, limits, sections
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 
 FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
 
 (ROW,) = [
     row
     for row in summarize([make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)]).comparisons
-    if (row.baseline, row.candidate) == ("graph", "xla")
+    if (row.baseline.mode, row.candidate.mode) == ("graph", "xla")
 ]
 
 HOSTILE = [
@@ -68,7 +68,7 @@ def pair(number: int = 1, speedup: float = 2.0, **changes: Any) -> ComparisonRow
         "throughput_low": 99 * speedup,
         "throughput_high": 101 * speedup,
     }
-    return replace(ROW, **{**fields, **changes})
+    return with_columns(ROW, **{**fields, **changes})
 
 
 def failed(number: int, **changes: Any) -> ComparisonRow:
@@ -90,7 +90,7 @@ def failed(number: int, **changes: Any) -> ComparisonRow:
         "failed_mode": "xla",
         "failure_message": "no kernel",
     }
-    return replace(pair(number), **{**nothing, **told, **changes})
+    return with_columns(pair(number), **{**nothing, **told, **changes})
 
 
 def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:
@@ -256,7 +256,11 @@ def test_devices_and_batches_are_compared_where_there_is_more_than_one() -> None
 
 
 def test_copies_of_a_mode_and_imported_figures_are_not_pairs() -> None:
-    rows = [pair(1), replace(pair(2), candidate="graph_2"), replace(pair(3), origin="imported")]
+    rows = [
+        pair(1),
+        with_columns(pair(2), candidate="graph_2"),
+        with_columns(pair(3), origin="imported"),
+    ]
     assert "**All 1 pairs" in text_of("answer", rows)
 
 
