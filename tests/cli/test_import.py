@@ -51,7 +51,7 @@ def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
     out = command("results", cwd=tmp_path).stdout
     assert "▲ faster" in out
     assert out.count("○ imported") == 37
-    assert "* fewer than 3 processes" in out
+    assert "* fewer than 3 replicates" in out
 
 
 @pytest.mark.parametrize(

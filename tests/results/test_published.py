@@ -313,12 +313,11 @@ def test_the_answer_for_a_published_figure_promises_nothing() -> None:
     )
     assert advice.answer(pair) == (
         "Published, not measured here: XLA 4.00× faster than eager execution, from single "
-        "measurements, so how sure it is "
-        "cannot be said. Mind: float32 with TF32 in matrix products, TensorFlow's default there. "
-        "To measure it here: "
+        "measurements, so the uncertainty is unknown. Note: float32 with TF32 in matrix products, "
+        "TensorFlow's default there. To measure it here: "
         "python -m xla_sweeps model=resnet50 source=applications jit=true"
     )
     assert advice.answer(alone).startswith(
-        "Published, not measured here: XLA ran at 100 samples/s; there is nothing to compare it "
-        "with. Mind: eager is not in"
+        "Published, not measured here: XLA ran at 100 samples/s; there is no baseline. Note: eager "
+        "is not in"
     )
