@@ -34,8 +34,10 @@ def test_hub_replicas_lists_the_known_handles_and_refuses_others(tmp_path: Path)
         "hub-replicas", "--list", "vit_*", cwd=tmp_path, XLA_SWEEPS_CACHE=str(tmp_path / "cache")
     )
     assert listed.returncode == 0
-    assert listed.stdout.count("not made yet") == 7
-    assert f"0 of 7 made, 0 MiB, in {tmp_path}/cache/replicas/v1" in " ".join(listed.stdout.split())
+    assert listed.stdout.count("not built") == 7
+    assert f"0 of 7 built, 0 MiB, in {tmp_path}/cache/replicas/v1" in " ".join(
+        listed.stdout.split()
+    )
     wrong = command("hub-replicas", "vit_b61", cwd=tmp_path)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith(

@@ -189,6 +189,7 @@ def test_everything_is_written_below_results_dir(all_modes: tuple[Path, int, str
         "wandb",
         "hydra",
         "claims",
+        "cache",
     }
 
 
@@ -238,7 +239,7 @@ def test_multirun_measures_each_choice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "status", "text"),
     [
-        ("memory_limit_gib=0.25", Status.OOM_HOST, "more memory than its limit of 0.2 GiB"),
+        ("memory_limit_gib=0.25", Status.OOM_HOST, "exceeded its memory limit of 0.2 GiB"),
         ("timeouts.build=0.5", Status.TIMEOUT, "stage 'import' timed out after 0.5 s"),
     ],
 )
@@ -432,7 +433,7 @@ def test_a_hub_model_runs_as_a_replica_that_is_made_once(
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
     )
-    assert "1 of 1 made" in made.stdout
+    assert "1 of 1 built" in made.stdout
     saved = (
         tmp_path
         / "cache"

@@ -20,70 +20,9 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
+from xla_sweeps.report.dashboard.build import CATEGORIES as TEXTS
+from xla_sweeps.report.dashboard.build import NUMBERS
 
-TEXTS = (
-    "trial_id",
-    "family",
-    "variant",
-    "model",
-    "source",
-    "task",
-    "precision",
-    "scenario",
-    "effort",
-    "device",
-    "candidate",
-    "baseline",
-    "verdict",
-    "status",
-    "origin",
-    "results",
-    "flags",
-    "failure_message",
-    "failure_hint",
-    "failed_mode",
-    "note",
-    "software",
-    "driver",
-    "environment_flags",
-    "host",
-    "log",
-    "measured_at",
-    "command",
-)
-NUMBERS = (
-    "headline",
-    "preliminary",
-    "host_bound",
-    "eager_is_graph",
-    "resolution_px",
-    "batch_size",
-    "throughput_samples_per_s",
-    "throughput_low",
-    "throughput_high",
-    "baseline_throughput_samples_per_s",
-    "baseline_throughput_low",
-    "baseline_throughput_high",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "p_value",
-    "floor",
-    "replicates",
-    "rounds",
-    "compile_s_extra",
-    "break_even_calls",
-    "peak_memory_ratio",
-    "params",
-    "macs",
-    "cv_percent",
-    "within_percent",
-    "between_percent",
-    "foreign_cores",
-    "sm_clock_mhz_low",
-    "sm_clock_mhz_high",
-    "temperature_high",
-)
 Row = dict[str, Any]
 
 EXPLOIT = "</script><script>globalThis.exploited = 1</script>"
