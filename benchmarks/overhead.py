@@ -41,11 +41,14 @@ def launcher_of(name: str, results: Path) -> Launcher:
     if name == "ray":
         from xla_sweeps.sweep.launchers.ray import RayLauncher
 
-        return RayLauncher(None, command=QUICK)
+        return RayLauncher(None, warn=print, command=QUICK)
     from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
     return SlurmLauncher(
-        results, options={"mem": "10", "gres": "none", "array": "%1"}, command=QUICK
+        results,
+        options={"mem": "10", "gres": "none", "array": "%1"},
+        warn=print,
+        command=QUICK,
     )
 
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
-from xla_sweeps.report.dashboard.build import CATEGORIES as TEXTS
-from xla_sweeps.report.dashboard.build import NUMBERS
+from xla_sweeps.report.dashboard import build
 
+TEXTS, NUMBERS = build.CATEGORIES, build.NUMBERS
 Row = dict[str, Any]
 
 EXPLOIT = "</script><script>globalThis.exploited = 1</script>"

@@ -365,13 +365,14 @@ def _launcher(request: _Request) -> Launcher:
     if options.launcher == "ray":
         from xla_sweeps.sweep.launchers.ray import RayLauncher
 
-        return RayLauncher(options.address, queue_limit=options.slots)
+        return RayLauncher(options.address, warn=warn, queue_limit=options.slots)
     if options.launcher == "slurm":
         from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
         return SlurmLauncher(
             results_dir,
             options=options.slurm or {},
+            warn=warn,
             chunk=options.chunk,
             queue_limit=options.slots,
         )

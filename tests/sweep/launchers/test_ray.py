@@ -61,7 +61,7 @@ def ray_task(name: str, how: str, results: Path, accelerator: str | None = None)
 
 def drive(address: str, results: Path, tasks: list[Task]) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
-    launcher = RayLauncher(address, command=QUICK)
+    launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
     match(tasks, read_index(store), software="", retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
 
@@ -109,7 +109,7 @@ def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
 
 @pytest.mark.slow
 def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
-    launcher = RayLauncher(cluster.address, command=QUICK)
+    launcher = RayLauncher(cluster.address, warn=pytest.fail, command=QUICK)
     jobs = [
         Job(
             arguments=ray_task(f"t{number}", "sleep", tmp_path).words,
@@ -143,4 +143,4 @@ def test_progress_of_a_node_is_sent_back_even_if_its_log_cannot_be_written(tmp_p
 
 def test_an_absent_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(XlaSweepsError, match=r"--address=127.0.0.1:1: no Ray cluster answers"):
-        RayLauncher("127.0.0.1:1")
+        RayLauncher("127.0.0.1:1", warn=pytest.fail)

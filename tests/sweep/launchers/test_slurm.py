@@ -63,7 +63,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:
-    return SlurmLauncher(results, options={"mem": "10", **options}, chunk=chunk, command=QUICK)
+    return SlurmLauncher(
+        results, options={"mem": "10", **options}, warn=print, chunk=chunk, command=QUICK
+    )
 
 
 def drive(results: Path, *arguments: str, chunk: int = 1, **options: str) -> tuple[Outcome, Notes]:

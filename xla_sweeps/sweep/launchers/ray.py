@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +37,7 @@ class RayLauncher:
     Args:
         address: of the cluster; None starts one on this machine, `auto` joins the one that runs
             here.
+        warn: called with what a person should know now.
         queue_limit: the most jobs in its queue at once.
         command: what a job's arguments follow, on the nodes.
     """
@@ -46,7 +46,12 @@ class RayLauncher:
     targets = False
 
     def __init__(
-        self, address: str | None, *, queue_limit: int = 1000, command: Sequence[str] = COMMAND
+        self,
+        address: str | None,
+        *,
+        warn: Callable[[str], None],
+        queue_limit: int = 1000,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         try:
             import ray
@@ -55,6 +60,7 @@ class RayLauncher:
                 "--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'"
             ) from None
         _require_listening(address)
+        self._warn = warn
         self._ray, self._queue_limit, self._command = ray, queue_limit, tuple(command)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
@@ -98,10 +104,7 @@ class RayLauncher:
             and not self._offers(accelerator)
         ):
             self._warned.add(accelerator)
-            print(
-                f"warning: no node of the cluster has an {accelerator} yet; its trials wait",
-                file=sys.stderr,
-            )
+            self._warn(f"no node of the cluster has an {accelerator} yet; its trials wait")
         return max(0, self._queue_limit - len(self._jobs))
 
     def submit(self, job: Job) -> Future[Ended]:

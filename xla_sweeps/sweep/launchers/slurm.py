@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +79,7 @@ class SlurmLauncher:
             written below it.
         options: of sbatch by long name; `{accelerator}` in a value is replaced by the job's, `none`
             removes an option.
+        warn: called with what a person should know now.
         chunk: jobs that one task of an array runs one after the other.
         queue_limit: the most jobs in the queue at once.
         command: what a job's arguments follow, on the nodes.
@@ -92,10 +93,12 @@ class SlurmLauncher:
         results_dir: Path,
         *,
         options: Mapping[str, str],
+        warn: Callable[[str], None],
         chunk: int = 1,
         queue_limit: int = 1000,
         command: Sequence[str] = COMMAND,
     ) -> None:
+        self._warn = warn
         for tool in ("sbatch", "squeue", "scancel"):
             if shutil.which(tool) is None:
                 raise ConfigError(
@@ -194,10 +197,7 @@ class SlurmLauncher:
                 self._review()
             except Exception as error:
                 if warned != (warned := f"{type(error).__name__}: {error}"):
-                    print(
-                        f"warning: cannot follow Slurm's queue at the moment: {warned}",
-                        file=sys.stderr,
-                    )
+                    self._warn(f"cannot follow Slurm's queue at the moment: {warned}")
 
     def _flush(self) -> None:
         """Submit what is waiting, an array for each accelerator."""
