@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from browser_chromium import chromium
-from browser_engine import BrowserError, Engine
+from browser_engine import TIMEOUT_S, BrowserError, Engine
 from browser_firefox import firefox
 
 NAMES = {
@@ -78,8 +78,22 @@ class Browser:
         self._engine.open(url, size=size, dark=dark, before=f"{VIOLATIONS}\n{before}")
 
     def evaluate(self, expression: str) -> Any:
-        """What a JavaScript expression gives, awaited where it is a promise, as plain data."""
-        text = self._engine.evaluate(f"(async () => JSON.stringify(await ({expression})))()")
+        """What a JavaScript expression gives, awaited where it is a promise, as plain data.
+
+        Raises:
+            BrowserError: it failed, or its promise was not kept within `TIMEOUT_S`.
+        """
+        text = self._engine.evaluate(
+            f"""(async () => {{
+              let timer;
+              const late = new Promise((_, fail) => {{
+                timer = setTimeout(() => fail(Error('no answer')), {1000 * TIMEOUT_S:.0f});
+              }});
+              const value = await Promise.race([({expression}), late]);
+              clearTimeout(timer);
+              return JSON.stringify(value);
+            }})()"""
+        )
         return None if text is None else json.loads(text)
 
     def run(self, source: str) -> None:

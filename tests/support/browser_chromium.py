@@ -55,6 +55,7 @@ class Chromium:
         self._page.add_init_script(before)
         self._collect(url.partition("#")[0])
         self._page.goto(url)
+        self._page.bring_to_front()  # a page behind another may never draw a frame
 
     def _collect(self, url: str) -> None:
         """Keep what the page complains about, and what it requests beside itself."""

@@ -96,7 +96,7 @@ def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
     report = push([(patient, [FIRST], SUMMARY)], log=log)
     assert (report.sent, report.failed) == (1, ())
     assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
-    assert server.runs[TRIAL_ID].summary["speedup"] == SUMMARY.comparisons[0].speedup
+    assert server.runs[TRIAL_ID].summary["speedup"] == SUMMARY.comparisons[0].speedup.value
     updates = server.runs[TRIAL_ID].updates
     assert push([(patient, [FIRST], SUMMARY)], log=log).already == 1
     assert server.runs[TRIAL_ID].updates == updates
