@@ -59,8 +59,10 @@ def ray_task(name: str, how: str, results: Path, accelerator: str | None = None)
     return made
 
 
-def drive(address: str, results: Path, tasks: list[Task]) -> tuple[Outcome, Notes]:
-    store, notes = Store(results), Notes()
+def drive(
+    address: str, results: Path, tasks: list[Task], notes: Notes | None = None
+) -> tuple[Outcome, Notes]:
+    store, notes = Store(results), notes or Notes()
     launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
     match(tasks, read_index(store), software="", retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
@@ -80,16 +82,14 @@ def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
     assert (tmp_path / "logs").is_dir(), "what the trials printed came home"
 
     # A node dies while its trial runs; so does a trial; the rest goes on, each trial once.
-    victim = sorted(cluster.worker_nodes, key=str)[0]
+    notes = Notes()
 
     def kill_a_node() -> None:
         deadline = time.monotonic() + 120
-        while (
-            not any(name.startswith("u") for name in counted(tmp_path))
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.1)  # until every node has had its first trial, and so runs its second
-        time.sleep(1)
+        while not notes.where and time.monotonic() < deadline:
+            time.sleep(0.05)  # until a trial, which takes 3 s, runs on a node
+        running = notes.where[-1].rpartition(":")[2]
+        victim = next(item for item in cluster.worker_nodes if item.node_id.startswith(running))
         cluster.remove_node(victim, allow_graceful=False)
 
     killer = threading.Thread(target=kill_a_node)
@@ -97,7 +97,7 @@ def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
     tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(8)] + [
         ray_task("dead", "die", tmp_path)
     ]
-    outcome, notes = drive(cluster.address, tmp_path, tasks)
+    outcome, _ = drive(cluster.address, tmp_path, tasks, notes)
     killer.join()
     assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
         f"u{number}": {"ok": 1} for number in range(8)
