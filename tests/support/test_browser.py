@@ -167,3 +167,13 @@ def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(
     browser.evaluate("document.getElementById('one').focus()")
     browser.press("Enter")
     assert browser.evaluate("log") == ["keydown Enter true false", "click one true false"]
+
+
+def test_a_promise_that_is_never_kept_is_an_error(
+    browser: Browser, toy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("browser.TIMEOUT_S", 0.2)
+    browser.open(toy)
+    with pytest.raises(BrowserError, match="no answer"):
+        browser.evaluate("new Promise(() => {})")
+    assert browser.evaluate("1 + 1") == 2
