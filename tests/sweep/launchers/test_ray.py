@@ -109,7 +109,10 @@ def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
 
 @pytest.mark.slow
 def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
-    launcher = RayLauncher(cluster.address, warn=pytest.fail, command=QUICK)
+    warnings: list[str] = []
+    launcher = RayLauncher(cluster.address, warn=warnings.append, command=QUICK)
+    assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
+    assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
     jobs = [
         Job(
             arguments=ray_task(f"t{number}", "sleep", tmp_path).words,
