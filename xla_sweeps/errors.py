@@ -5,6 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+USAGE_CODE = 2
+"""Exit code: the request is refused; nothing was measured."""
+
+LEFT_CODE = 3
+"""Exit code of a sweep that ended with trials that are to be measured again."""
+
+BUG_CODE = 70
+"""Exit code: an error of xla_sweeps itself (sysexits' EX_SOFTWARE)."""
+
+HELD_CODE = 75
+"""Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
+
 
 class XlaSweepsError(Exception):
     """Base of every error that is shown as one line, without a traceback.
@@ -13,7 +25,7 @@ class XlaSweepsError(Exception):
         exit_code: what the command line exits with.
     """
 
-    exit_code = 2
+    exit_code = USAGE_CODE
 
 
 class ConfigError(XlaSweepsError):
@@ -27,7 +39,7 @@ class StoreError(XlaSweepsError):
 class HeldError(StoreError):
     """Another process is measuring the same trial, or has just measured it."""
 
-    exit_code = 75  # sysexits' EX_TEMPFAIL: try again later
+    exit_code = HELD_CODE
 
 
 class DeviceError(XlaSweepsError):

@@ -1,12 +1,13 @@
-"""Read the end of a file, and replace a file atomically."""
+"""Read files of other people, and replace a file atomically."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from xla_sweeps.system.files import replace_whole, tail
+from xla_sweeps.system.files import READ_LIMIT_BYTES, read_regular, replace_whole, tail
 
 
 def test_the_tail_of_a_file_is_text_whatever_it_contains_and_empty_without_a_file(
@@ -32,3 +33,27 @@ def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
         "no temporary file is left"
     )
     assert [item.name for item in path.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "large"])
+def test_what_is_not_a_regular_file_of_bounded_size_is_refused_at_once(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as handle:
+            handle.truncate(2 * READ_LIMIT_BYTES)
+    with pytest.raises(OSError, match=r"\S") as caught:
+        read_regular(path)
+    assert caught.value.strerror
+
+
+def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    assert read_regular(tmp_path / "file") == b"content"

@@ -17,7 +17,7 @@ from pathlib import Path
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config.compose import override_values
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
 from xla_sweeps.measure.runner import record_death
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress_bar import Steps
@@ -48,9 +48,6 @@ from xla_sweeps.sweep.plan import (
     plan_sweep,
 )
 from xla_sweeps.sweep.search import SearchSource
-
-LEFT_CODE = 3
-"""Exit code of a sweep that ended with trials that are to be measured again."""
 
 _OPTIONS_OF_LAUNCHERS = {
     "devices": ("local", "wandb"),
