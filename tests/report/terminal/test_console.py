@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
-from xla_sweeps.errors import ConfigError
-from xla_sweeps.report.terminal.console import complain, duration, size, ui_mode
+from xla_sweeps.errors import BUG_CODE, ConfigError
+from xla_sweeps.report.terminal.console import complain, duration, report_bug, size, ui_mode
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,22 @@ def test_errors_are_reported_in_one_line_with_their_exit_code(
 ) -> None:
     assert complain(ConfigError("x=1: no\nsecond line")) == 2
     assert capsys.readouterr() == ("", "xla-sweeps: x=1: no second line\n")
+
+
+@pytest.mark.parametrize("logs", [True, False])
+def test_an_error_of_our_own_is_one_line_that_names_the_file_with_its_traceback(
+    logs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    results = tmp_path / "r"
+    if logs:
+        (results / "logs").mkdir(parents=True)
+    with pytest.raises(KeyError) as caught:
+        {}["two\nlines"]
+    assert report_bug(caught.value, results_dir=results) == BUG_CODE
+    (kept,) = (results / "logs" if logs else tmp_path).glob("xla-sweeps-*.txt")
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert line.endswith(f"KeyError: 'two\\nlines'; please report it, with {kept}\n")
+    assert "Traceback" in kept.read_text()
+    assert results.exists() is logs

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import BUG_CODE, XlaSweepsError
 from xla_sweeps.system.text import displayable
 
 COLOURS = {
@@ -22,6 +26,8 @@ COLOURS = {
 
 PLAIN_WIDTH = 120
 """Columns of output that does not go to a terminal."""
+
+BUG_LINE_CHARACTERS = 300
 
 
 def results_console() -> Console:
@@ -48,6 +54,38 @@ def complain(error: XlaSweepsError) -> int:
     """Print an error as one line on standard error; returns the exit code."""
     progress_console().print(Text(f"xla-sweeps: {displayable(error)}", style="red"), soft_wrap=True)
     return error.exit_code
+
+
+def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
+    """Print an error of our own as one line, with the file that holds its traceback.
+
+    Args:
+        error: the error, as it was caught.
+        results_dir: the file is put into its folder of logs where there is one, else into the
+            folder for temporary files.
+
+    Returns:
+        The exit code.
+    """
+    text = "".join(traceback.format_exception(error))
+    line = displayable(f"{type(error).__name__}: {error}")[:BUG_LINE_CHARACTERS]
+    place = _kept(text, [results_dir / "logs"] if results_dir else [])
+    progress_console().print(
+        Text(f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", style="red"),
+        soft_wrap=True,
+    )
+    return BUG_CODE
+
+
+def _kept(text: str, folders: list[Path]) -> str:
+    """Where a traceback was written, in words."""
+    for folder in [*folders, Path(tempfile.gettempdir())]:
+        with contextlib.suppress(OSError):
+            descriptor, name = tempfile.mkstemp(prefix="xla-sweeps-", suffix=".txt", dir=folder)
+            with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123
+                handle.write(text)
+            return f"please report it, with {name}"
+    return "its traceback could not be written"
 
 
 def warn(message: str) -> None:
