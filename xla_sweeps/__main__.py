@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 
+from xla_sweeps.system import streams
 from xla_sweeps.system.process import Assignment, die_with_parent
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    streams.protect()
     parent = Assignment.of(os.environ).parent
     if parent:  # the launcher's: a trial that it can no longer watch is stopped, and saved
         die_with_parent(parent, signal.SIGTERM)

@@ -12,8 +12,9 @@ from commands import command
 from paths import ROOT
 
 from xla_sweeps import __version__
+from xla_sweeps.cli import main
 from xla_sweeps.cli.trial import expand_json
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import BUG_CODE, ConfigError
 
 
 def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) -> None:
@@ -151,3 +152,26 @@ def test_an_option_of_an_earlier_version_is_ignored_from_a_server_and_refused_fr
     assert done.returncode == 2
     assert "known_records" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("two\nlines\x1b[31m"), MemoryError(), RecursionError(), OSError(5, "EIO")]
+)
+def test_a_defect_is_one_line_with_its_traceback_in_a_file(
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def broken(name: str) -> None:
+        raise error
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("pkgutil.resolve_name", broken)
+    assert main.run(["doctor"]) == BUG_CODE
+    [saved] = tmp_path.iterdir()
+    said = capsys.readouterr().err
+    assert said.startswith(f"xla-sweeps: a defect of xla_sweeps itself: {type(error).__name__}")
+    assert said.endswith(f"; please report it, with {saved}\n")
+    assert (said.count("\n"), "\x1b" in said) == (1, False)
+    assert "Traceback" in saved.read_text()

@@ -5,50 +5,60 @@ Without one, the arguments run a trial.
 
 from __future__ import annotations
 
-import os
 import pkgutil
-import sys
 from collections.abc import Sequence
 
 from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
-from xla_sweeps.errors import XlaSweepsError, unknown_name
+from xla_sweeps.errors import StoreError, XlaSweepsError, unknown_name
+from xla_sweeps.system.streams import output_error
+
+_SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
+"""Commands that fail where their output is lost; the others have done what was asked for."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code.
 
-    Users' mistakes are one line on standard error.
+    A user's mistake is one line on standard error. So is a defect of ours, whose traceback goes to
+    a file.
     """
     try:
-        first = arguments[0] if arguments else ""
-        if first in ("-h", "--help") or (
-            arguments and not _is_command(first) and {"-h", "--help"} & set(arguments)
-        ):
-            return _help()
-        if first == "--version":
-            print(f"xla-sweeps {__version__}")
-            return 0
-        if _is_command(first):
-            if first not in COMMANDS:
-                raise unknown_name("command", first, COMMANDS)
-            return int(pkgutil.resolve_name(COMMANDS[first].function)(arguments[1:]))
-        from xla_sweeps.cli.trial import trial_command
+        code = _run(list(arguments))
+        lost = output_error()
+        if lost:
+            from xla_sweeps.report.terminal.console import complain
 
-        return trial_command(list(arguments))
+            refused = complain(StoreError(f"cannot write to standard output: {lost}"))
+            return code or (refused if {*arguments[:1]} & _SHOWING else 0)
+        return code
     except XlaSweepsError as error:
         from xla_sweeps.report.terminal.console import complain
 
         return complain(error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        from xla_sweeps.report.terminal.console import report_bug
+
+        return report_bug(error)
 
 
-def _is_command(word: str) -> bool:
-    return bool(word) and "=" not in word and not word.startswith(("-", "+", "~", "{"))
+def _run(arguments: list[str]) -> int:
+    first = arguments[0] if arguments else ""
+    is_command = bool(first) and "=" not in first and not first.startswith(("-", "+", "~", "{"))
+    if first in ("-h", "--help") or (not is_command and {"-h", "--help"} & set(arguments)):
+        return _help()
+    if first == "--version":
+        print(f"xla-sweeps {__version__}")
+        return 0
+    if is_command:
+        if first not in COMMANDS:
+            raise unknown_name("command", first, COMMANDS)
+        return int(pkgutil.resolve_name(COMMANDS[first].function)(arguments[1:]))
+    from xla_sweeps.cli.trial import trial_command
+
+    return trial_command(arguments)
 
 
 def _help() -> int:

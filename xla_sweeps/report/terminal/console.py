@@ -9,6 +9,7 @@ import tempfile
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -32,14 +33,17 @@ BUG_LINE_CHARACTERS = 300
 
 def results_console() -> Console:
     """Standard output, for results only."""
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS") or PLAIN_WIDTH)
-    return Console(file=sys.stdout, highlight=False, width=width, emoji=False, markup=False)
+    return _console(sys.stdout)
 
 
 def progress_console() -> Console:
     """Standard error, for progress and warnings."""
-    width = None if sys.stderr.isatty() else int(os.environ.get("COLUMNS") or PLAIN_WIDTH)
-    return Console(file=sys.stderr, highlight=False, width=width, emoji=False, markup=False)
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or PLAIN_WIDTH)
+    return Console(file=stream, highlight=False, width=width, emoji=False, markup=False)
 
 
 def ui_mode(asked: str, environ: Mapping[str, str]) -> str:

@@ -1,0 +1,89 @@
+"""Whoever follows a command, or stops following it, changes nothing of what it measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from paths import SUPPORT
+
+from xla_sweeps.errors import USAGE_CODE
+
+TRIAL = f"{sys.executable} {SUPPORT / 'fake_trial.py'}"
+SWEEP = f"{sys.executable} {SUPPORT / 'fake_sweep.py'}"
+ARGUMENTS = "model=mobilenet_v2 resolution=32 modes=[graph,xla] tracker=none ui=plain"
+
+
+def shell(script: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "FAKE_WORKER": "", **environ},
+    )
+
+
+def records(folder: Path) -> int:
+    return len(list(folder.glob("results/records/*/*.json")))
+
+
+@pytest.mark.parametrize(
+    ("streams", "said"),
+    [
+        ("2>&1 | head -1", ""),
+        ("2>/dev/full", ""),
+        ("2>&-", ""),
+        (">&-", ""),
+        ("0<&- >&- 2>&-", ""),
+        (">/dev/full", "xla-sweeps: cannot write to standard output: No space left on device\n"),
+        ("> >(true)", ""),
+    ],
+)
+def test_a_trial_is_measured_saved_and_exits_with_0_whatever_becomes_of_its_output(
+    streams: str, said: str, tmp_path: Path
+) -> None:
+    done = shell(f"{TRIAL} {ARGUMENTS} {streams}", tmp_path)
+    assert done.returncode == 0
+    assert records(tmp_path) == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.endswith(said)
+
+
+@pytest.mark.parametrize("streams", ["2>&1 | head -2", "2>/dev/full >&-"])
+def test_a_sweep_measures_all_its_trials_whatever_becomes_of_its_output(
+    streams: str, tmp_path: Path
+) -> None:
+    parameters = {"model": {"value": "mobilenet_v2"}, "batch_size": {"values": [1, 2]}}
+    (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": parameters}))
+    done = shell(f"{SWEEP} sweep s.yaml modes=[graph,xla] tracker=none {streams}", tmp_path)
+    assert done.returncode == 0
+    assert len(list(tmp_path.glob("results/records/*/0.json"))) >= 2
+
+
+@pytest.mark.parametrize(
+    "environ", [{"PYTHONIOENCODING": "ascii"}, {"COLUMNS": "wide"}, {"COLUMNS": "²", "LINES": "-1"}]
+)
+def test_an_encoding_without_our_signs_and_a_width_that_is_no_number_change_only_the_looks(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    done = shell(f"{TRIAL} {ARGUMENTS}", tmp_path, **environ)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 6
+    assert "equally fast to within 1.0% (95 % 1.000" in done.stdout
+    if "PYTHONIOENCODING" in environ:
+        assert "1.000-1.000" in done.stdout
+        assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("command", ["models", "doctor --seconds 0.01", "check"])
+def test_a_command_whose_output_is_lost_says_so_in_one_line(command: str, tmp_path: Path) -> None:
+    (tmp_path / "results" / "records").mkdir(parents=True)
+    done = shell(f"{sys.executable} -m xla_sweeps {command} >/dev/full", tmp_path)
+    line = "xla-sweeps: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (USAGE_CODE, line)
