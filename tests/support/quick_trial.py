@@ -1,8 +1,9 @@
 """A trial without Hydra or a measuring process: it claims, saves one record and ends.
 
 Started by a launcher as `python quick_trial.py id=ID do=HOW results_dir=DIR ...`. HOW is a
-status, or: `die` (kill -9 of itself), `refuse` (exit 2), `hang`, `slow` (3 s, then `ok`), `gate`
-(until the file now_ok is there), `sleep` (until it is stopped, then an interrupted record); several
+status, or: `die` (kill -9 of itself), `term` (SIGTERM, unhandled), `exitN` (exit code N without a
+record), `stop` (SIGSTOP of itself), `hang`, `slow` (3 s, then `ok`), `gate` (until the file now_ok
+is there), `sleep` (until it is stopped, then an interrupted record); several
 joined by `+` are for the first, second, ... record of the trial.
 """
 
@@ -72,8 +73,14 @@ def main() -> int:
             how = steps[min(known, len(steps) - 1)]
             if how == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if how == "refuse":
-                return 2
+            if how == "term":
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGTERM)
+            if how == "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if how.startswith("exit"):
+                print("its last words", flush=True)
+                return int(how.removeprefix("exit"))
             if how == "hang":
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 time.sleep(600)

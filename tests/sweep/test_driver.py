@@ -85,6 +85,77 @@ def test_a_trial_whose_process_dies_twice_is_given_up_and_the_others_continue(
     assert outcome.counts == {"ok": 2, "died": 1}
 
 
+@pytest.mark.parametrize(
+    ("how", "word", "detail"),
+    [
+        ("exit0", "infra", "ended without a record"),
+        ("exit1", "infra", "exit code 1: its last words"),
+        ("exit70", "infra", "exit code 70: its last words"),
+        ("term", "infra", "SIGTERM"),
+        ("exit2", "refused", "its last words"),
+        ("exit3", "died", "exit code 3: its last words"),
+        ("exit139", "died", "SIGSEGV: its last words"),
+        ("die", "died", "SIGKILL"),
+    ],
+)
+def test_only_a_death_is_called_one_and_every_failure_has_its_reason(
+    how: str, word: str, detail: str, tmp_path: Path
+) -> None:
+    outcome, notes = drive(tmp_path, f"a={how}", "b=ok", slots=2)
+    assert outcome.counts == {"ok": 1, word: 1}
+    assert set(notes.ends) == {("a", word), ("b", "ok")}
+    assert outcome.gave_up["a"].endswith(detail)
+
+
+def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=stop", "b=ok"])
+    for item in tasks:
+        item.silent_s = 2.0
+    match(tasks, read_index(store), software="", retry=())
+    launcher = LocalLauncher(slots_of(1), command=QUICK)
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert outcome.counts == {"ok": 1, "infra": 1}
+    assert "hung: not a line for 2 s" in outcome.gave_up["a"]
+    assert gone(tmp_path, 5)
+
+
+@pytest.mark.parametrize("error", [ValueError("embedded null byte"), OSError(28, "No space left")])
+def test_a_job_that_cannot_start_is_an_error_of_that_job_and_never_a_wait(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("xla_sweeps.sweep.launchers.local.subprocess.Popen", broken)
+    outcome, notes = drive(tmp_path, "a=ok", "b=ok", slots=1)
+    assert [word for _, word in notes.ends] == ["infra"] * 3
+    assert "cannot start" in outcome.broken
+    assert counted(tmp_path) == {}
+
+
+def test_a_trial_that_another_process_measures_is_not_started_beside_it(tmp_path: Path) -> None:
+    started = []
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    match(tasks, read_index(store), software="", retry=())
+    launcher = LocalLauncher(slots_of(2), command=QUICK)
+    original = launcher.submit
+
+    def submit(job: Job) -> Future[Ended]:
+        started.append(job.arguments[0])
+        if job.arguments[0] == "id=b":
+            claim.__exit__(None, None, None)
+        return original(job)
+
+    launcher.submit = submit  # type: ignore[method-assign]
+    claim = store.claim("a")
+    claim.__enter__()
+    outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
+    assert started == ["id=b", "id=a"]
+    assert outcome.counts == {"ok": 2}
+
+
 def test_a_sweep_in_which_every_trial_dies_stops_by_itself(tmp_path: Path) -> None:
     outcome, notes = drive(tmp_path, *(f"t{number}=die" for number in range(40)), slots=1)
     assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
@@ -126,7 +197,7 @@ def test_a_device_that_fails_three_times_gets_no_more_jobs_and_the_other_continu
 def test_a_trial_that_its_job_refuses_is_given_up_with_the_last_line_of_its_log(
     tmp_path: Path,
 ) -> None:
-    outcome, notes = drive(tmp_path, "a=refuse", "b=ok")
+    outcome, notes = drive(tmp_path, "a=exit2", "b=ok")
     assert ("a", "refused") in notes.ends
     assert outcome.counts == {"ok": 1, "refused": 1}
 
@@ -172,7 +243,9 @@ def replace_wanted(item: Task, wanted: int) -> Task:
     return item
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU]
+)
 def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
     number: signal.Signals, tmp_path: Path
 ) -> None:

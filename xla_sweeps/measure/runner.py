@@ -73,7 +73,7 @@ class TrialResult:
     """How a trial ended.
 
     Attributes:
-        exit_code: 0; 1 where a candidate could not be measured; 130 or 143 where it was stopped.
+        exit_code: 0; 1 where a candidate could not be measured; 128 + the signal that stopped it.
         paths: the records written, in order.
         summary: over all records of the trial, earlier ones included; None where nothing was
             recorded.
@@ -410,7 +410,7 @@ def _now() -> str:
 
 
 def _stop_signals(stop: process.Stop) -> StopSignals:
-    """Ctrl-C and SIGTERM end the measuring process and save; a second Ctrl-C kills."""
+    """A signal ends the measuring process and saves; a Ctrl-C after it kills."""
 
     def kill() -> None:
         if os.isatty(2):

@@ -149,6 +149,11 @@ class Timeouts:
     warmup_s: float = 300
     measure_s: float = 3600
 
+    @property
+    def total_s(self) -> float:
+        """All deadlines together, seconds."""
+        return self.build_s + self.trace_s + self.compile_s + self.warmup_s + self.measure_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:

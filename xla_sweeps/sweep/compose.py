@@ -7,6 +7,7 @@ then inserted, with the same result (a test checks that).
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
+
+SILENT_MARGIN_S = 300.0
+"""Beyond all deadlines of a replicate: to start, to save, and to finish W&B's run."""
 
 _PLAIN = frozenset(options.NAMES) - set(options.NESTED)
 
@@ -50,6 +54,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         outcomes: of its records that count, oldest first; extended while the sweep runs.
         seen: trial and replicate number of each known record, whether it counts or not.
         wanted: replicates that are still to be measured.
+        silent_s: seconds without a line of output after which its command has hung.
     """
 
     words: tuple[str, ...]
@@ -64,6 +69,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     outcomes: list[Status] = []
     seen: frozenset[tuple[str, int]] = frozenset()
     wanted: int = 0
+    silent_s: float = math.inf
 
 
 class Composer:
@@ -227,6 +233,7 @@ def _task(
         trial_ids=ids,
         accelerator=None if accelerator is None else str(accelerator),
         tags=settings.tracker.tags,
+        silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
     )
 
 

@@ -24,6 +24,7 @@ from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.forecast import Forecast
 from xla_sweeps.sweep.launchers import Ended, Job, Launcher
 from xla_sweeps.sweep.outcomes import (
+    LOCKED_WAIT_S,
     Collector,
     EndedJob,
     Judge,
@@ -32,6 +33,7 @@ from xla_sweeps.sweep.outcomes import (
     SlotWatch,
     count_trials,
     detail_of,
+    settled,
 )
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import StopSignals
@@ -179,7 +181,7 @@ class Driver:
                     break
 
     def _submit(self, task: Task, slot: str | None) -> None:
-        """Start a task's next replicate, unless another process has measured it."""
+        """Start a task's next replicate, unless another process measures or has measured it."""
         known = self._collector.known(task)
         if task.trial_ids:
             task.seen &= known  # the number of a record in quarantine is used again
@@ -188,6 +190,9 @@ class Driver:
             if not task.wanted:
                 self._backlog.finish(task)
                 return
+        if self._collector.is_held(task):
+            self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
+            return
         job = self._job(task, slot, max(len(known), len(task.seen)))
         fault_point("driver.submit")
         future = self._launcher.submit(job)
@@ -224,9 +229,10 @@ class Driver:
         new = self._collector.collect(job)
         if new is None:
             return
+        job.ended = settled(job.ended, new, stopping=self._stopping)
         if not self._stop.number:
             self._watch.note(job.ended, new)
-        word = self._judge.judge(job.running.task, job.ended, new, stopping=self._stopping)
+        word = self._judge.judge(job.running.task, job.ended, new)
         self._progress.ended(job, word, new)
 
 
@@ -299,8 +305,7 @@ class Progress:
 
     def counts(self) -> dict[str, int]:
         """Number of trials by how they ended."""
-        judge = self._judge
-        return count_trials(self._backlog.tasks, gave_up=judge.gave_up, died=judge.deaths)
+        return count_trials(self._backlog.tasks, gave_up=self._judge.given_up_as)
 
     def left_s(self, running: Mapping[Future[Ended], RunningJob]) -> tuple[float, float] | None:
         """Seconds that the rest will take, as a range; None where nothing is known."""
@@ -322,6 +327,7 @@ def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, 
             known_records=known_records,
             accelerator=task.accelerator,
             slot=slot,
+            silent_s=task.silent_s,
             log=logs / f"{next(numbers):05d}-{os.getpid()}.log",
         )
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from xla_sweeps.errors import StoreError
+from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -22,6 +22,9 @@ from xla_sweeps.sweep.launchers import End, Ended, Job, Launcher
 from xla_sweeps.sweep.plan import INCONCLUSIVE, final_outcome, missing
 
 MAX_DEATHS = 2
+
+MAX_BROKEN = 3
+"""How often a trial is started whose command met an error that says nothing about the model."""
 
 LOCKED_WAIT_S = 2.0
 
@@ -103,6 +106,18 @@ class Collector:
             key for identifier in task.trial_ids for key in self._store.keys(identifier)
         )
 
+    def is_held(self, task: Task) -> bool:
+        """Whether another process measures the trial now: to start it would only disturb that."""
+        try:
+            for identifier in task.trial_ids:
+                with self._store.claim(identifier):
+                    pass
+        except HeldError:
+            return True
+        except (StoreError, OSError):
+            return False  # the trial itself says what is wrong
+        return False
+
     def load(self, task: Task) -> list[Record]:
         """The task's records in the store, where its trial ids are known."""
         loaded = [self._store.load(identifier) for identifier in task.trial_ids]
@@ -165,7 +180,7 @@ class Judge:
 
     Attributes:
         gave_up: why, by key of the tasks that were given up.
-        deaths: how often their process died, by key of tasks.
+        given_up_as: in one word: `refused`, `died` or `infra`.
     """
 
     def __init__(
@@ -179,13 +194,16 @@ class Judge:
         self._backlog, self._warn = backlog, warn
         self._record_death, self._rematch = record_death, rematch
         self.gave_up: dict[str, str] = {}
-        self.deaths: Counter[str] = Counter()
+        self.given_up_as: dict[str, str] = {}
+        self._deaths: Counter[str] = Counter()
+        self._broke: Counter[str] = Counter()
         self._actions: Mapping[End, Callable[[Task, Ended, Sequence[Record]], str]] = {
             End.FINISHED: self._measured,
             End.FAILED: self._refused,
             End.LOCKED: self._locked,
             End.STOPPED: self._stopped,
             End.DIED: self._died,
+            End.BROKEN: self._broken,
             End.LOST: self._lost,
         }
 
@@ -197,24 +215,16 @@ class Judge:
         if not self._backlog.anchors.includes(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates)
 
-    def judge(self, task: Task, ended: Ended, new: Sequence[Record], *, stopping: bool) -> str:
-        """Act on how a job ended; returns one word for it.
+    def judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        """Act on how a job ended, as `settled`; returns one word for it.
 
         Args:
             task: of the job.
             ended: how it ended.
             new: its records, already learned.
-            stopping: whether the sweep was asked to stop.
         """
         self.learn(task, new)
-        how = ended.how
-        if how is End.STOPPED and not stopping:
-            how = End.DIED  # somebody else stopped it
-        if how in (End.FINISHED, End.FAILED, End.DIED) and new:
-            how = End.FINISHED
-        elif how is End.FINISHED:
-            how = End.DIED  # without a record
-        return self._actions[how](task, ended, new)
+        return self._actions[ended.how](task, ended, new)
 
     def _measured(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         if not self._backlog.anchors.includes(task):
@@ -226,7 +236,7 @@ class Judge:
         return str(entry_of(new[-1]).outcome)
 
     def _refused(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        self._give_up(task, ended.detail)
+        self._give_up(task, "refused", ended.detail)
         return "refused"
 
     def _locked(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
@@ -248,7 +258,7 @@ class Judge:
 
     def _died(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Record the death of a trial's process, so that no resume tries it for ever."""
-        self.deaths[task.key] += 1
+        self._deaths[task.key] += 1
         recorded = False
         if self._record_death is not None:
             try:
@@ -257,16 +267,25 @@ class Judge:
             except StoreError as error:
                 self._warn(f"could not record that a trial died: {error}")
         again = task.wanted or self._backlog.anchors.includes(task)
-        if self.deaths[task.key] < MAX_DEATHS and again:
+        if self._deaths[task.key] < MAX_DEATHS and again:
             self._backlog.add(task)
         elif recorded:
             self._backlog.finish(task)
         else:
-            self._give_up(task, f"its process died {MAX_DEATHS} times; {ended.detail}")
+            self._give_up(task, "died", f"its process died {MAX_DEATHS} times; {ended.detail}")
         return "died"
 
-    def _give_up(self, task: Task, why: str) -> None:
-        self.gave_up[task.key] = why
+    def _broken(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        """Nothing is recorded: the error is not the model's, and a resume measures the trial."""
+        self._broke[task.key] += 1
+        if self._broke[task.key] < MAX_BROKEN:
+            self._backlog.add(task)
+        else:
+            self._give_up(task, "infra", f"failed {MAX_BROKEN} times; last: {ended.detail}")
+        return "infra"
+
+    def _give_up(self, task: Task, word: str, why: str) -> None:
+        self.gave_up[task.key], self.given_up_as[task.key] = why, word
         self._backlog.finish(task)
 
 
@@ -288,7 +307,7 @@ class SlotWatch:
     def note(self, ended: Ended, new: Sequence[Record]) -> None:
         """A job ended on its slot and left these records."""
         slot = ended.slot if self._launcher.targets else ""
-        lost = ended.how in (End.DIED, End.LOST, End.FAILED) or any(
+        lost = ended.how in (End.DIED, End.BROKEN, End.LOST, End.FAILED) or any(
             record.status is Status.INFRA for record in new
         )
         if not lost:
@@ -311,24 +330,43 @@ class SlotWatch:
         self._warn(f"{why}. Stopping. Fix the cause and rerun to resume.")
 
 
-def count_trials(
-    tasks: Iterable[Task], *, gave_up: Container[str], died: Container[str]
-) -> dict[str, int]:
-    """Number of trials by final status, or `refused`, `died` or `missing`.
+def settled(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
+    """How a job ended, in view of its records.
+
+    Records say more than an exit code. Without any, a command that ran to its end or that somebody
+    else stopped is `BROKEN`.
+
+    Args:
+        ended: how it ended.
+        new: its records.
+        stopping: whether the sweep was asked to stop.
+    """
+    if ended.how is End.STOPPED and stopping:
+        return ended
+    if new and ended.how not in (End.LOCKED, End.LOST):
+        return replace(ended, how=End.FINISHED)
+    if ended.how is End.FINISHED:
+        return replace(ended, how=End.BROKEN, detail=ended.detail or "ended without a record")
+    if ended.how is End.STOPPED:
+        return replace(ended, how=End.BROKEN, detail=ended.detail or "stopped by another process")
+    return ended
+
+
+def count_trials(tasks: Iterable[Task], *, gave_up: Mapping[str, str]) -> dict[str, int]:
+    """Number of trials by final status, or `refused`, `died`, `infra` or `missing`.
 
     Args:
         tasks: the sweep's, without anchors.
-        gave_up: keys of those that were given up without a record that says why.
-        died: keys of those whose process died.
+        gave_up: those that were given up without a record that says why: a word, by key.
     """
     words: Counter[str] = Counter()
     for task in tasks:
         outcome = final_outcome(task.outcomes)
-        given_up = task.key in gave_up
+        given_up = gave_up.get(task.key, "")
         if outcome is not None and (not task.wanted or given_up or outcome in INCONCLUSIVE):
             words[str(outcome)] += 1
         elif given_up:
-            words["died" if task.key in died else "refused"] += 1
+            words[given_up] += 1
         else:
             words["missing"] += 1
     return dict(words)

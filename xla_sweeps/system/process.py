@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
+import subprocess
 import types
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
@@ -13,6 +15,25 @@ from typing import Any
 import msgspec
 
 JOB_VARIABLE = "XLA_SWEEPS_JOB"
+
+STOP_SIGNALS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGXCPU,
+)
+"""What ends a process from outside, and can be caught: what was measured is saved first."""
+
+_ALWAYS = {signal.SIGINT, signal.SIGTERM}
+"""Handled even where they were ignored, as in a shell's background job."""
+
+_KILLS = {signal.SIGINT, signal.SIGQUIT}
 
 _PR_SET_PDEATHSIG = 1
 
@@ -70,8 +91,9 @@ def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
 class StopSignals:
     """Turns signals into a request to stop, for the length of a `with` block.
 
-    The first signal asks to stop, a second Ctrl-C kills. A second SIGTERM does nothing: schedulers
-    send it to every process of a job, and those pass it on to each other.
+    The first signal asks to stop; SIGINT or SIGQUIT after it kills. A second SIGTERM does nothing:
+    schedulers send it to every process of a job, and those pass it on to each other. What the
+    caller had ignored (`nohup`) stays ignored, SIGINT and SIGTERM apart.
 
     Args:
         on_stop: called with the first signal's number, on_kill: called at the second Ctrl-C. Both
@@ -80,7 +102,7 @@ class StopSignals:
 
     Attributes:
         number: the first signal's number, or 0.
-        kill: whether a second Ctrl-C came.
+        kill: whether a Ctrl-C came after it.
     """
 
     def __init__(
@@ -88,7 +110,7 @@ class StopSignals:
         *,
         on_stop: Callable[[int], None] | None = None,
         on_kill: Callable[[], None] | None = None,
-        numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM),
+        numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
     ) -> None:
         self._on_stop, self._on_kill, self._numbers = on_stop, on_kill, numbers
         self._previous: dict[signal.Signals, Any] = {}
@@ -97,7 +119,8 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         for number in self._numbers:
-            self._previous[number] = signal.signal(number, self._handle)
+            if number in _ALWAYS or signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *ended: object) -> None:
@@ -109,10 +132,26 @@ class StopSignals:
             self.number = number
             if self._on_stop is not None:
                 self._on_stop(number)
-        elif number == signal.SIGINT:
+        elif number in _KILLS:
             self.kill = True
             if self._on_kill is not None:
                 self._on_kill()
+
+
+def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a child ends within that time; waits without waking up meanwhile."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:  # an old kernel, or it has been waited for
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode is not None
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(descriptor)
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:

@@ -137,9 +137,7 @@ def test_progress_of_a_node_is_sent_back_even_if_its_log_cannot_be_written(tmp_p
     (tmp_path / "file").touch()
     answer = {"exit_code": 2, "node": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
     ended = copied_back(answer, tmp_path / "file" / "job.log")
-    assert ended == Ended(
-        how=End.FAILED, slot="n0", detail="exit code 2: the last", records=(b"{}",)
-    )
+    assert ended == Ended(how=End.FAILED, slot="n0", detail="the last", records=(b"{}",))
     assert copied_back(answer, tmp_path / "made" / "job.log") == ended
     assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
 

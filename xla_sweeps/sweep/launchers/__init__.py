@@ -6,18 +6,28 @@ is in the records; the driver decides whether to try again, once for every launc
 
 from __future__ import annotations
 
+import contextlib
+import math
+import subprocess
 import sys
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from xla_sweeps.errors import BUG_CODE, HELD_CODE, USAGE_CODE
+from xla_sweeps.measure.failures import signal_name
 from xla_sweeps.system.files import tail
+from xla_sweeps.system.process import STOP_SIGNALS, ends_within, kill_tree
 
 NAMES = ("local", "ray", "slurm", "wandb")
 
 COMMAND = (sys.executable, "-m", "xla_sweeps")
+
+LOOK_S = 15.0
+"""Between two looks at whether a running job has written anything."""
 
 _TAIL_BYTES = 4096
 
@@ -32,9 +42,11 @@ class End(StrEnum):
     LOCKED = "locked"
     """Another process measures the same trial, or has just done so (exit code 75)."""
     STOPPED = "stopped"
-    """It was asked to stop, and saved what it had."""
+    """A signal asked it to stop, and it saved what it had."""
     DIED = "died"
     """It was killed or crashed."""
+    BROKEN = "broken"
+    """It could not start, stopped answering, or met an error of ours: nothing about the model."""
     LOST = "lost"
     """The node or the engine failed: nothing is known of the job."""
 
@@ -49,10 +61,13 @@ class Job:
         known_records: records of the trial that the driver knows of.
         accelerator: part of the name of the device that it needs, or None.
         slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
+        silent_s: seconds without a line in its log after which it is killed: all its stages time
+            out sooner.
     """
 
     arguments: tuple[str, ...]
     log: Path
+    silent_s: float = math.inf
     known_records: int = 0
     accelerator: str | None = None
     slot: str | None = None
@@ -114,13 +129,67 @@ class Launcher(Protocol):
 
 def end_of(exit_code: int) -> End:
     """How `python -m xla_sweeps` ended, from its exit code."""
-    if exit_code in (130, 143):
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    if number in STOP_SIGNALS:
         return End.STOPPED
-    if exit_code < 0 or exit_code >= 128:
-        return End.DIED
-    return {0: End.FINISHED, 1: End.FINISHED, 2: End.FAILED, 75: End.LOCKED}.get(
-        exit_code, End.DIED
-    )
+    return {
+        0: End.FINISHED,
+        1: End.FINISHED,
+        USAGE_CODE: End.FAILED,
+        HELD_CODE: End.LOCKED,
+        BUG_CODE: End.BROKEN,
+    }.get(exit_code, End.DIED)
+
+
+def reason_of(exit_code: int, said: str) -> str:
+    """One line on why a command did not exit with 0, from its last line of output."""
+    if not exit_code or (exit_code == USAGE_CODE and said):
+        return said if exit_code else ""
+    name = signal_name(-(exit_code - 128) if exit_code > 128 else exit_code)
+    return f"{name}: {said}" if said else name
+
+
+class SilenceWatch:
+    """Knows whether a job has written nothing to its log for too long."""
+
+    def __init__(self, log: Path, silent_s: float) -> None:
+        self._log, self._silent_s = log, silent_s
+        self._size, self._since = -1, time.monotonic()
+
+    def is_over(self) -> bool:
+        """Whether the time has passed; to be asked more often than that."""
+        size = -1
+        with contextlib.suppress(OSError):
+            size = self._log.stat().st_size
+        if size != self._size:
+            self._size, self._since = size, time.monotonic()
+        return time.monotonic() > self._since + self._silent_s
+
+
+def wait_for(process: subprocess.Popen[bytes], log: Path, silent_s: float) -> int:
+    """Wait for a job; its exit code, or `BUG_CODE` where it was killed because it had hung.
+
+    Its measuring process has deadlines; this one is for the command that watches them.
+
+    Args:
+        process: the job, leader of its group.
+        log: file of its output; the last line then says that it hung.
+        silent_s: see `Job`.
+    """
+    watch = SilenceWatch(log, silent_s)
+    while not ends_within(process, min(LOOK_S, silent_s / 2)):
+        if watch.is_over():
+            return kill_silent(process, log, silent_s)
+    return process.wait()
+
+
+def kill_silent(process: subprocess.Popen[bytes], log: Path, silent_s: float) -> int:
+    """Kill a job that hangs, and say so in its log; returns `BUG_CODE`."""
+    kill_tree(process.pid)
+    process.wait()
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as output:
+        output.write(f"\nhung: not a line for {silent_s:.0f} s; killed\n")
+    return BUG_CODE
 
 
 def last_line(log: Path) -> str:

@@ -14,7 +14,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from xla_sweeps.errors import DeviceError
-from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_line
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.sweep.launchers import (
+    COMMAND,
+    End,
+    Ended,
+    Job,
+    end_of,
+    last_line,
+    reason_of,
+    wait_for,
+)
 from xla_sweeps.system.devices import Device, devices, is_accelerator, near_cores, usable_cores
 from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
 
@@ -198,12 +208,10 @@ class LocalLauncher:
         job, slot = running.job, running.slot
         try:
             ended = self._supervise(running)
-        except OSError as error:
-            ended = Ended(
-                how=End.DIED,
-                slot=slot.name,
-                detail=f"cannot start {job.log.name}: {error.strerror}",
-            )
+        except Exception as error:  # a thread that dies would leave the sweep waiting for ever
+            why = (isinstance(error, OSError) and error.strerror) or error_line(error)
+            detail = f"cannot start {job.log.name}: {why}"
+            ended = Ended(how=End.BROKEN, slot=slot.name, detail=detail)
         with self._lock:
             del self._running[future]
         running.ended.set()
@@ -227,16 +235,13 @@ class LocalLauncher:
         running.process = process
         if running.stopped:
             _signal(process, signal.SIGTERM)
-        code = process.wait()
+        code = wait_for(process, job.log, job.silent_s)
         signal_group(process.pid, signal.SIGKILL)  # what it left behind
         how = end_of(code)
-        detail = "" if how is End.FINISHED else last_line(job.log)
-        if how is End.DIED:
-            detail = f"exit code {code}: {detail}"
         return Ended(
             how=End.STOPPED if running.stopped and how is End.DIED else how,
             slot=slot.name,
-            detail=detail,
+            detail=reason_of(code, last_line(job.log)),
         )
 
     def _assignment(self, job: Job) -> Assignment:

@@ -19,7 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_line_of
+from xla_sweeps.sweep.launchers import (
+    COMMAND,
+    End,
+    Ended,
+    Job,
+    SilenceWatch,
+    end_of,
+    kill_silent,
+    last_line_of,
+    reason_of,
+)
 from xla_sweeps.system.process import Assignment
 
 CONNECT_S = 10.0
@@ -111,7 +121,8 @@ class RayLauncher:
         """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
         task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
-        ref = task.remote(list(self._command), list(job.arguments), key, self._notes)
+        words = list(self._command), list(job.arguments)
+        ref = task.remote(*words, key, self._notes, job.silent_s)
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key, job)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
@@ -175,7 +186,7 @@ class RayLauncher:
     def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
         """Report how a task ended; its log and its records are copied back."""
         try:
-            answer = json.loads(done.result())
+            ended = copied_back(json.loads(done.result()), job.log)
         except BaseException as error:  # whatever the engine raises for a job that it lost
             cancelled = self._stopping or type(error).__name__ in (
                 "CancelledError",
@@ -184,8 +195,6 @@ class RayLauncher:
             first = next(iter(str(error).strip().splitlines()), "")
             detail = f"{type(error).__name__}: {first}"
             ended = Ended(how=End.STOPPED if cancelled else End.LOST, detail=detail)
-        else:
-            ended = copied_back(answer, job.log)
         _, key, _ = self._jobs.pop(future)
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
@@ -221,20 +230,17 @@ def copied_back(answer: Mapping[str, Any], log: Path) -> Ended:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(answer["log"], encoding="utf-8")
     how = end_of(answer["exit_code"])
-    detail = (
-        ""
-        if how is End.FINISHED
-        else f"exit code {answer['exit_code']}: {last_line_of(answer['log'])}"
-    )
     return Ended(
         how=how,
         slot=answer["node"],
-        detail=detail,
+        detail=reason_of(answer["exit_code"], last_line_of(answer["log"])),
         records=tuple(text.encode() for text in answer["records"]),
     )
 
 
-def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: Any) -> str:
+def run_job(
+    command: Sequence[str], arguments: Sequence[str], key: str, notes: Any, silent_s: float
+) -> str:
     """Run one job on a node, with its own results folder; exit code, records and log as JSON."""
     import ray
 
@@ -265,7 +271,7 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
                 stderr=output,
                 env={**os.environ, **Assignment(parent=os.getpid()).environment()},
             )
-        code = _wait(process, is_stopped)
+        code = _wait(process, is_stopped, log, silent_s)
         records = [
             path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))
         ]
@@ -278,10 +284,15 @@ def run_job(command: Sequence[str], arguments: Sequence[str], key: str, notes: A
     return json.dumps({"exit_code": code, "node": node, "records": records, "log": text})
 
 
-def _wait(process: subprocess.Popen[bytes], is_stopped: Callable[[], bool]) -> int:
+def _wait(
+    process: subprocess.Popen[bytes], is_stopped: Callable[[], bool], log: Path, silent_s: float
+) -> int:
+    watch = SilenceWatch(log, silent_s)
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(timeout=1.0)
+        if watch.is_over():
+            return kill_silent(process, log, silent_s)
         if is_stopped():
             process.terminate()
 

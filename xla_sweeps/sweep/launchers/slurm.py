@@ -25,7 +25,15 @@ from pathlib import Path
 import msgspec
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.sweep.launchers import COMMAND, End, Ended, Job, end_of, last_line_of
+from xla_sweeps.sweep.launchers import (
+    COMMAND,
+    End,
+    Ended,
+    Job,
+    end_of,
+    last_line_of,
+    reason_of,
+)
 from xla_sweeps.sweep.launchers.slurm_task import EndFile, TaskJob
 
 POLL_S = 1.0
@@ -237,6 +245,7 @@ class SlurmLauncher:
                             str(item.job.log.resolve()),
                             str(item.end),
                             item.job.known_records,
+                            item.job.silent_s,
                         )
                         for item in chunk
                     ]
@@ -293,7 +302,7 @@ class SlurmLauncher:
         with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
             end = msgspec.json.decode(item.end.read_bytes(), type=EndFile)
             how = end_of(end.exit_code)
-            detail = "" if how is End.FINISHED else f"exit code {end.exit_code}: {end.detail}"
+            detail = reason_of(end.exit_code, end.detail)
             self._end(item, Ended(how=how, slot=end.node, detail=detail, paths=tuple(end.paths)))
             return True
         return False

@@ -7,6 +7,7 @@ SIGUSR1 (the time limit is near): the same, and the task requeues itself for the
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -16,13 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.sweep.launchers import last_line
+from xla_sweeps.sweep.launchers import End, end_of, last_line, wait_for
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import Assignment, StopSignals, signal_group
 
 MAX_RESTARTS = 20
-
-STOPPED_CODES = (130, 143)
 
 TOO_SHORT = (
     "no trial finished within the task's time limit, {count} times; raise it: --slurm time=HH:MM:SS"
@@ -37,6 +36,7 @@ class TaskJob(msgspec.Struct):
     log: str
     end: str
     known_records: int = 0
+    silent_s: float | None = None
 
 
 class EndFile(msgspec.Struct):
@@ -86,9 +86,9 @@ class _Task:
             )
         if self.signals.number:
             self._stop_child()
-        code = self.child.wait()
+        code = wait_for(self.child, log, job.silent_s or math.inf)
         signal_group(self.child.pid, signal.SIGKILL)
-        if self.signals.number and (code in STOPPED_CODES or code < 0):
+        if self.signals.number and (end_of(code) is End.STOPPED or code < 0):
             return False
         write_end(end, EndFile(code, node_name(), last_line(log), _lines(recorded)))
         return True

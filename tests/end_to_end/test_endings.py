@@ -1,0 +1,66 @@
+"""How a trial ends, through the real command line with a scripted measuring process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from paths import SUPPORT
+
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.record import Record
+
+REQUEST = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu", "ui=plain")
+
+
+def start(
+    results: Path, *words: str, script: str = "", program: str = "fake_trial.py", **environ: str
+) -> subprocess.Popen[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    return subprocess.Popen(
+        [sys.executable, str(SUPPORT / program), *words, f"results_dir={results}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=results.parent,
+        env={**kept, "FAKE_WORKER": script, "COLUMNS": "100", **environ},
+        start_new_session=True,
+    )
+
+
+def records(results: Path) -> list[Record]:
+    return [record for group in Store(results).load().records.values() for record in group]
+
+
+def wait_until(done: Callable[[], bool], within_s: float = 60) -> None:
+    deadline = time.monotonic() + within_s
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def said(results: Path, text: str) -> bool:
+    """Whether a measuring process has printed this."""
+    return any(text in path.read_text() for path in results.glob("logs/*/*.log"))
+
+
+def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(tmp_path: Path) -> None:
+    numbers = [signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGXCPU, signal.SIGQUIT]
+    running = {
+        number: start(tmp_path / number.name, *REQUEST, "tracker=none", script="wait-at:4")
+        for number in numbers
+    }
+    for number, trial in running.items():
+        wait_until(lambda number=number: said(tmp_path / number.name, "review"))  # type: ignore[misc]
+        trial.send_signal(number)
+        output, _ = trial.communicate(timeout=60)
+        assert trial.returncode == 128 + number, output
+        assert "what was measured is saved. Resume with:" in output
+        (record,) = records(tmp_path / number.name)
+        assert record.status == "interrupted"
+        assert len(record.rounds) >= 4
