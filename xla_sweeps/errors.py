@@ -18,6 +18,18 @@ HELD_CODE = 75
 """Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
 
 
+EXTRAS = {
+    "gpu": "'tensorflow[and-cuda]'",
+    "keras-cv": "keras-cv",
+    "keras-hub": "keras-hub",
+    "hub": "keras-cv keras-hub tensorflow-hub 'setuptools<81'",
+    "report": "wandb-workspaces",
+    "bayes": "optuna",
+    "ray": "ray",
+}
+"""What `pip install` takes in place of an extra of this package, which no package index has."""
+
+
 class XlaSweepsError(Exception):
     """Base of every error that is shown as one line, without a traceback.
 
@@ -44,6 +56,11 @@ class HeldError(StoreError):
 
 class DeviceError(XlaSweepsError):
     """The requested device is absent or lacks a requested feature."""
+
+
+def how_to_install(extra: str) -> str:
+    """The commands that install what an extra of this package (`keras-cv`) stands for."""
+    return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
 
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str], *, listed: int = 12) -> ConfigError:

@@ -8,6 +8,7 @@ import pytest
 from commands import command
 
 from xla_sweeps.cli.doctor import diagnose
+from xla_sweeps.errors import how_to_install
 from xla_sweeps.system import environment
 
 
@@ -22,9 +23,9 @@ def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: P
 @pytest.mark.parametrize(
     ("absent", "level", "found"),
     [
-        ("keras-cv", "ok", "not installed (optional: pip install 'xla-sweeps[keras_cv]')"),
-        ("keras-hub", "ok", "not installed (optional: pip install 'xla-sweeps[keras_hub]')"),
-        ("tensorflow-hub", "ok", "not installed (optional: pip install 'xla-sweeps[hub]')"),
+        ("keras-cv", "ok", f"not installed (optional: {how_to_install('keras-cv')})"),
+        ("keras-hub", "ok", f"not installed (optional: {how_to_install('keras-hub')})"),
+        ("tensorflow-hub", "ok", f"not installed (optional: {how_to_install('hub')})"),
         ("tensorflow", "bad", "not installed"),
     ],
 )

@@ -108,8 +108,7 @@ def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
     )
     assert complaint("model=yolo_v8_m") == (
         "source=keras_cv: keras_cv is not installed; install it: pip install "
-        "'xla-sweeps[keras_cv]', or scripts/setup "
-        "keras_cv in a checkout"
+        "keras-cv, or pip install '.[keras-cv]' in a checkout"
     )
     assert settings("model=resnet50").trial.model.source == "applications"
 

@@ -6,13 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from paths import ROOT
 
-from xla_sweeps.config.catalog import load_catalog
+from xla_sweeps.config.catalog import SOURCES, load_catalog
+from xla_sweeps.errors import EXTRAS
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +113,19 @@ def test_no_code_evaluates_pickles_or_calls_a_shell() -> None:
         ):
             for line in path.read_text().splitlines():
                 assert not forbidden.search(line), f"{path}: {line}"
+
+
+def test_every_extra_that_a_hint_or_a_document_names_exists_as_every_pip_spells_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", name) for name in extras), "pip 23 finds no other"
+    assert {source.extra for source in SOURCES.values() if source.extra} <= set(EXTRAS)
+    for extra, packages in EXTRAS.items():
+        required = " ".join(extras[extra])
+        assert all(name.strip("'").split("<")[0] in required for name in packages.split()), extra
+    for path in tracked_files():
+        if path.suffix not in (".py", ".md", ".yaml", ".sh", "") or "tests" in path.parts:
+            continue
+        for name, listed in re.findall(r"(\.|xla-sweeps)\[([a-z_,-]+)\]", path.read_text()):
+            assert name == ".", f"{path}: no package index has xla-sweeps"
+            assert set(listed.split(",")) <= set(extras), f"{path}: {listed}"

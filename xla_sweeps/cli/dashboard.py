@@ -12,7 +12,7 @@ from typing import Any
 
 from xla_sweeps.analysis import changes, overview
 from xla_sweeps.cli import command_parser, compare
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, how_to_install
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import warn
@@ -68,8 +68,8 @@ def report_command(arguments: Sequence[str]) -> int:
         "report",
         "The report answers the page's questions with tables and live panels; the summary run "
         "holds the comparison table and its Parquet file. Run it again to update all three. Needs "
-        "pip install 'xla-sweeps[report]' and, except with --dry-run, `wandb login` or "
-        "WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
+        f"wandb-workspaces ({how_to_install('report')}) and, except with --dry-run, `wandb login` "
+        "or WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
     parser.add_argument(
         "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"

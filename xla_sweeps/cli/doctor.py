@@ -15,7 +15,7 @@ from typing import Any
 
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config.catalog import SOURCES
-from xla_sweeps.errors import StoreError
+from xla_sweeps.errors import StoreError, how_to_install
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import api_key
@@ -86,7 +86,7 @@ def _devices() -> list[Finding]:
     if len(findings) == 1:
         found, fix = (
             "no NVIDIA GPU: trials measure this CPU",
-            "if there is one, install its driver and 'xla-sweeps[gpu]'",
+            f"if there is one, install its driver, and: {how_to_install('gpu')}",
         )
         findings.append(Finding(level="warn", subject="gpu", found=found, fix=fix))
     return findings
@@ -99,7 +99,7 @@ def _versions(packages: Mapping[str, str]) -> list[Finding]:
         if name in packages:
             findings.append(Finding(level="ok", subject=name, found=packages[name]))
         elif name in extras:
-            found = f"not installed (optional: pip install 'xla-sweeps[{extras[name]}]')"
+            found = f"not installed (optional: {how_to_install(extras[name])})"
             findings.append(Finding(level="ok", subject=name, found=found))
         else:
             fix = f"pip install {name}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.terminal.tables import show_model, show_models, show_replicas
 from xla_sweeps.system import devices, environment
@@ -77,7 +77,7 @@ def make(names: Sequence[str]) -> int:
     if missing:
         raise ConfigError(
             f"hub-replicas: {', '.join(missing)} is not installed; install it: "
-            "pip install 'xla-sweeps[hub]', or scripts/setup hub in a checkout"
+            f"{how_to_install('hub')}"
         )
     todo = [name for name, folder in chosen.items() if _size(folder) is None]
     device = next(item for item in devices.devices() if item.kind == "cpu")

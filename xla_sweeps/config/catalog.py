@@ -52,14 +52,14 @@ SOURCES: Mapping[str, Source] = {
         libraries=("keras_cv",),
         modules=("keras_cv",),
         packages=("keras-cv",),
-        extra="keras_cv",
+        extra="keras-cv",
         presets=True,
     ),
     "keras_hub": Source(
         libraries=("keras_hub",),
         modules=("keras_hub",),
         packages=("keras-hub",),
-        extra="keras_hub",
+        extra="keras-hub",
         presets=True,
     ),
     "hub": Source(

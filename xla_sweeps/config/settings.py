@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog, compose, local_model, values
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.trial import (
     JIT_CANDIDATES,
@@ -222,8 +222,7 @@ def _require_source(spec: ModelSpec) -> None:
         if not environment.is_installed(module):
             raise ConfigError(
                 f"source={spec.source}: {module} is not installed; install it: "
-                f"pip install 'xla-sweeps[{source.extra}]', or scripts/setup {source.extra} in a "
-                "checkout"
+                f"{how_to_install(source.extra)}"
             )
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, how_to_install
 from xla_sweeps.results.index import Index, entry_of
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.overrides import override_value, tidy
@@ -200,7 +200,7 @@ class Search:
             import optuna
         except ImportError:
             raise ConfigError(
-                "method bayes needs Optuna; install it: pip install 'xla-sweeps[bayes]'"
+                f"method bayes needs Optuna; install it: {how_to_install('bayes')}"
             ) from None
         if sweep.metric is None:
             raise ConfigError("method bayes needs a metric")

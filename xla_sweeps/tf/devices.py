@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.errors import DeviceError
+from xla_sweeps.errors import DeviceError, how_to_install
 
 
 def tf_device(device: str) -> str:
@@ -25,8 +25,8 @@ def tf_device(device: str) -> str:
     if device.startswith("gpu"):
         if not tf.config.list_physical_devices("GPU"):
             raise DeviceError(
-                f"device={device}: TensorFlow {tf.__version__} sees no GPU; install the extra: "
-                "pip install 'xla-sweeps[gpu]'"
+                f"device={device}: TensorFlow {tf.__version__} sees no GPU; install CUDA: "
+                f"{how_to_install('gpu')}"
             )
         return "/device:GPU:0"
     return "/device:CPU:0"

@@ -329,7 +329,7 @@ def test_a_missing_requirement_is_reported_in_one_line(
         "--dry-run"
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'xla-sweeps[report]'" in complaint("--dry-run")
+    assert "pip install wandb-workspaces, or pip install '.[report]'" in complaint("--dry-run")
 
 
 def refusal(results_dir: Path) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
+from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report import advice
 from xla_sweeps.report.terminal.console import COLOURS, results_console, size
 from xla_sweeps.schema.measurement import Status
@@ -171,7 +172,7 @@ def show_model(entry: CatalogEntry) -> None:
             f"{source.library}: {builder}",
             _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-            f"xla-sweeps[{extra}]" if extra else "no extra",
+            f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
     console.print(table)
     for name in entry.sources:

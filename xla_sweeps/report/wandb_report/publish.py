@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.push import alone_in
@@ -72,7 +72,7 @@ def require_extra() -> None:
     """
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise ConfigError(
-            "report: wandb-workspaces is not installed: pip install 'xla-sweeps[report]'"
+            f"report: wandb-workspaces is not installed; install it: {how_to_install('report')}"
         )
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
 from xla_sweeps.sweep.launchers import (
     COMMAND,
     End,
@@ -67,7 +67,7 @@ class RayLauncher:
             import ray
         except ImportError:
             raise ConfigError(
-                "--launcher ray needs Ray; install it: pip install 'xla-sweeps[ray]'"
+                f"--launcher ray needs Ray; install it: {how_to_install('ray')}"
             ) from None
         _require_listening(address)
         self._warn = warn
