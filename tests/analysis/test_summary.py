@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis.estimates import verdict_of
 from xla_sweeps.analysis.speedup import comparison_pairs, judged
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.analysis.summary import decomposition, summarize
+from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, Verdict, row_dict
@@ -155,6 +155,93 @@ def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:
     assert row.speedup.raw < 1.6
     few = replace(record, rounds=rounds[4:])
     assert headline([few]).speedup.rounds == 12
+
+
+def replicates(*, clean: int, contaminated: int) -> list[Record]:
+    """Clean ones of speedup 1.25, and contaminated ones in which every figure is off."""
+    slow = {"graph": 0.2, "xla": 0.4}
+    busy = make_rounds(slow, count=12, noise=0.3, seed=9, dirty=range(12))
+    some = make_rounds(slow, count=12, noise=0.3, seed=8, dirty=range(5))
+    return [
+        *(
+            make_record(
+                {"graph": 0.2, "xla": 0.16}, replicate=number, noise=0.005, seed=number, count=12
+            )
+            for number in range(clean)
+        ),
+        *(
+            make_record(
+                slow,
+                replicate=clean + number,
+                rounds=(busy, some)[number % 2],
+                status=Status.CONTAMINATED,
+                flags=("not_converged",),
+                contamination={"foreign_cores": 3.0},
+            )
+            for number in range(contaminated)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("clean", [1, 3])
+@pytest.mark.parametrize("contaminated", [1, 2, 3])
+def test_contaminated_replicates_change_nothing_beside_clean_ones(
+    clean: int, contaminated: int
+) -> None:
+    alone = summarize(replicates(clean=clean, contaminated=0))
+    both = summarize(replicates(clean=clean, contaminated=contaminated))
+    (row,), (expected,) = both.comparisons, alone.comparisons
+    assert row.speedup.raw is not None
+    assert row.speedup.raw < 1.2
+    assert replace(row, speedup=replace(row.speedup, raw=None)) == expected
+    assert replace(both, comparisons=()) == replace(alone, comparisons=())
+    assert (row.status, row.flags, row.speedup.replicates) == (Status.OK, (), clean)
+
+
+def test_contaminated_rounds_of_a_replicate_cut_short_do_not_stand_beside_clean_replicates() -> (
+    None
+):
+    short = make_record(
+        replicate=7, rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4))
+    )
+    records = replicates(clean=2, contaminated=0)
+    assert headline([*records, short]).speedup == headline(records).speedup
+
+
+def test_a_mode_that_only_a_contaminated_replicate_measured_is_shown_as_contaminated() -> None:
+    eager = make_record(
+        TIMES, replicate=1, status=Status.CONTAMINATED, rounds=make_rounds(TIMES, dirty=range(9))
+    )
+    rows = summarize([make_record(), eager]).comparisons
+    assert {(row.baseline.mode, row.candidate.mode): row.status for row in rows} == {
+        ("graph", "xla"): Status.OK,
+        ("eager", "graph"): Status.CONTAMINATED,
+        ("eager", "xla"): Status.CONTAMINATED,
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (["nondeterministic", "ok", "ok"], Status.OK),
+        (["nondeterministic", "run_error"], Status.NONDETERMINISTIC),
+        (["ok", "nondeterministic"], Status.NONDETERMINISTIC),
+        (["nondeterministic", "ok", "wrong_result"], Status.WRONG_RESULT),
+        (["wrong_result", "ok", "ok"], Status.WRONG_RESULT),
+    ],
+)
+def test_the_newest_replicate_tells_whether_a_mode_computes_the_same_twice(
+    found: list[str], status: Status
+) -> None:
+    records = [
+        make_record(
+            replicate=number,
+            modes={"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=Status(word))},
+        )
+        for number, word in enumerate(found)
+    ]
+    assert headline(records).status is status
+    assert headline_failed(records[::-1]) is (status is not Status.OK)
 
 
 def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.filter import ALIASES, Both, Comparison, Either, Not, matching, parse_filter
-from xla_sweeps.schema.row import COLUMNS, row_dict
+from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, row_dict
 
 ROW: dict[str, Any] = {
     **row_dict(summarize([make_record(flags=("drift", "contains_xla:graph"))]).comparisons[0]),
@@ -91,7 +91,7 @@ def matches(text: str, row: dict[str, Any], columns: dict[str, type] | None = No
         "measured_at>='2026-01-01'",
         "measured_at<2027-01-01",
         "candidate=xla and baseline=graph",
-        "statistics_version=1",
+        f"statistics_version={STATISTICS_VERSION}",
     ],
 )
 def test_a_row_matches(text: str) -> None:

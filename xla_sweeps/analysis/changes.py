@@ -22,11 +22,13 @@ from xla_sweeps.analysis.estimates import (
     MIN_REPLICATES,
     NARROWER,
     NORMAL_95,
-    Samples,
     Seconds,
+    counting,
+    log_ratios,
     verdict_of,
 )
 from xla_sweeps.analysis.matching import Side, Trial
+from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, Verdict
 
@@ -331,9 +333,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
 
     How many have too few rounds.
     """
-    samples_a, samples_b = (
-        [Samples(record.rounds) for record in trial.records] for trial in (a, b)
-    )
+    samples_a, samples_b = (samples_of(trial.records) for trial in (a, b))
     measured: list[tuple[str, str, Sequence[Seconds], Sequence[Seconds], float]] = []
     first: Sequence[Seconds]
     second: Sequence[Seconds]
@@ -341,7 +341,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
     for mode in a.summary.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
             first, second = (
-                [-np.log(item.call_s(mode.label)[:, 0]) for item in side]
+                [-np.log(call_s[:, 0]) for call_s in counting(side, mode.label)[0]]
                 for side in (samples_a, samples_b)
             )
             measured.append(
@@ -363,8 +363,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
     ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
         first, second = (
-            [item.log_ratios(baseline, candidate) for item in side]
-            for side in (samples_a, samples_b)
+            log_ratios(counting(side, baseline, candidate)[0]) for side in (samples_a, samples_b)
         )
         measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, first, second, 0.0))
     model, floor = a.summary.model, max(a.floor, b.floor)

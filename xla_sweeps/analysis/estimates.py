@@ -129,14 +129,48 @@ def reciprocal(log_s: Interval | None, batch_size: int) -> Estimate | None:
 Seconds = npt.NDArray[np.float64]
 
 
+def counting(
+    samples: Sequence[Samples], *labels: str, contaminated: bool = False
+) -> tuple[list[Seconds], bool]:
+    """Seconds a call of the replicates that count, and whether what counts is contaminated.
+
+    The first of these that there is counts: the uncontaminated rounds of clean replicates, those of
+    contaminated replicates, all rounds. What counts is never chosen by the figures themselves.
+
+    Args:
+        samples: of each replicate.
+        labels: of modes; only rounds that hold all of them count.
+        contaminated: take all rounds of all replicates.
+
+    Returns:
+        Shape (rounds, modes) for each replicate with at least `stats.MIN_PAIRS` such rounds.
+    """
+    if not contaminated:
+        quiet = [(item.contaminated, item.call_s(*labels)) for item in samples]
+        enough = [(busy, call_s) for busy, call_s in quiet if len(call_s) >= stats.MIN_PAIRS]
+        if enough:
+            clean = [call_s for busy, call_s in enough if not busy]
+            return clean or [call_s for _, call_s in enough], not clean
+    every = [item.call_s(*labels, contaminated=True) for item in samples]
+    every = [call_s for call_s in every if len(call_s) >= stats.MIN_PAIRS]
+    return every, bool(every)
+
+
+def log_ratios(call_s: Iterable[Seconds]) -> list[Seconds]:
+    """log(first mode / second mode) of each round, of each replicate that `counting` gave."""
+    return [np.log(both[:, 0] / both[:, 1]) for both in call_s]
+
+
 class Samples:
     """The blocks of one replicate.
 
     Args:
         rounds: in the order they were measured.
+        contaminated: whether the replicate is.
     """
 
-    def __init__(self, rounds: Sequence[Round]) -> None:
+    def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
+        self.contaminated = contaminated
         labels = dict.fromkeys(block.mode for item in rounds for block in item.blocks)
         self._place = {label: number for number, label in enumerate(labels)}
         call_s = [[np.nan] * len(labels) for _ in rounds]
@@ -159,19 +193,12 @@ class Samples:
 
         Args:
             labels: of modes; one that was never measured gives no rounds.
-            contaminated: include contaminated rounds; without it they are included only
-                where fewer than `stats.MIN_PAIRS` others are left.
+            contaminated: include contaminated rounds.
         """
         kept = self._chosen.get((labels, contaminated))
         if kept is None:
             kept = self._chosen[labels, contaminated] = self._choose(labels, contaminated)
         return kept
-
-    def log_ratios(self, baseline: str, candidate: str, *, contaminated: bool = False) -> Seconds:
-        """log(baseline / candidate) of each round that holds both, shape (rounds,)."""
-        both = self.call_s(baseline, candidate, contaminated=contaminated)
-        ratios: Seconds = np.log(both[:, 0] / both[:, 1])
-        return ratios
 
     def queued_share(self, label: str) -> Seconds:
         """Time to enqueue a block's calls / time of the block, of every block of a mode."""
@@ -189,8 +216,7 @@ class Samples:
             kept: Seconds = self._call_s[:, places]
             return kept
         whole = self._known[:, places].all(axis=1)
-        quiet = whole & self._quiet
-        if not contaminated and np.count_nonzero(quiet) >= stats.MIN_PAIRS:
-            whole = quiet
+        if not contaminated:
+            whole &= self._quiet
         kept = self._call_s[whole][:, places]
         return kept

@@ -13,14 +13,16 @@ from xla_sweeps.analysis.estimates import (
     MIN_REPLICATES,
     NARROWER,
     Samples,
+    counting,
     exponentiated,
+    log_ratios,
     over_replicates,
     p_value_of,
     variance_budget,
     verdict_of,
     within_replicates,
 )
-from xla_sweeps.analysis.stats import MIN_PAIRS, Interval
+from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import override_value
@@ -111,7 +113,6 @@ def compare(
     *,
     floor: float,
     shared: Shared,
-    contaminated: bool,
 ) -> ComparisonRow:
     """The row of one candidate against one baseline.
 
@@ -122,11 +123,11 @@ def compare(
         candidate: label of the candidate mode.
         floor: the smallest relative difference that counts.
         shared: `shared_of`.
-        contaminated: whether any replicate is.
     """
     first, second = modes[baseline], modes[candidate]
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
-    within = within_replicates(sample.log_ratios(baseline, candidate) for sample in samples)
+    counted, contaminated = counting(samples, baseline, candidate)
+    within = within_replicates(log_ratios(counted))
     interval = None if failed else over_replicates([wide for wide, _ in within])
     narrower = None if failed else over_replicates([narrow for _, narrow in within])
     labels = list(modes)
@@ -142,11 +143,11 @@ def compare(
                 narrower,
                 floor=floor,
                 replicates=len(within),
-                rounds=_rounds(samples, baseline, candidate),
+                rounds=sum(map(len, counted)),
             ),
             **variance_budget([wide for wide, _ in within]),
             **_costs(first, second, compared=interval is not None),
-            raw=_raw(samples, baseline, candidate) if contaminated and not failed else None,
+            raw=None if failed else _raw(samples, baseline, candidate),
             cv_percent=second.cv_percent,
         ),
         status=failed.status if failed else Status.CONTAMINATED if contaminated else Status.OK,
@@ -262,18 +263,12 @@ def _judgement(
     }
 
 
-def _rounds(samples: Sequence[Samples], baseline: str, candidate: str) -> int:
-    """Rounds behind the intervals, of all replicates that have enough for one."""
-    counts = [len(sample.call_s(baseline, candidate)) for sample in samples]
-    return sum(count for count in counts if count >= MIN_PAIRS)
-
-
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
-    """The speedup with contaminated rounds included."""
-    within = within_replicates(
-        sample.log_ratios(baseline, candidate, contaminated=True) for sample in samples
-    )
-    interval = over_replicates([wide for wide, _ in within])
+    """The speedup over all rounds of all replicates; None where no replicate is contaminated."""
+    if not any(item.contaminated for item in samples):
+        return None
+    every, _ = counting(samples, baseline, candidate, contaminated=True)
+    interval = over_replicates([wide for wide, _ in within_replicates(log_ratios(every))])
     return math.exp(interval.estimate) if interval else None
 
 

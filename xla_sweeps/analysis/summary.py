@@ -16,6 +16,7 @@ from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.estimates import (
     Samples,
     Seconds,
+    counting,
     exponentiated,
     over_replicates,
     reciprocal,
@@ -52,19 +53,19 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
         raise ValueError("records of exactly one trial are needed")
     records = sorted(records, key=lambda record: record.replicate)
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
-    samples = [Samples(record.rounds) for record in records]
-    modes = {label: _summarize_mode(records, samples, label) for label in labels}
+    samples = samples_of(records)
+    counted = _counted(records)
+    modes = {label: _summarize_mode(records, counted, samples, label) for label in labels}
     model = next(
         (record.model for record in reversed(records) if record.model.params), records[-1].model
     )
-    contaminated = any(record.status is Status.CONTAMINATED for record in records)
-    shared = speedup.shared_of(records, model)
+    shared = speedup.shared_of(counted, model)
     return TrialSummary(
         trial_id=records[0].trial_id,
         model=model,
         device=shared.trial.device,
         batch_size=shared.trial.batch_size,
-        replicates=sum(bool(record.rounds) for record in records),
+        replicates=sum(bool(record.rounds) for record in counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
         comparisons=tuple(
@@ -75,11 +76,18 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
                 candidate,
                 floor=floor,
                 shared=shared,
-                contaminated=contaminated,
             )
             for baseline, candidate in speedup.comparison_pairs(labels)
         ),
     )
+
+
+def samples_of(records: Iterable[Record]) -> list[Samples]:
+    """The blocks of each replicate."""
+    return [
+        Samples(record.rounds, contaminated=record.status is Status.CONTAMINATED)
+        for record in records
+    ]
 
 
 def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
@@ -94,12 +102,21 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     return dict(sorted(steps.items()))
 
 
+def _counted(records: Sequence[Record]) -> Sequence[Record]:
+    """The clean records, where one has enough rounds; else all."""
+    clean = [record for record in records if record.status is not Status.CONTAMINATED]
+    return clean if any(len(record.rounds) >= stats.MIN_PAIRS for record in clean) else records
+
+
 def _summarize_mode(
-    records: Sequence[Record], samples: Sequence[Samples], label: str
+    records: Sequence[Record], counted: Sequence[Record], samples: Sequence[Samples], label: str
 ) -> ModeSummary:
-    outcomes = [record.modes[label] for record in records if label in record.modes]
-    status, failure = _mode_status(outcomes)
-    within = within_replicates(np.log(sample.call_s(label)[:, 0]) for sample in samples)
+    status, failure = _mode_status(
+        [record.modes[label] for record in records if label in record.modes]
+    )
+    outcomes = [record.modes[label] for record in counted if label in record.modes]
+    blocks = [call_s[:, 0] for call_s in counting(samples, label)[0]]
+    within = within_replicates(map(np.log, blocks))
     log_s = over_replicates([wide for wide, _ in within])
     latencies_ms = 1e3 * np.array([value for outcome in outcomes for value in outcome.latencies_s])
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
@@ -132,12 +149,10 @@ def _summarize_mode(
         ),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
         host_bound_index=_quantile(queued, 0.5),
-        rounds=sum(
-            count for sample in samples if (count := len(sample.call_s(label))) >= stats.MIN_PAIRS
-        ),
+        rounds=sum(map(len, blocks)),
         replicates=len(within),
         failure=failure,
-        cv_percent=_cv_percent([sample.call_s(label)[:, 0] for sample in samples]),
+        cv_percent=_cv_percent(blocks),
     )
 
 
@@ -154,9 +169,15 @@ def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
 
 
 def _mode_status(outcomes: Sequence[ModeOutcome]) -> tuple[Status, Failure | None]:
-    """A withheld status of any replicate; else ok if any replicate is; else the first failure."""
+    """A withheld status of any replicate; else ok if any replicate is; else the first failure.
+
+    Whether a mode computes the same twice is what the newest replicate found that could tell.
+    """
+    told = [item for item in outcomes if item.status in (Status.OK, Status.NONDETERMINISTIC)]
     for outcome in outcomes:
-        if outcome.status in WITHHELD:
+        if outcome.status in WITHHELD and (
+            outcome.status is not Status.NONDETERMINISTIC or outcome is told[-1]
+        ):
             return outcome.status, outcome.failure
     if any(outcome.status is Status.OK and outcome.latencies_s for outcome in outcomes):
         return Status.OK, None
@@ -171,6 +192,7 @@ def headline_failed(records: Sequence[Record]) -> bool:
 
     This decides the exit code of a trial, and agrees with the verdict of `summarize`.
     """
+    records = sorted(records, key=lambda record: record.replicate)
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
     if not labels:
         return True

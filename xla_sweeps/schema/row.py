@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
 
-STATISTICS_VERSION = 1
+STATISTICS_VERSION = 2
 """Of the estimates and verdicts that are derived from records."""
 
 MEASURED, IMPORTED = "measured", "imported"
@@ -228,7 +228,7 @@ class SpeedupColumns:
         name="absolute_speedup_samples_per_s",
     )
     raw: float | None = _number(
-        "the speedup with contaminated rounds included, where the trial is contaminated",
+        "the speedup over all rounds of all replicates, where a replicate is contaminated",
         unit="ratio",
         name="speedup_raw",
     )
