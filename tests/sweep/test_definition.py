@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -23,11 +24,18 @@ from xla_sweeps.sweep.search import expand
 from xla_sweeps.system import devices
 
 
-def test_an_enormous_sweep_is_counted_and_not_expanded() -> None:
-    axes = {f"k{index}": {"values": list(range(1000))} for index in range(6)}
-    sweep = parse_sweep({"method": "random", "run_cap": 3, "parameters": axes}, where="s.yaml")
-    assert sweep.combinations == 10**18
-    assert len(list(expand(sweep))) == 3
+@pytest.mark.parametrize("method", ["grid", "random"])
+def test_an_enormous_sweep_is_counted_and_not_expanded(method: str) -> None:
+    axes = {f"k{index}": {"min": 1, "max": 10**9} for index in range(6)}
+    sweep = parse_sweep({"method": method, "run_cap": 3, "parameters": axes}, where="s.yaml")
+    assert sweep.combinations == 10**54
+    assert len({repr(values) for values in expand(sweep)}) == 3
+
+
+def test_a_random_number_that_no_float_can_hold_is_drawn_as_the_largest() -> None:
+    drawn = {"mem": {"distribution": "log_normal", "mu": 10**6}}
+    sweep = parse_sweep({"method": "random", "run_cap": 1, "parameters": drawn}, where="s.yaml")
+    assert next(expand(sweep))["mem"] > 1e300
 
 
 GRID: dict[str, Any] = {
@@ -100,6 +108,32 @@ GRID: dict[str, Any] = {
         (
             {"method": "grid", "parameters": {"m": {"parameters": {}}}},
             "s.yaml: parameters.m.parameters: expected at least one",
+        ),
+        *(
+            ({"method": "grid", "parameters": {"seed": given}}, f"s.yaml: parameters.seed{line}")
+            for given, line in (
+                ({"values": [1, 2], "probabilities": 5}, ".probabilities=5: expected one for each"),
+                ({"values": [1, 2], "probabilities": [1e308, math.inf]}, ".probabilities=[1e+308"),
+                ({"distribution": ["uniform"]}, ": unknown distribution '['uniform']'"),
+                ({"min": 10**400, "max": 10**401}, ".min=10^400: expected a number, at most 1e+15"),
+                ({"min": 0, "max": 1e16}, ".max=1e+16: expected a number, at most 1e+15"),
+                (
+                    {"distribution": "q_uniform", "min": 0, "max": 1, "q": 1e-300},
+                    ": q must be at least 1e-15",
+                ),
+            )
+        ),
+        (
+            {
+                "method": "grid",
+                "parameters": {"seed": {"value": 1}},
+                "metric": {"name": "speedup", "goal": ["minimize"]},
+            },
+            "s.yaml: unknown goal '['minimize']'",
+        ),
+        (
+            {"method": "grid", "parameters": {"seed": {"value": 1}}, "run_cap": -(10**5000)},
+            "s.yaml: run_cap=-10^5000: expected an integer above 0",
         ),
     ],
 )

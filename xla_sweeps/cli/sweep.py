@@ -16,6 +16,7 @@ from pathlib import Path
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config.combinations import MAX_TRIALS, written
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
 from xla_sweeps.measure.runner import record_death
@@ -83,7 +84,7 @@ class Options:
     launcher: str = "local"
     devices: str | None = None
     dry_run: bool = False
-    max_trials: int = 10_000
+    max_trials: int = MAX_TRIALS
     seed: int = 0
     retry: tuple[Status, ...] = ()
     rerun: tuple[str, str] | None = None
@@ -144,7 +145,12 @@ def _parsed(arguments: Sequence[str]) -> Options:
         action="store_true",
         help="print the commands and how many there are; run nothing",
     )
-    add("--max-trials", type=int, default=10_000, help="the most trials to accept (default: 10000)")
+    add(
+        "--max-trials",
+        type=int,
+        default=MAX_TRIALS,
+        help=f"the most trials to accept (default: {MAX_TRIALS})",
+    )
     add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
     add(
         "--launcher",
@@ -281,7 +287,7 @@ def _loaded(options: Options) -> Sweep:
         print(f"warning: {warning}", file=sys.stderr)
     if sweep.trials > options.max_trials:
         raise ConfigError(
-            f"{options.path}: {sweep.trials:,} trials are more than "
+            f"{options.path}: {written(sweep.trials)} trials are more than "
             f"--max-trials={options.max_trials:,}; raise it if that is intended"
         )
     return sweep

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from xla_sweeps.config.compose import check_file
+from xla_sweeps.config.yaml_values import read_values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import RETIRED
 from xla_sweeps.schema.overrides import tidy
@@ -66,6 +65,9 @@ DISTRIBUTIONS = {
 """The keys that each distribution needs; the normal ones have W&B's defaults mu 0, sigma 1."""
 
 COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
+
+LARGEST = 10**15
+"""The largest number of a distribution; a step `q` is at least its inverse."""
 
 METRIC_GOALS: Mapping[str, Literal["minimize", "maximize"]] = {
     "minimize": "minimize",
@@ -194,7 +196,9 @@ def parse_sweep(
     if run_cap is not None and (
         isinstance(run_cap, bool) or not isinstance(run_cap, int) or run_cap < 1
     ):
-        raise ConfigError(f"{at('run_cap')}: run_cap={run_cap}: expected an integer above 0")
+        raise ConfigError(
+            f"{at('run_cap')}: run_cap={_short(run_cap)}: expected an integer above 0"
+        )
     if method != "grid" and run_cap is None:
         raise ConfigError(f"{at('method')}: method {method} needs run_cap, the number of trials")
     flat = {}
@@ -263,7 +267,7 @@ def _parameter(given: Any, path: tuple[str, ...], at: Locate) -> Parameter:
         if key not in PARAMETER_KEYS:
             raise ConfigError(f"{location}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
     distribution = given.get("distribution") or _implied(given, location)
-    if distribution not in DISTRIBUTIONS:
+    if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
         raise ConfigError(
             f"{location}: {unknown_name('distribution', str(distribution), DISTRIBUTIONS)}"
         )
@@ -298,10 +302,11 @@ def _categorical(given: Mapping[str, Any], location: str) -> Parameter:
             "one value"
         )
     shares = given.get("probabilities") or []
-    if shares and (
-        len(shares) != len(values)
-        or not all(isinstance(share, int | float) and share >= 0 for share in shares)
-        or not math.isclose(math.fsum(shares), 1, rel_tol=1e-3)
+    if shares and not (
+        isinstance(shares, list)
+        and len(shares) == len(values)
+        and all(_is_number(share) and 0 <= share <= 1 for share in shares)
+        and math.isclose(math.fsum(shares), 1, rel_tol=1e-3)
     ):
         raise ConfigError(
             f"{location}.probabilities={shares}: expected one for each value, with sum 1"
@@ -313,12 +318,10 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
     numbers: dict[str, float] = {}
     for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
         value = given.get(key, default)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
-            raise ConfigError(f"{location}.{key}={value}: expected a number")
+        if not _is_number(value) or abs(value) > LARGEST:
+            raise ConfigError(
+                f"{location}.{key}={_short(value)}: expected a number, at most {LARGEST:g}"
+            )
         numbers[key] = value
     if numbers["min"] > numbers["max"]:
         raise ConfigError(f"{location}: min={given['min']} is above max={given['max']}")
@@ -328,8 +331,8 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
         isinstance(numbers[key], int) for key in ("min", "max")
     ):
         raise ConfigError(f"{location}: int_uniform needs integers")
-    if numbers["q"] <= 0 or numbers["sigma"] < 0:
-        raise ConfigError(f"{location}: q must be above 0, and sigma not below it")
+    if numbers["q"] < 1 / LARGEST or numbers["sigma"] < 0:
+        raise ConfigError(f"{location}: q must be at least {1 / LARGEST:g}, and sigma at least 0")
     return Parameter(
         distribution=distribution,
         low=numbers["min"],
@@ -338,6 +341,18 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
         mu=numbers["mu"],
         sigma=numbers["sigma"],
     )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that is neither infinite nor nan."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def _short(value: Any) -> str:
+    """A value as it is shown in an error, of any size."""
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"{'-' if value < 0 else ''}10^{math.floor(math.log10(abs(value)))}"
+    return str(value)[:60]
 
 
 def _require_countable(parameters: Mapping[tuple[str, ...], Parameter], at: Locate) -> None:
@@ -356,7 +371,7 @@ def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise ConfigError(f"{at('metric')}: metric: expected {{name: speedup, goal: maximize}}")
     goal = given.get("goal", "minimize")
-    if goal not in METRIC_GOALS:
+    if not isinstance(goal, str) or goal not in METRIC_GOALS:
         raise ConfigError(
             f"{at('metric', 'goal')}: {unknown_name('goal', str(goal), METRIC_GOALS)}"
         )
@@ -370,16 +385,5 @@ def load_sweep(path: Path) -> Sweep:
         ConfigError: with file and line.
     """
     check_file(path)
-    text = path.read_text(encoding="utf-8")
-    return parse_sweep(
-        yaml.safe_load(text), where=str(path), lines=dict(_lines(yaml.compose(text), ()))
-    )
-
-
-def _lines(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The line of every key in a YAML document."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            inner = (*path, str(key.value))
-            yield inner, key.start_mark.line + 1
-            yield from _lines(value, inner)
+    document, lines = read_values(path.read_text(encoding="utf-8"), where=str(path))
+    return parse_sweep(document, where=str(path), lines=lines)

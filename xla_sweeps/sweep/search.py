@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, how_to_install
@@ -98,6 +98,9 @@ Values = dict[str, Any]
 
 _DRAWS_PER_TRIAL = 100
 
+_EXPONENT = 700
+"""The largest whose power of e is a float."""
+
 
 def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
     """The values of each trial, in order: all of a grid, or random ones without repetition.
@@ -138,7 +141,7 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
         case "normal" | "q_normal":
             drawn = source.gauss(parameter.mu, parameter.sigma)
         case _:
-            drawn = math.exp(source.gauss(parameter.mu, parameter.sigma))
+            drawn = math.exp(min(source.gauss(parameter.mu, parameter.sigma), _EXPONENT))
     if not parameter.distribution.startswith("q_"):
         return drawn
     stepped = round(drawn / parameter.q) * parameter.q
@@ -148,19 +151,13 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
 
 
 def _grid(sweep: Sweep) -> Iterator[Values]:
-    axes = [
-        [axis.value(index) for index in range(axis.count or 0)]
-        for axis in sweep.parameters.values()
-    ]
-    keys = list(sweep.parameters)
-    for combination in itertools.islice(itertools.product(*axes), sweep.trials):
-        yield dict(zip(keys, combination, strict=True))
+    return (_combination(sweep.parameters, index) for index in range(sweep.trials))
 
 
 def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
     weighted = any(parameter.probabilities for parameter in sweep.parameters.values())
     if sweep.combinations is not None and not weighted:
-        for index in source.sample(range(sweep.combinations), sweep.trials):
+        for index in _indices(sweep.combinations, sweep.trials, source):
             yield _combination(sweep.parameters, index)
         return
     seen: set[str] = set()
@@ -171,6 +168,16 @@ def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
         if repr(values) not in seen:
             seen.add(repr(values))
             yield values
+
+
+def _indices(combinations: int, count: int, source: random.Random) -> Iterable[int]:
+    """So many different numbers below the number of combinations, which may be of any size."""
+    if combinations <= sys.maxsize:
+        return source.sample(range(combinations), count)
+    drawn: dict[int, None] = {}
+    while len(drawn) < count:
+        drawn[source.randrange(combinations)] = None
+    return drawn
 
 
 def _combination(parameters: Mapping[str, Parameter], index: int) -> Values:

@@ -1,0 +1,45 @@
+"""What `-m` asks for is counted, not listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_sweeps.config.combinations import check_count
+from xla_sweeps.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["model=vgg16"],
+        ["~seed", "batch_size=1,2"],
+        ["seed=range(0,100)", "batch_size=range(1,101)"],
+        ["seed=range(0,1,0.0001)"],
+        ["seed=sort(range(100,0,-1))"],
+        ["seed=range(0,1000000000)", "seed=1,2"],
+    ],
+)
+def test_as_many_trials_as_allowed_are_accepted(words: list[str]) -> None:
+    check_count(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["seed=range(0,10001)"], "-m: 10,001 trials are more than 10,000; give fewer values"),
+        (["seed=range(0,101)", "batch_size=range(0,100)"], "-m: 10,100 trials are more than"),
+        (["seed=shuffle(range(0,1e300,1e-300))"], "-m: more than 10^15 trials are more than"),
+        (["batch_size=range(0)"], "batch_size=range(0): no value"),
+        (["seed=1,2", "batch_size=range(5,1)"], "batch_size=range(5,1): no value"),
+        (["seed=range(0,3,0)"], "seed=range(0,3,0): expected finite bounds and a step that is not"),
+        (["seed=range(0,inf)"], "seed=range(0,inf): expected finite bounds and a step that is not"),
+        (["seed=interval(0,1)"], "seed=interval(0,1): -m takes values and ranges"),
+        (["model=glob(*)"], "model=glob(*): -m takes values and ranges"),
+        (["seed=(1"], "Error parsing override 'seed=(1'"),
+        ([f"seed=range(0,{'9' * 5000})"], "Exceeds the limit"),
+    ],
+)
+def test_no_trial_or_too_many_are_refused_with_their_number(words: list[str], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_count(words)
+    assert str(caught.value).startswith(line)
