@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from factories import CONFIG, make_record
+from factories import CONFIG, make_record, renamed
 
 from xla_sweeps.config import catalog
 
@@ -56,9 +56,8 @@ def make_records(folder: Path, trials: int) -> None:
         name = f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
         place = folder / "records" / name
         place.mkdir(parents=True)
-        (place / "0.json").write_bytes(
-            patterns[number % PATTERNS].replace(b"TRIALTRIALTRIALT", name.encode())
-        )
+        pattern = patterns[number % PATTERNS]
+        (place / "0.json").write_bytes(renamed(pattern, "TRIALTRIALTRIALT", name))
         os.utime(place, (1, 1))
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from factories import make_record
+from factories import make_record, renamed
 
 from xla_sweeps.sweep.compose import Composer, Place, compose_all
 from xla_sweeps.sweep.definition import parse_sweep
@@ -49,9 +49,7 @@ def make_records(folder: Path, trials: int) -> None:
     for task in compose_all(composer, expand(sweep), lines={}, where=""):
         place = folder / "records" / task.trial_ids[0]
         place.mkdir(parents=True)
-        (place / "0.json").write_bytes(
-            text.replace(b"TRIALTRIALTRIALT", task.trial_ids[0].encode())
-        )
+        (place / "0.json").write_bytes(renamed(text, "TRIALTRIALTRIALT", task.trial_ids[0]))
 
 
 def main() -> None:

@@ -7,8 +7,7 @@ import json
 import multiprocessing
 import os
 import random
-import subprocess
-import sys
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from factories import make_record
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.record import SCHEMA_VERSION, Record
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
 
 
 def save_many(results_dir: Path, count: int, note: str) -> None:
@@ -111,7 +110,7 @@ def test_a_record_with_a_mode_of_a_later_version_is_kept_and_not_read(tmp_path: 
     _, path = store.save(make_record())
     document = json.loads(path.read_bytes())
     document["modes"]["later"] = document["modes"]["xla"]
-    path.write_text(json.dumps(document))
+    path.write_bytes(sealed(document))
     loaded = store.load()
     assert loaded.records == {}
     assert loaded.problems == (
@@ -122,7 +121,7 @@ def test_a_record_with_a_mode_of_a_later_version_is_kept_and_not_read(tmp_path: 
 
 def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
     document = json.loads(make_record().to_json()) | {"a_later_field": 1}
-    assert Record.from_json(json.dumps(document).encode()) == make_record()
+    assert Record.from_json(sealed(document)) == make_record()
 
 
 def test_values_that_json_lacks_are_replaced_and_the_record_is_saved(tmp_path: Path) -> None:
@@ -150,9 +149,83 @@ def test_values_that_json_lacks_are_replaced_and_the_record_is_saved(tmp_path: P
 def test_quarantined_numbers_are_not_used_again_for_other_records(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(make_record())
-    store.save(make_record())
+    _, path = store.save(make_record())
+    assert store.next_replicate(make_record().trial_id) == 2
+    path.write_bytes(b"{")
+    assert len(store.load().problems) == 1
     assert store.next_replicate(make_record().trial_id) == 2
     assert store.next_replicate("f" * 16) == 0
+
+
+@pytest.mark.parametrize(
+    ("foreign", "number"),
+    [
+        ("9999.json", 10_000),
+        ("20261121.json", 20_261_122),
+        ("999999999.json", 1),
+        ("9999999999999.json", 1),
+        ("10000.json.bak", 1),
+        ("\u00b2.json", 1),
+        ("\u0663.json", 1),
+        ("007.json", 1),
+        ("-3.json", 1),
+        ("notes.json", 1),
+    ],
+)
+def test_a_foreign_file_never_keeps_a_record_from_being_saved(
+    tmp_path: Path, foreign: str, number: int
+) -> None:
+    store = Store(tmp_path)
+    _, path = store.save(make_record())
+    (path.parent / foreign).write_text("somebody else's")
+    assert store.save(make_record())[0].replicate == number
+    assert len(store.load().records[make_record().trial_id]) == 2
+    if not foreign.startswith(("9999.", "20261121.", "999999999.")):  # a record's name
+        assert (path.parent / foreign).read_text() == "somebody else's"
+
+
+def test_a_record_in_the_folder_of_another_trial_is_not_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _, path = store.save(make_record())
+    path.parent.rename(store.records_dir / ("e" * 16))
+    loaded = store.load()
+    assert loaded.records == {}
+    assert f"it is a record of trial {make_record().trial_id}; moved to" in loaded.problems[0]
+
+
+def test_what_a_killed_process_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _, path = store.save(make_record())
+    left = [path.parent / ".abc.tmp", store.records_dir / ".probe-abc"]
+    for place in left:
+        place.write_text("")
+        place.with_name(place.name.replace("abc", "new")).write_text("")
+        os.utime(place, (1, 1))
+    store.check_writable()
+    store.save(make_record())
+    assert not [place for place in left if place.exists()]
+    assert all(place.with_name(place.name.replace("abc", "new")).exists() for place in left)
+
+
+@pytest.mark.parametrize("linked", ["records", "records/0123456789abcdef", "quarantine", "logs"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, linked: str) -> None:
+    (tmp_path / "outside").mkdir()
+    store = Store(tmp_path / "r")
+    place = store.results_dir / linked
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "outside")
+    if linked.startswith("records"):
+        with pytest.raises(StoreError, match="is a link"):
+            store.save(make_record())
+    elif linked == "logs":
+        with pytest.raises(StoreError, match="is a link"):
+            store.log_folder(make_record().trial_id)
+    else:
+        _, path = store.save(make_record())
+        path.write_bytes(b"{")
+        assert "moved to nowhere (quarantine is a link or no folder)" in store.load().problems[0]
+        assert path.exists()
+    assert not list((tmp_path / "outside").iterdir())
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -193,48 +266,37 @@ def test_a_failing_disk_is_reported_and_leaves_no_partial_file(
     assert not store.load().problems
 
 
+@pytest.mark.parametrize("failure", [errno.EEXIST, errno.EIO, errno.ETIMEDOUT])
 def test_a_record_whose_link_reply_was_lost_counts_as_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: int
 ) -> None:
     real: Callable[..., None] = os.link
 
-    def link_then_repeat(source: object, target: object) -> None:
+    def link_and_lose_the_reply(source: object, target: object) -> None:
         real(source, target)
-        real(source, target)
+        raise OSError(failure, os.strerror(failure))
 
-    monkeypatch.setattr(os, "link", link_then_repeat)
-    stored, _ = Store(tmp_path).save(make_record())
+    monkeypatch.setattr(os, "link", link_and_lose_the_reply)
+    store = Store(tmp_path)
+    store.check_writable()
+    stored, _ = store.save(make_record())
     assert stored.replicate == 0
+    assert store.load().records == {stored.trial_id: [stored]}
 
 
-def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from pathlib import Path; from xla_sweeps.results.store import Store\n"
-            f"with Store(Path({str(tmp_path)!r})).claim('abc'):\n print('held', flush=True); "
-            "sys.stdin.read()",
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    with (
-        pytest.raises(
-            StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "
-        ),
-        Store(tmp_path).claim("abc"),
-    ):
-        pytest.fail("claimed twice")
-    with Store(tmp_path).claim("another"):
-        pass
-    holder.kill()
-    holder.communicate()
-    with Store(tmp_path).claim("abc"):
-        pass
+def test_what_is_linked_is_saved_though_its_folder_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, real = Store(tmp_path), os.fsync
+
+    def fail_for_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_for_folders)
+    assert store.save(make_record())[0].replicate == 0
+    assert store.count(make_record().trial_id) == 1
 
 
 def test_replicates_of_several_trials_are_kept_apart(tmp_path: Path) -> None:

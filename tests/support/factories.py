@@ -16,7 +16,7 @@ from xla_sweeps.schema.measurement import (
     Round,
     Status,
 )
-from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.record import ModelFacts, Record, with_digest
 from xla_sweeps.schema.trial import (
     Effort,
     InputSpec,
@@ -174,3 +174,9 @@ def make_record(
         "finished_at": "2026-01-01T00:01:00+00:00",
     }
     return Record(**{**fields, **changes})
+
+
+def renamed(text: bytes, before: str, after: str) -> bytes:
+    """A stored record in which one text stands for another."""
+    body = text.rpartition(b',\n "digest"')[0]
+    return with_digest(body.replace(before.encode(), after.encode()))

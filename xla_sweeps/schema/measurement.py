@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""A whole number from 0 that fits 64 bits; checked when a record is read."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+"""A length of time, finite and not negative; checked when a record is read."""
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+"""A finite number above 0; checked when a record is read."""
 
 
 class Status(StrEnum):
@@ -103,9 +114,9 @@ class Block:
     """
 
     mode: str
-    calls: int
-    elapsed_ns: int
-    enqueue_ns: int
+    calls: Count
+    elapsed_ns: Count
+    enqueue_ns: Count
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
@@ -128,11 +139,11 @@ class Round:
         dirty: why the round is contaminated ("" if it is not); such a round was repeated.
     """
 
-    round: int
+    round: Count
     order: tuple[str, ...]
     blocks: tuple[Block, ...]
-    started_ns: int = 0
-    finished_ns: int = 0
+    started_ns: Count = 0
+    finished_ns: Count = 0
     dirty: str = ""
 
 
@@ -176,11 +187,11 @@ class ModeOutcome:
 
     status: Status
     effective: Mapping[str, Any] = field(default_factory=dict)
-    trace_s: float | None = None
-    first_call_s: float | None = None
-    compile_s: float | None = None
-    peak_memory_bytes: int | None = None
-    latencies_s: tuple[float, ...] = ()
-    warmup_calls: int = 0
+    trace_s: Seconds | None = None
+    first_call_s: Seconds | None = None
+    compile_s: Seconds | None = None
+    peak_memory_bytes: Count | None = None
+    latencies_s: tuple[Positive, ...] = ()
+    warmup_calls: Count = 0
     agreement: Agreement | None = None
     failure: Failure | None = None

@@ -1,20 +1,31 @@
-"""A record: everything one replicate of a trial yielded, as stored. One JSON document each."""
+"""A record: everything one replicate of a trial yielded, as stored.
+
+One JSON document each, whose last line is the digest of all bytes before it. A new schema keeps
+that line, so that damage is told from a version that is newer.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from xla_sweeps.schema.measurement import Failure, ModeOutcome, Round, Status
+from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
 from xla_sweeps.schema.trial import ExecutionMode, baseline_of, headline_candidates
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""A new status, mode or meaning of a field is a new schema; a new field with a default is not."""
+
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda document: document,  # 2 has the digest, and the same members
+}
+"""What turns a document of each earlier schema into the next one."""
 
 _TEXT_LIMIT = 64 * 1024
 
@@ -50,10 +61,10 @@ class ModelFacts:
     variant: str
     source: str
     task: str
-    resolution_px: int
-    params: int | None = None
-    trainable_params: int | None = None
-    macs: int | None = None
+    resolution_px: Count
+    params: Count | None = None
+    trainable_params: Count | None = None
+    macs: Count | None = None
     macs_note: str = ""
     eager_is_graph: bool = False
     replica_of: str = ""
@@ -65,7 +76,8 @@ class Record:
     """One replicate of a trial: immutable once stored.
 
     Attributes:
-        trial_id: sixteen hex digits; records with the same id may be pooled.
+        trial_id: sixteen hex digits; records with the same id may be pooled. It becomes the name of
+            files, so that one with anything but letters, digits, _ and - is not read.
         replicate: the number of the file within the trial, from 0.
         status: of the replicate as a whole.
         config: the resolved configuration.
@@ -79,8 +91,8 @@ class Record:
         request_id: of what was asked for, whatever device measured it; "" in older records.
     """
 
-    trial_id: str
-    replicate: int
+    trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
+    replicate: Count
     status: Status
     config: Mapping[str, Any]
     model: ModelFacts
@@ -94,7 +106,7 @@ class Record:
     sync: Mapping[str, Any] = field(default_factory=dict)
     started_at: str = ""
     finished_at: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, Seconds] = field(default_factory=dict)
     log: str = ""
     request_id: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -104,37 +116,33 @@ class Record:
 
         Never fails: what JSON cannot hold is replaced (NaN by null, lone surrogates by ?).
         """
-        return json.dumps(_clean(asdict(self)), allow_nan=False, indent=1).encode()
+        return sealed(_clean(asdict(self)))
 
     @classmethod
     def from_json(cls, text: bytes) -> Record:
-        """Read a record back.
+        """Read a record back; one of an earlier schema is upgraded.
 
         Raises:
             NewerSchemaError: written by a newer version.
             RecordFormatError: truncated, damaged, or not a record.
         """
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
-            record = _DECODER.decode(text)
-            if record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text:
-                return _with_known_modes(record)
+        has_digest = _verified(text)
         try:
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
+                record = _DECODER.decode(text)
+                current = record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text
+                if current and has_digest:
+                    return _checked(record)
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RecordFormatError(f"not valid JSON: {error}") from error
-        version = document.get("schema_version") if isinstance(document, dict) else None
-        if not isinstance(version, int):
-            raise RecordFormatError("no schema_version: not a record of xla_sweeps")
-        if version > SCHEMA_VERSION:
-            raise NewerSchemaError(
-                f"schema {version} is newer than this version's {SCHEMA_VERSION}: "
-                "update xla_sweeps to read it"
-            )
+        except RecursionError:
+            raise RecordFormatError("not a record: it is nested too deeply") from None
         try:
-            return _with_known_modes(msgspec.convert(document, cls))
-        except NewerSchemaError:
+            return _checked(msgspec.convert(_upgraded(document, has_digest=has_digest), cls))
+        except RecordFormatError:
             raise
-        except (msgspec.ValidationError, ValueError) as error:
+        except (msgspec.ValidationError, ValueError, RecursionError) as error:
             raise RecordFormatError(f"not a valid record: {error}") from error
 
 
@@ -142,14 +150,88 @@ _DECODER = msgspec.json.Decoder(Record)
 
 _MODES = frozenset(ExecutionMode)
 
+_DIGEST_START, _DIGEST_END = b',\n "digest": "', b'"\n}'
 
-def _with_known_modes(record: Record) -> Record:
-    """The record; one of a later version may hold a mode that is unknown here."""
+_DIGEST_BYTES = len(_DIGEST_START) + 64 + len(_DIGEST_END)
+
+
+def sealed(document: Mapping[str, Any]) -> bytes:
+    """A document as it is stored: JSON whose last line is the digest of the bytes before it."""
+    plain = {name: value for name, value in document.items() if name != "digest"}
+    return with_digest(json.dumps(plain, allow_nan=False, indent=1).encode().removesuffix(b"\n}"))
+
+
+def with_digest(body: bytes) -> bytes:
+    """A stored document from all its bytes before the last line."""
+    return body + _DIGEST_START + hashlib.sha256(body).hexdigest().encode() + _DIGEST_END
+
+
+def _verified(text: bytes) -> bool:
+    """Whether the text ends in a digest, which must be that of the bytes before it."""
+    line = text[-_DIGEST_BYTES:]
+    if not (line.startswith(_DIGEST_START) and line.endswith(_DIGEST_END)):
+        return False
+    digest = hashlib.sha256(memoryview(text)[:-_DIGEST_BYTES]).hexdigest().encode()
+    if line[len(_DIGEST_START) : -len(_DIGEST_END)] != digest:
+        raise RecordFormatError("damaged: its digest is not that of its content")
+    return True
+
+
+def _upgraded(document: Any, *, has_digest: bool) -> dict[str, Any]:
+    """The document in the present schema."""
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if type(version) is not int:
+        raise RecordFormatError("no schema_version: not a record of xla_sweeps")
+    if version > SCHEMA_VERSION:
+        raise NewerSchemaError(
+            f"schema {version} is newer than this version's {SCHEMA_VERSION}: "
+            "update xla_sweeps to read it"
+        )
+    if version < 1:
+        raise RecordFormatError(f"schema_version {version}: not a record of xla_sweeps")
+    if version > 1 and not has_digest:
+        raise RecordFormatError("damaged: its last line is not a digest")
+    for earlier in range(version, SCHEMA_VERSION):
+        document = UPGRADES[earlier](document)
+    return {**document, "schema_version": SCHEMA_VERSION}
+
+
+class _Tracker(msgspec.Struct):
+    project: str | None = None
+    entity: str | None = None
+    group: str | None = None
+    tags: list[str] | None = None
+
+
+class _Config(msgspec.Struct):
+    batch_size: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
+    modes: list[str] | None = None
+    tracker: _Tracker | None = None
+
+
+class _Environment(msgspec.Struct):
+    packages: dict[str, Any] | None = None
+    loaded: dict[str, Any] | None = None
+    driver: dict[str, Any] | None = None
+    flags: dict[str, Any] | None = None
+    cpu: dict[str, Any] | None = None
+
+
+def _checked(record: Record) -> Record:
+    """The record; its configuration and environment have the types that readers rely on."""
     unknown = next((label for label in record.modes if label.split("_")[0] not in _MODES), None)
     if unknown is not None:
         raise NewerSchemaError(
             f"mode {unknown} is unknown to this version: update xla_sweeps to read it"
         )
+    for name, found, kind in (
+        ("config", record.config, _Config),
+        ("environment", record.environment, _Environment),
+    ):
+        try:
+            msgspec.convert(found, kind)
+        except msgspec.ValidationError as error:
+            raise RecordFormatError(f"not a valid record: {name}: {error}") from error
     return record
 
 

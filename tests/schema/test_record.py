@@ -1,0 +1,93 @@
+"""Records as stored: damage is found, earlier schemas are upgraded, later ones are kept."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from factories import make_record
+from paths import DATA
+
+from xla_sweeps.schema import record as record_
+from xla_sweeps.schema.record import (
+    SCHEMA_VERSION,
+    UPGRADES,
+    NewerSchemaError,
+    Record,
+    RecordFormatError,
+    sealed,
+)
+
+GOLDEN = DATA / "records"
+
+
+def test_there_is_a_golden_record_of_every_schema_and_an_upgrade_of_every_earlier_one() -> None:
+    assert sorted(path.name for path in GOLDEN.iterdir()) == [
+        f"schema_{number}.json" for number in range(1, SCHEMA_VERSION + 1)
+    ]
+    assert sorted(UPGRADES) == list(range(1, SCHEMA_VERSION))
+
+
+@pytest.mark.parametrize("number", range(1, SCHEMA_VERSION + 1))
+def test_a_golden_record_is_read_as_one_of_today(number: int) -> None:
+    text = (GOLDEN / f"schema_{number}.json").read_bytes()
+    found = Record.from_json(text)
+    assert found == Record.from_json((GOLDEN / f"schema_{SCHEMA_VERSION}.json").read_bytes())
+    assert Record.from_json(found.to_json()) == found
+    assert found.schema_version == SCHEMA_VERSION
+
+
+def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def noting(word: str) -> Any:
+        return lambda document: document | {"log": document["log"] + word}
+
+    monkeypatch.setattr(record_, "SCHEMA_VERSION", 4)
+    monkeypatch.setattr(record_, "UPGRADES", {number: noting(f" {number}") for number in (1, 2, 3)})
+    document = json.loads(make_record(log="made").to_json())
+    for version, log in ((1, "made 1 2 3"), (2, "made 2 3"), (4, "made")):
+        found = Record.from_json(sealed(document | {"schema_version": version}))
+        assert (found.log, found.schema_version) == (log, 4)
+
+
+def test_each_of_hundreds_of_flipped_bits_is_found() -> None:
+    content, source = make_record(noise=0.1).to_json(), random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[source.randrange(len(damaged))] ^= 1 << source.randrange(8)
+        with pytest.raises(RecordFormatError) as caught:
+            Record.from_json(bytes(damaged))
+        assert not isinstance(caught.value, NewerSchemaError)
+
+
+@pytest.mark.parametrize("version", [0, -5, True, None, "2", 1.0])
+def test_a_schema_that_never_was_is_refused(version: object) -> None:
+    document = json.loads(make_record().to_json()) | {"schema_version": version}
+    for text in (sealed(document), json.dumps(document).encode()):
+        with pytest.raises(RecordFormatError) as caught:
+            Record.from_json(text)
+        assert not isinstance(caught.value, NewerSchemaError)
+
+
+def test_a_digest_that_is_missing_is_damage() -> None:
+    document = json.loads(make_record().to_json())
+    del document["digest"]
+    for text in (json.dumps(document), json.dumps(document | {"digest": "0" * 64}, indent=1)):
+        with pytest.raises(RecordFormatError, match="digest"):
+            Record.from_json(text.encode())
+
+
+@pytest.mark.parametrize("change", [{"status": "later"}, {"modes": {"later": {}}}, {"config": 5}])
+def test_what_a_newer_schema_holds_is_not_judged(change: dict[str, Any]) -> None:
+    document = json.loads(make_record().to_json())
+    newer = document | {"schema_version": SCHEMA_VERSION + 1} | change
+    for text in (sealed(newer), json.dumps(newer).encode()):
+        with pytest.raises(NewerSchemaError, match="update xla_sweeps to read it"):
+            Record.from_json(text)
+
+
+def test_a_record_that_is_renumbered_has_a_digest_of_its_own() -> None:
+    found = Record.from_json(make_record().to_json())
+    assert Record.from_json(replace(found, replicate=7).to_json()).replicate == 7
