@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from xla_sweeps.results import derive, table
 from xla_sweeps.results import rows as rows_
 from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import Record, sealed
 from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 from xla_sweeps.schema.trial import is_aa_pair
 
@@ -201,10 +202,8 @@ def test_a_damaged_record_is_reported_and_skipped(tmp_path: Path) -> None:
     loaded = rows_.load(tmp_path)
     assert [problem for problem in loaded.problems if trial(2) in problem]
     assert set(loaded.table["trial_id"].to_pylist()) == {trial(1)}
-    newer = (
-        make_record(TIMES, trial_id=trial(3))
-        .to_json()
-        .replace(b'"schema_version": 1', b'"schema_version": 99')
+    newer = sealed(
+        json.loads(make_record(TIMES, trial_id=trial(3)).to_json()) | {"schema_version": 99}
     )
     (tmp_path / "records" / trial(3)).mkdir()
     (tmp_path / "records" / trial(3) / "0.json").write_bytes(newer)
@@ -421,11 +420,12 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
         save(tmp_path, number, call_s=aa(number - 9))
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
     loaded = rows_.load(tmp_path)
-    records, summaries = rows_.summaries(tmp_path, loaded)
+    records, summaries, problems = rows_.summaries(tmp_path, loaded)
+    assert problems == ()
     rows = sorted((row for found in summaries.values() for row in found.comparisons), key=key)
     assert same(kept(tmp_path), rows)
     assert "drift" in summaries[trial(3)].flags
-    only, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
+    only, _, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
     assert only == {trial(3): records[trial(3)]}
 
 

@@ -74,12 +74,12 @@ def between(first: Path, second: Path, *, where: str | None = None) -> Differenc
     sides = []
     for folder, other in ((first, second), (second, first)):
         rows = load(folder)
-        for problem in rows.problems:
-            warn(problem)
         trials = None
         if chosen is not None:
             trials = matching(rows.table, chosen)["trial_id"].unique().to_pylist()
-        records, found = summaries(folder, rows, only=trials)
+        records, found, problems = summaries(folder, rows, only=trials)
+        for problem in (*rows.problems, *problems):
+            warn(problem)
         name = folder.resolve().name
         title = str(folder) if name == other.resolve().name else name
         sides.append(Side(title=title, records=records, summaries=found))

@@ -147,9 +147,9 @@ def report(
     if not dry_run:
         credentials.require_api_key(os.environ)
     rows = load(results_dir)
-    for problem in rows.problems:
+    records, found, problems = summaries(results_dir, rows)
+    for problem in (*rows.problems, *problems):
         warn(problem)
-    records, found = summaries(results_dir, rows)
     entity, project = build_report.place(records, entity, project)
     log = results_dir / "wandb" / "report.log"
     if dry_run:

@@ -6,13 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from xla_sweeps.cli import command_parser
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.export import csv_of, write_parquet, write_text
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load, require, summaries
+from xla_sweeps.results.store import guarded
 from xla_sweeps.results.table import rows_of
 from xla_sweeps.schema.row import ComparisonRow
 
@@ -157,16 +159,22 @@ def push(results_dir: Path, *, project: str | None, entity: str | None, force: b
     credentials.require_api_key(os.environ)
     rows = load(results_dir)
     _warn(rows.problems)
-    records, found = summaries(results_dir, rows)
-    trials = [
-        (
-            wandb.header_of(results_dir, group[0], project=project, entity=entity),
-            group,
-            found[trial],
+    records, found, problems = summaries(results_dir, rows)
+    _warn(problems)
+    trials = []
+    for trial, group in records.items():
+        header, unusable = guarded(
+            results_dir / "records" / trial,
+            partial(wandb.header_of, results_dir, group[0], project=project, entity=entity),
         )
-        for trial, group in records.items()
-    ]
-    report = wandb.push(trials, log=results_dir / "wandb" / "push.log", force=force)
+        _warn(unusable)
+        if header is not None:
+            trials.append((header, group, found[trial]))
+    log = results_dir / "wandb" / "push.log"
+    try:
+        report = wandb.push(trials, log=log, force=force)
+    except OSError as error:
+        raise StoreError(f"cannot write {log}: {error.strerror or error}") from error
     print(f"W&B: {report.sent} sent, {report.already} there already, {len(report.failed)} failed")
     _warn(report.failed)
     return 1 if report.failed else 0

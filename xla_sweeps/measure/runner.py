@@ -117,6 +117,7 @@ def check(settings: Settings, assignment: Assignment) -> None:
     store = Store(settings.results_dir)
     store.check_writable()
     identifier = identify(settings, environment.environment())
+    store.log_folder(identifier)
     with store.claim(identifier):
         _require_unmeasured(assignment, store, identifier)
 
@@ -401,8 +402,7 @@ def _conclude(session: _Session) -> TrialResult:
 
 def _log_path(session: _Session, number: int) -> Path:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    folder = session.settings.results_dir / "logs" / session.trial_id
-    return folder / f"{number}-{stamp}-{os.getpid()}.log"
+    return session.store.log_folder(session.trial_id) / f"{number}-{stamp}-{os.getpid()}.log"
 
 
 def _now() -> str:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from xla_sweeps.analysis import noise, summary
 from xla_sweeps.analysis.noise import Span
 from xla_sweeps.analysis.speedup import comparison_pairs, judged
-from xla_sweeps.results.store import Store
+from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record
@@ -77,18 +78,27 @@ def facts_of(records: Sequence[Record], listing: str) -> Facts:
 def read_trials(results_dir: Path, names: Sequence[str]) -> Trials:
     """Read and summarize these trials."""
     store = Store(results_dir)
-    rows: list[ComparisonRow] = []
     facts: dict[str, Facts] = {}
     problems: list[str] = []
+    rows: list[ComparisonRow] = []
     for name in names:
         listing = store.listing(name)
         loaded = store.load(name)
-        problems += loaded.problems
-        records = [record for group in loaded.records.values() for record in group]
-        facts[name] = facts_of(records, "" if loaded.problems else listing)
-        for group in loaded.records.values():
-            rows += summary.summarize(group).comparisons
+        records = loaded.records.get(name, [])
+        found, unusable = guarded(
+            store.records_dir / name,
+            partial(_summarized, records, "" if loaded.problems else listing),
+        )
+        problems += (*loaded.problems, *unusable)
+        facts[name] = Facts("", ()) if found is None else found[1]
+        if found is not None:
+            rows += found[0]
     return Trials(table_of(rows), facts, tuple(problems))
+
+
+def _summarized(records: Sequence[Record], listing: str) -> tuple[Sequence[ComparisonRow], Facts]:
+    rows = summary.summarize(records).comparisons if records else ()
+    return rows, facts_of(records, listing)
 
 
 def read_many(
@@ -161,15 +171,23 @@ def aa_distances_of(found: TrialSummary) -> list[float]:
     ]
 
 
-def aa_distances_of_records(store: Store) -> AaDistances:
-    """The same as `aa_distances`, from all records: for a folder of which nothing is kept."""
+def aa_distances_of_records(store: Store) -> tuple[AaDistances, tuple[str, ...]]:
+    """The same as `aa_distances`, from all records: for a folder of which nothing is kept.
+
+    Returns:
+        The distances, and a line for each file that cannot be used.
+    """
     devices: AaDistances = {}
+    problems: tuple[str, ...] = ()
     for trial, _ in store.folders():
-        for records in store.load(trial).records.values():
+        loaded = store.load(trial)
+        problems += loaded.problems
+        for records in loaded.records.values():
             if any(is_aa_pair(*pair) for pair in comparison_pairs(list(records[0].modes))):
-                found = summary.summarize(records)
-                devices.setdefault(found.device, {})[trial] = aa_distances_of(found)
-    return devices
+                found, _ = guarded(store.records_dir / trial, partial(summary.summarize, records))
+                if found is not None:
+                    devices.setdefault(found.device, {})[trial] = aa_distances_of(found)
+    return devices, problems
 
 
 def floor_of(trials: Mapping[str, Sequence[float]]) -> float:

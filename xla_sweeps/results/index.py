@@ -1,8 +1,9 @@
 """Index records for planning, kept beside them; it may be deleted at any time.
 
-A trial's folder is read again when it changed, or when it was read within the resolution of the
-file system's time stamps. A file that is damaged in place leaves its folder's time as it was:
-planning does not notice until `cache/` is deleted.
+A trial's folder is read again when it changed, when it was read within the resolution of the file
+system's time stamps, or when not all of it could be used. A copy of the results folder, whose
+records lie elsewhere on the disk, is indexed anew. A file that is damaged in place leaves its
+folder's time as it was: planning does not notice until `cache/` is deleted.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import Any
 
 import msgspec
 
-from xla_sweeps.results.store import RACY_NS, Store
+from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, outcome_of
-from xla_sweeps.system.files import replace_whole
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record, outcome_of
+from xla_sweeps.system.files import folder_in, read_regular, replace_whole
 
-VERSION = 1
+VERSION = 2
+
+_INDEX_LIMIT_BYTES = 2**30
 
 _SOFTWARE = ("tensorflow", "keras", "tf_keras")
 
@@ -54,8 +57,16 @@ class _Folder(msgspec.Struct, array_like=True, gc=False):
     entries: list[Entry]
 
 
-class _File(msgspec.Struct):
+class _Key(msgspec.Struct, frozen=True, array_like=True):
+    """What the index must have been made of to be used."""
+
     version: int
+    schema_version: int
+    place: int
+
+
+class _File(msgspec.Struct):
+    key: _Key
     folders: dict[str, _Folder]
 
 
@@ -76,8 +87,8 @@ def read_index(store: Store) -> Index:
 
     The index is brought up to date.
     """
-    path = store.results_dir / "cache" / "index.json"
-    known = _load(path)
+    key = _Key(VERSION, SCHEMA_VERSION, store.place())
+    known = _load(store.results_dir, key)
     folders: dict[str, _Folder] = {}
     problems: list[str] = []
     changed = False
@@ -87,22 +98,30 @@ def read_index(store: Store) -> Index:
         if kept is not None and kept.modified_ns == modified_ns:
             folders[name] = kept
             continue
-        loaded = store.load(name)
-        problems += loaded.problems
-        settled = modified_ns if now_ns - modified_ns > RACY_NS else 0
-        folders[name] = _Folder(
-            settled, [entry_of(record) for record in loaded.records.get(name, [])]
-        )
+        entries, found = _entries(store, name)
+        problems += found
+        settled = modified_ns if now_ns - modified_ns > RACY_NS and not found else 0
+        folders[name] = _Folder(settled, entries)
         changed = True
     if changed or len(folders) != len(known):
-        _save(path, folders)
+        _save(store.results_dir, _File(key, folders))
     return Index({name: folder.entries for name, folder in folders.items()}, tuple(problems))
+
+
+def _entries(store: Store, name: str) -> tuple[list[Entry], tuple[str, ...]]:
+    """The records of a trial, in short, and a line for each that cannot be used."""
+    loaded = store.load(name)
+    entries, problems = guarded(
+        store.records_dir / name,
+        lambda: [entry_of(record) for record in loaded.records.get(name, [])],
+    )
+    return entries or [], (*loaded.problems, *problems)
 
 
 def entry_of(record: Record) -> Entry:
     """A record, in short."""
     tracker = record.config.get("tracker")
-    tags = tracker.get("tags", ()) if isinstance(tracker, Mapping) else ()
+    tags = tracker.get("tags") or () if isinstance(tracker, Mapping) else ()
     return Entry(
         trial_id=record.trial_id,
         replicate=record.replicate,
@@ -124,7 +143,7 @@ def software_of(environment: Mapping[str, Any]) -> str:
 
 
 def _cost_s(record: Record) -> float:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, TypeError):  # TypeError: one has a time zone, one has not
         begun, ended = (
             datetime.datetime.fromisoformat(text)
             for text in (record.started_at, record.finished_at)
@@ -133,18 +152,19 @@ def _cost_s(record: Record) -> float:
     return float(sum(record.seconds.values()))
 
 
-def _load(path: Path) -> dict[str, _Folder]:
-    with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-        kept = msgspec.json.decode(path.read_bytes(), type=_File)
-        if kept.version == VERSION:
+def _load(results_dir: Path, key: _Key) -> dict[str, _Folder]:
+    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):
+        path = results_dir / "cache" / "index.json"
+        kept = msgspec.json.decode(read_regular(path, limit=_INDEX_LIMIT_BYTES), type=_File)
+        if kept.key == key:
             return kept.folders
     return {}
 
 
-def _save(path: Path, folders: dict[str, _Folder]) -> None:
+def _save(results_dir: Path, content: _File) -> None:
     """Replace the kept index; where that fails, the records are read again next time."""
     with contextlib.suppress(OSError):
-        replace_whole(path, msgspec.json.encode(_File(VERSION, folders)))
+        replace_whole(folder_in(results_dir, "cache") / "index.json", msgspec.json.encode(content))
 
 
 _FOLDER = "sweeps"
@@ -166,7 +186,7 @@ def keep(results_dir: Path, sweep: str, requests: Iterable[str]) -> None:
     name = hashlib.sha256(sweep.encode()).hexdigest()[:16]
     with contextlib.suppress(OSError):
         replace_whole(
-            results_dir / _FOLDER / f"{name}.json",
+            folder_in(results_dir, _FOLDER) / f"{name}.json",
             msgspec.json.encode(_PlannedFile(sweep, sorted(set(requests)))),
         )
 
@@ -176,8 +196,8 @@ def missing(results_dir: Path) -> int | None:
     wanted: set[str] = set()
     plans = 0
     for path in (results_dir / _FOLDER).glob("*.json"):
-        with contextlib.suppress(OSError, msgspec.DecodeError):  # ValidationError is one too
-            wanted.update(msgspec.json.decode(path.read_bytes(), type=_PlannedFile).requests)
+        with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):
+            wanted.update(msgspec.json.decode(read_regular(path), type=_PlannedFile).requests)
             plans += 1
     if not plans:
         return None

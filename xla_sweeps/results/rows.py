@@ -6,17 +6,22 @@ Rows are kept in `cache/`, which may be deleted at any time:
 - `rows/<trial>.json`: what a trial wrote when it ended, until the next reader merges it.
 - `aa.json`: how far apart A/A pairs are, for the floor at the end of a trial.
 
-A trial is read again when its folder changed. A file that is damaged in place, with its folder's
-time as it was, goes unnoticed until then.
+A trial is read again when its folder changed, or when not all of it could be used. What was kept
+elsewhere is not believed: in a copy of the folder, whose records lie elsewhere on the disk, all are
+read anew. A file that is damaged in place, with its folder's time as it was, goes unnoticed until
+then; so does an edited cache, of which `check` says so.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
+import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,20 +33,25 @@ from xla_sweeps.analysis.summary import MIN_FLOOR, summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
 from xla_sweeps.results.derive import AaDistances, Facts, Trials
-from xla_sweeps.results.store import RACY_NS, Store
+from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of_documents
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record
 from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, TrialSummary, row_dict
 from xla_sweeps.system import files
 
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 2
+VERSION = 3
+
+_LIMIT_BYTES = 2**30
 
 _META = b"xla_sweeps"
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError)
+
+_Key = tuple[int, int, int, int]
+"""Versions and place that what is kept must have to be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,7 @@ class EndedTrial:
 class _Beside(msgspec.Struct):
     """What `rows.parquet` holds beside the rows."""
 
-    version: tuple[int, int]
+    version: _Key
     modified_ns: dict[str, int]
     trials: int
     records: int
@@ -85,7 +95,7 @@ class _Beside(msgspec.Struct):
 class _KeptTrial(msgspec.Struct):
     """What `rows/<trial>.json` holds."""
 
-    version: tuple[int, int]
+    version: _Key
     facts: Facts
     rows: list[dict[str, str | bool | int | float | None]]
 
@@ -93,7 +103,7 @@ class _KeptTrial(msgspec.Struct):
 class _KeptAa(msgspec.Struct):
     """What `aa.json` holds."""
 
-    version: tuple[int, int]
+    version: _Key
     devices: AaDistances
 
 
@@ -139,8 +149,8 @@ def require(results_dir: Path, rows: Rows) -> None:
 
 def summaries(
     results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
-) -> tuple[dict[str, list[Record]], dict[str, TrialSummary]]:
-    """Records and summaries by trial, for what needs more than rows.
+) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
+    """Records and summaries by trial, for what needs more than rows; lines that rows do not have.
 
     Args:
         results_dir: the results folder.
@@ -155,15 +165,23 @@ def summaries(
     loaded = [store.load()] if only is None else [store.load(trial) for trial in sorted(only)]
     columns = (rows.table[name].to_pylist() for name in ("trial_id", "floor"))
     floors = dict(zip(*columns, strict=True))
-    records = {
-        trial: noise.flagged(group, rows.spans)
-        for part in loaded
-        for trial, group in part.records.items()
-    }
-    return records, {
-        trial: summarize(group, floor=floors.get(trial, MIN_FLOOR))
-        for trial, group in records.items()
-    }
+    records: dict[str, list[Record]] = {}
+    found: dict[str, TrialSummary] = {}
+    problems = [problem for part in loaded for problem in part.problems]
+    for trial, group in (
+        (trial, group) for part in loaded for trial, group in part.records.items()
+    ):
+        flagged = noise.flagged(group, rows.spans)
+        floor = floors.get(trial, MIN_FLOOR)
+        summary, unusable = guarded(
+            store.records_dir / trial, partial(summarize, flagged, floor=floor)
+        )
+        problems += unusable
+        if summary is not None:
+            records[trial], found[trial] = flagged, summary
+    if only is None and not found:
+        raise StoreError(f"{results_dir} holds no readable record")
+    return records, found, tuple(line for line in problems if line not in rows.problems)
 
 
 def end_trial(store: Store, trial_id: str) -> EndedTrial:
@@ -177,27 +195,40 @@ def end_trial(store: Store, trial_id: str) -> EndedTrial:
     records = loaded.records.get(trial_id, [])
     if not records:
         return EndedTrial(None, loaded.problems)
-    found = summarize(records)
-    rows = found.comparisons
-    if not loaded.problems:
-        kept = _KeptTrial(_versions(), derive.facts_of(records, listing), list(map(row_dict, rows)))
-        _write(store.results_dir / "cache" / "rows" / f"{trial_id}.json", msgspec.json.encode(kept))
-    floor = derive.floor_of(_with_own_aa(store, trial_id, found))
+    folder = store.records_dir / trial_id
+    found, problems = guarded(folder, partial(summarize, records))
+    problems = loaded.problems + problems
+    if found is None:
+        return EndedTrial(None, problems)
+    if not problems:
+        facts, rows = derive.facts_of(records, listing), found.comparisons
+        kept = _KeptTrial(_key(store), facts, list(map(row_dict, rows)))
+        _write(store.results_dir, f"rows/{trial_id}.json", msgspec.json.encode(kept))
+    others, unread = guarded(store.records_dir, partial(_with_own_aa, store, trial_id, found))
+    distances, said = others or ({}, ())
+    floor = derive.floor_of(distances)
     return EndedTrial(
-        found if floor == MIN_FLOOR else summarize(records, floor=floor), loaded.problems
+        found if floor == MIN_FLOOR else summarize(records, floor=floor),
+        tuple(dict.fromkeys((*problems, *said, *unread))),
     )
 
 
 def _measured(results_dir: Path, advance: Callable[[int, int], None], *, coded: bool) -> Rows:
-    store, path = Store(results_dir), results_dir / "cache" / "rows.parquet"
+    store = Store(results_dir)
     folders = dict(store.folders())
-    table, beside = _read_parquet(path, folders, coded=coded)
+    table, beside = _read_parquet(store, folders, coded=coded)
     problems: tuple[str, ...] = ()
     if beside.modified_ns != folders:
         pending = _pending(results_dir)
-        table, changed, problems = _updated(store, table, beside, folders, pending, advance)
+        try:
+            table, changed, problems = _updated(store, table, beside, folders, pending, advance)
+        except Exception:
+            if not beside.modified_ns and not pending:
+                raise
+            beside, pending = _nothing(store), []  # what is kept is wrong: all are read
+            table, changed, problems = _updated(store, joined([]), beside, folders, [], advance)
         if (changed.modified_ns, changed.facts) != (beside.modified_ns, beside.facts):
-            _save(results_dir, table, changed, pending)
+            _save(store, table, changed, pending)
         beside = changed
     return Rows(table, beside.trials, beside.records, problems, beside.spans)
 
@@ -216,7 +247,7 @@ def _updated(
     stale = [name for name, found in folders.items() if beside.modified_ns.get(name) != found]
     listings = {name: store.listing(name) for name in stale}
     changed = [name for name in stale if name not in facts or facts[name].listing != listings[name]]
-    read = [_ended_trials(store.results_dir, changed, listings, pending)]
+    read = [_ended_trials(store, changed, listings, pending)]
     unread = [name for name in changed if name not in read[0].facts]
     read += derive.read_many(store.results_dir, unread, advance)
     dropped = {*changed, *(name for name in facts if name not in folders)}
@@ -228,7 +259,7 @@ def _updated(
         table, spans = derive.settled(derive.merged(table, dropped, read), facts)
         table = ordered(table)
     after = _Beside(
-        version=_versions(),
+        version=_key(store),
         modified_ns={
             name: found if facts[name].listing and now_ns - found > RACY_NS else 0
             for name, found in folders.items()
@@ -243,13 +274,16 @@ def _updated(
 
 def _pending(results_dir: Path) -> list[str]:
     """The trials that ended since the rows were last merged."""
+    folder = results_dir / "cache" / "rows"
+    if folder.is_symlink() or folder.parent.is_symlink():  # what is merged is deleted
+        return []
     with contextlib.suppress(OSError):
-        return [path.stem for path in (results_dir / "cache" / "rows").glob("*.json")]
+        return [path.stem for path in folder.glob("*.json")]
     return []
 
 
 def _ended_trials(
-    results_dir: Path,
+    store: Store,
     names: Collection[str],
     listings: Mapping[str, str],
     pending: Collection[str],
@@ -258,7 +292,7 @@ def _ended_trials(
     documents: list[Mapping[str, Any]] = []
     facts: dict[str, Facts] = {}
     for name in sorted({*names} & {*pending}):
-        kept = _decoded(results_dir / "cache" / "rows" / f"{name}.json", _KeptTrial)
+        kept = _decoded(store, f"rows/{name}.json", _KeptTrial)
         if (
             kept is not None
             and kept.facts.listing == listings[name]
@@ -269,51 +303,57 @@ def _ended_trials(
     return Trials(table_of_documents(documents), facts)
 
 
-def _with_own_aa(store: Store, trial_id: str, found: TrialSummary) -> dict[str, list[float]]:
-    """The A/A distances of a trial's device by trial, with its own, which are kept."""
-    path, first = store.results_dir / "cache" / "aa.json", AaDistances()
-    if _decoded(path, _KeptAa) is None:
-        first = derive.aa_distances_of_records(store)
+def _with_own_aa(
+    store: Store, trial_id: str, found: TrialSummary
+) -> tuple[dict[str, list[float]], tuple[str, ...]]:
+    """The A/A distances of a trial's device by trial, with its own, which are kept.
+
+    Also a line for each file that cannot be used.
+    """
+    first, problems = AaDistances(), tuple[str, ...]()
+    if _decoded(store, "aa.json", _KeptAa) is None:
+        first, problems = derive.aa_distances_of_records(store)
     device, own = found.device, derive.aa_distances_of(found)
     with _locked(store.results_dir):
-        kept = _decoded(path, _KeptAa)
-        known = _KeptAa(_versions(), first) if kept is None else kept
+        kept = _decoded(store, "aa.json", _KeptAa)
+        known = _KeptAa(_key(store), first) if kept is None else kept
         trials = known.devices.setdefault(device, {})
         if kept is None or trials.get(trial_id, []) != own:
             trials[trial_id] = own
-            _write(path, msgspec.json.encode(known))
-    return trials
+            _write(store.results_dir, "aa.json", msgspec.json.encode(known))
+    return trials, problems
 
 
-def _save(results_dir: Path, table: pyarrow.Table, beside: _Beside, merged: list[str]) -> None:
+def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]) -> None:
     """Replace what is kept, and delete what trials kept at their end; a failure costs time only."""
     import pyarrow
     import pyarrow.parquet
 
-    cache = results_dir / "cache"
+    cache = store.results_dir / "cache"
     buffer = pyarrow.BufferOutputStream()
     with pyarrow.parquet.ParquetWriter(
         buffer, table.schema, compression="zstd", store_schema=False
     ) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({_META: msgspec.json.encode(beside)})
-    if not _write(cache / "rows.parquet", buffer.getvalue().to_pybytes()):
+    if not _write(store.results_dir, "rows.parquet", buffer.getvalue().to_pybytes()):
         return
+    files.remove_left_over([*cache.glob(".*.tmp"), *cache.glob("rows/.*.tmp")])
     for name in merged:
         with contextlib.suppress(OSError):
             (cache / "rows" / f"{name}.json").unlink()
-    with _locked(results_dir):
+    with _locked(store.results_dir):
         devices = derive.aa_distances(table)
-        before = _decoded(cache / "aa.json", _KeptAa) or _KeptAa(_versions(), {})
+        before = _decoded(store, "aa.json", _KeptAa) or _KeptAa(_key(store), {})
         for device, trials in before.devices.items():
             for trial, found in trials.items():  # of a trial that ended meanwhile
-                if trial not in beside.modified_ns and (results_dir / "records" / trial).is_dir():
+                if trial not in beside.modified_ns and (store.records_dir / trial).is_dir():
                     devices.setdefault(device, {})[trial] = found
-        _write(cache / "aa.json", msgspec.json.encode(_KeptAa(_versions(), devices)))
+        _write(store.results_dir, "aa.json", msgspec.json.encode(_KeptAa(_key(store), devices)))
 
 
 def _read_parquet(
-    path: Path, folders: Mapping[str, int], *, coded: bool
+    store: Store, folders: Mapping[str, int], *, coded: bool
 ) -> tuple[pyarrow.Table, _Beside]:
     """What is kept; nothing where there is none, or where another version wrote it.
 
@@ -322,7 +362,10 @@ def _read_parquet(
     import pyarrow
     import pyarrow.parquet
 
+    path = store.results_dir / "cache" / "rows.parquet"
     with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return joined([]), _nothing(store)
         with pyarrow.memory_map(str(path)) as source:
             metadata = pyarrow.parquet.read_metadata(source).metadata
             beside = msgspec.json.decode(metadata[_META], type=_Beside)
@@ -330,24 +373,30 @@ def _read_parquet(
             table = pyarrow.parquet.ParquetFile(
                 source, read_dictionary=texts if coded and beside.modified_ns == folders else None
             ).read()
-        if beside.version == _versions() and table.schema.names == schema().names:
+        if beside.version == _key(store) and table.schema.names == schema().names:
             return table, beside
-    return joined([]), _Beside(_versions(), {}, 0, 0, {}, msgspec.Raw(b"{}"))
+    return joined([]), _nothing(store)
 
 
-def _decoded(path: Path, kind: type[Any]) -> Any:
-    """A kept JSON document; None where it cannot be read or another version wrote it."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError):
-        kept = msgspec.json.decode(path.read_bytes(), type=kind)
-        if kept.version == _versions():
+def _nothing(store: Store) -> _Beside:
+    return _Beside(_key(store), {}, 0, 0, {}, msgspec.Raw(b"{}"))
+
+
+def _decoded(store: Store, name: str, kind: type[Any]) -> Any:
+    """A kept JSON document; None where it cannot be read, or is another version's or place's."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):
+        path = store.results_dir / "cache" / name
+        kept = msgspec.json.decode(files.read_regular(path, limit=_LIMIT_BYTES), type=kind)
+        if kept.version == _key(store):
             return kept
     return None
 
 
-def _write(path: Path, content: bytes) -> bool:
+def _write(results_dir: Path, name: str, content: bytes) -> bool:
     """Replace a kept file whole; False where that fails."""
+    *folders, name = name.split("/")
     try:
-        files.replace_whole(path, content)
+        files.replace_whole(files.folder_in(results_dir, "cache", *folders) / name, content)
     except OSError:
         return False
     return True
@@ -358,12 +407,11 @@ def _locked(results_dir: Path) -> Iterator[None]:
     """One process at a time, where the file system has locks and can be written."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            path = results_dir / "cache" / "aa.lock"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = stack.enter_context(path.open("a", encoding="utf-8"))
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            descriptor = files.own_file(files.folder_in(results_dir, "cache") / "aa.lock")
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 
 
-def _versions() -> tuple[int, int]:
-    return VERSION, STATISTICS_VERSION
+def _key(store: Store) -> _Key:
+    return VERSION, STATISTICS_VERSION, SCHEMA_VERSION, store.place()

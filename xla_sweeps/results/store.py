@@ -8,19 +8,21 @@ read is moved aside and reported, never fatal.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import json
 import os
+import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.schema.record import NewerSchemaError, Record, RecordFormatError
+from xla_sweeps.system import files
 from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.text import displayable
 
 MIN_FREE_BYTES = 16 * 2**20
 
@@ -28,6 +30,13 @@ RACY_NS = 2 * 10**9
 """A folder that changed this shortly before it was read may change again without a newer time."""
 
 _ATTEMPTS = 10_000
+
+_NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
+"""The name of a record's file; any other file of the folder is somebody else's."""
+
+_QUARANTINED = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})\.json-[0-9a-f]{8}")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +65,18 @@ class Store:
             StoreError: one line with the reason.
         """
         try:
-            self.records_dir.mkdir(parents=True, exist_ok=True)
-            first, second = (self.records_dir / f".probe-{uuid.uuid4().hex}" for _ in range(2))
-            _write_synced(first, b"probe")
-            os.link(first, second)
-            second.unlink()
-            first.unlink()
+            folder = files.folder_in(self.results_dir, "records")
+            files.remove_left_over(folder / name for name in _names(folder) if name[0] == ".")
+            first, second = (folder / f".probe-{uuid.uuid4().hex}" for _ in range(2))
+            try:
+                _write_synced(first, b"probe")
+                _link_new(first, second)
+            finally:
+                for path in (first, second):
+                    path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
-                f"results_dir={self.results_dir} cannot be written: {error.strerror or error}. "
+                f"results_dir={self.results_dir} cannot be written: {_reason(error)}. "
                 "Choose another: results_dir=PATH"
             ) from error
         self.check_space()
@@ -91,15 +103,16 @@ class Store:
         """Store a record under the next free replicate number; returns it as stored, with its path.
 
         Raises:
-            StoreError: it could not be made durable; nothing half-written is left.
+            StoreError: it was not stored; nothing half-written is left.
         """
         folder = self.records_dir / record.trial_id
         temporary = folder / f".{uuid.uuid4().hex}.tmp"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for number in range(self.next_replicate(record.trial_id), _ATTEMPTS):
-                stored = replace(record, replicate=number)
-                path = folder / f"{number}.json"
+            files.folder_in(self.results_dir, "records", record.trial_id)
+            files.remove_left_over(folder.glob(".*.tmp"))
+            for _ in range(_ATTEMPTS):
+                stored = replace(record, replicate=self.next_replicate(record.trial_id))
+                path = folder / f"{stored.replicate}.json"
                 _write_synced(temporary, stored.to_json())
                 if _link_new(temporary, path):
                     fault_point("store.linked")
@@ -108,142 +121,190 @@ class Store:
                     fault_point("store.folder_synced")
                     return stored, path
         except OSError as error:
-            raise StoreError(
-                f"cannot save the record below {folder}: {error.strerror or error}"
-            ) from error
+            raise StoreError(f"cannot save the record below {folder}: {_reason(error)}") from error
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-        raise StoreError(f"{folder} holds {_ATTEMPTS} replicates already")
+        raise StoreError(f"cannot save the record below {folder}: no number is free")
 
     def next_replicate(self, trial_id: str) -> int:
-        """One past the highest replicate number in use, quarantined ones included."""
-        folder = self.records_dir / trial_id
-        names = (
-            [path.name.split(".")[0] for path in folder.glob("*.json*")] if folder.is_dir() else []
-        )
-        return max((int(name) for name in names if name.isdigit()), default=-1) + 1
+        """One past the highest replicate number in use, quarantined ones included.
+
+        The lowest free one where there is no higher.
+        """
+        used = {number for _, number in self.keys(trial_id)}
+        with contextlib.suppress(OSError):
+            for name in _names(self.results_dir / "quarantine"):
+                match = _QUARANTINED.fullmatch(name)
+                if match and match[1] == trial_id:
+                    used.add(int(match[2]))
+        following = max(used, default=-1) + 1
+        if _NUMBERED.fullmatch(f"{following}.json"):
+            return following
+        return next(number for number in range(len(used) + 1) if number not in used)
 
     def count(self, trial_id: str) -> int:
         """How many records the trial has; those in quarantine do not count."""
         return len(self.keys(trial_id))
 
     def keys(self, trial_id: str) -> list[tuple[str, int]]:
-        """Trial and number of each record of a trial, unread."""
-        folder = self.records_dir / trial_id
-        names = [path.stem for path in folder.glob("*.json")] if folder.is_dir() else []
-        return [(trial_id, int(name)) for name in names if name.isdigit()]
+        """Trial and number of each record of a trial, unread, in order."""
+        try:
+            names = _names(self.records_dir / trial_id)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
+        return sorted((trial_id, int(match[1])) for match in matches)
+
+    def log_folder(self, trial_id: str) -> Path:
+        """The folder of a trial's logs, made where it is missing.
+
+        Raises:
+            StoreError: it cannot be made, or is a link.
+        """
+        try:
+            return files.folder_in(self.results_dir, "logs", trial_id)
+        except OSError as error:
+            folder = self.results_dir / "logs" / trial_id
+            raise StoreError(f"{folder} cannot be used: {_reason(error)}") from error
 
     def load_paths(self, paths: Sequence[str]) -> list[Record]:
         """The records at these paths, as far as they can be read."""
         found = []
         for path in paths:
             with contextlib.suppress(OSError, RecordFormatError):
-                found.append(Record.from_json(Path(path).read_bytes()))
+                found.append(Record.from_json(files.read_regular(Path(path))))
         return found
 
     def listing(self, trial_id: str) -> str:
-        """A fingerprint of a trial's files: their names, sizes and times."""
+        """A fingerprint of a trial's files: their names, sizes, times and places on the disk."""
         lines = []
         with contextlib.suppress(OSError), os.scandir(self.records_dir / trial_id) as found:
             for entry in found:
-                if entry.name.endswith(".json"):
-                    stat = entry.stat()
-                    lines.append(f"{entry.name} {stat.st_size} {stat.st_mtime_ns}")
+                if _NUMBERED.fullmatch(entry.name):
+                    stat = entry.stat(follow_symlinks=False)
+                    lines.append(f"{entry.name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}")
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
+    def place(self) -> int:
+        """Where the records lie on the disk; another number in a copy of the folder."""
+        try:
+            return self.records_dir.stat().st_ino
+        except OSError:
+            return 0
+
     def folders(self) -> Iterator[tuple[str, int]]:
-        """Name and time of change (ns) of each trial's folder.
+        """Name and time of change (ns) of each trial's folder; links are left out.
 
         None where there are no records yet.
+
+        Raises:
+            StoreError: `records/` cannot be read.
         """
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.records_dir) as found:
-            for entry in found:
-                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                    yield entry.name, entry.stat().st_mtime_ns
+        try:
+            with os.scandir(self.records_dir) as found:
+                for entry in found:
+                    if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                            yield entry.name, entry.stat().st_mtime_ns
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"{self.records_dir} cannot be read: {_reason(error)}") from error
 
     def load(self, trial_id: str | None = None) -> Loaded:
         """All records, or one trial's, by trial and replicate number.
 
         Damaged files are moved to `quarantine/`.
+
+        Raises:
+            StoreError: all are wanted, and `records/` cannot be read.
         """
         records: dict[str, list[Record]] = {}
         problems: list[str] = []
-        for path in sorted(
-            self.records_dir.glob(f"{trial_id or '*'}/*.json"), key=_trial_and_number
-        ):
+        names = sorted(name for name, _ in self.folders()) if trial_id is None else [trial_id]
+        for name in names:
             try:
-                record = Record.from_json(path.read_bytes())
-            except NewerSchemaError as error:
-                problems.append(f"{path}: {error}")
-            except RecordFormatError as error:
-                problems.append(
-                    f"{path}: {error}; moved to {self._quarantine(path)}, to be measured again"
-                )
+                keys = self.keys(name)
             except OSError as error:
-                problems.append(f"{path}: {error.strerror or error}")
-            else:
-                records.setdefault(record.trial_id, []).append(record)
+                problems.append(f"{_shown(self.records_dir / name)}: {_reason(error)}")
+                continue
+            for _, number in keys:
+                path = self.records_dir / name / f"{number}.json"
+                record = self._read(path, problems)
+                if record is not None:
+                    records.setdefault(name, []).append(record)
         return Loaded(records=records, problems=tuple(problems))
 
-    def _quarantine(self, path: Path) -> str:
-        target = (
-            self.results_dir
-            / "quarantine"
-            / f"{path.parent.name}-{path.name}-{uuid.uuid4().hex[:8]}"
-        )
+    def _read(self, path: Path, problems: list[str]) -> Record | None:
+        """A record; None, with a line in `problems`, where it cannot be used."""
+        where = _shown(path)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            record = Record.from_json(files.read_regular(path))
+            if record.trial_id != path.parent.name:
+                raise RecordFormatError(f"it is a record of trial {record.trial_id}")
+        except NewerSchemaError as error:
+            problems.append(f"{where}: {displayable(error)}")
+        except RecordFormatError as error:
+            problems.append(
+                f"{where}: {displayable(error)}; moved to {self._quarantine(path)}, "
+                "to be measured again"
+            )
+        except OSError as error:
+            problems.append(f"{where}: {_reason(error)}")
+        else:
+            return record
+        return None
+
+    def _quarantine(self, path: Path) -> str:
+        name = f"{path.parent.name}-{path.name}-{uuid.uuid4().hex[:8]}"
+        try:
+            target = files.folder_in(self.results_dir, "quarantine") / name
             path.rename(target)
         except OSError as error:
-            return f"nowhere ({error.strerror or error})"
-        return str(target)
+            return f"nowhere ({_reason(error)})"
+        return _shown(target)
 
     @contextlib.contextmanager
     def claim(self, trial_id: str) -> Iterator[None]:
         """Hold the trial while it is measured.
 
-        The claim is an open lock, so it ends with its process.
-
         Raises:
             HeldError: another process is measuring the same trial into this folder.
+            StoreError: the claim's file cannot be locked.
         """
         fault_point("claim.before")
-        folder = self.results_dir / "claims"
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{trial_id}.lock").open("a+", encoding="utf-8") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                handle.seek(0)
-                raise HeldError(
-                    f"this trial ({trial_id}) is being measured into {self.results_dir} by another "
-                    f"process ({_holder(handle.read())}): wait for it, or choose another "
-                    "results_dir=PATH"
-                ) from None
-            except OSError:
-                # A file system without locks: saving is exclusive all the same, so nothing is lost.
-                yield
-                return
-            handle.truncate(0)
-            handle.write(json.dumps({"pid": os.getpid(), "host": os.uname().nodename}))
-            handle.flush()
+        with claimed(self.results_dir, trial_id):
             fault_point("claim.after")
             yield
             fault_point("claim.release")
 
 
-def _holder(text: str) -> str:
+def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
+    """What `make` gives of a trial; None, and a line that names it, where that fails.
+
+    Args:
+        folder: of the trial's records.
+        make: summarizes them.
+    """
     try:
-        holder: dict[str, Any] = json.loads(text)
-        return f"pid {holder['pid']} on {holder['host']}"
-    except (ValueError, KeyError, TypeError):
-        return "unknown"
+        return make(), ()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {displayable(error)}"
+        return None, (f"{_shown(folder)}: its records cannot be used ({reason}); left out",)
 
 
-def _trial_and_number(path: Path) -> tuple[str, int, str]:
-    number = path.stem
-    return path.parent.name, int(number) if number.isdigit() else -1, path.name
+def _names(folder: Path) -> list[str]:
+    with os.scandir(folder) as found:
+        return [entry.name for entry in found]
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _shown(path: Path) -> str:
+    return displayable(path)
 
 
 def _write_synced(path: Path, content: bytes) -> None:
@@ -262,20 +323,27 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _link_new(source: Path, target: Path) -> bool:
-    """Link to a name that must not exist.
+    """Link to a name that must not exist; False where it does and is not our own link.
 
-    False where it does and is not our own link (NFS may lose the reply).
+    The file system of a network may link and then lose the reply, or say that it failed.
     """
     try:
         os.link(source, target)
-    except FileExistsError:
-        return source.samefile(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(source.lstat(), target.lstat()):
+                return True
+        if isinstance(error, FileExistsError):
+            return False
+        raise
     return True
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Make a name durable, where the file system can: what is linked is saved all the same."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

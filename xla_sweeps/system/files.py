@@ -1,4 +1,4 @@
-"""Read files of other people safely, and replace a file atomically."""
+"""Read and write in folders that other people may have filled, and replace a file atomically."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import errno
 import os
 import stat
+import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 READ_LIMIT_BYTES = 64 * 2**20
@@ -31,6 +33,50 @@ def read_regular(path: Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
     if content is None or len(content) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit // 2**20} MiB", str(path))
     return content
+
+
+def folder_in(root: Path, *names: str) -> Path:
+    """A folder below `root`, made where it is missing; none of `names` may be a link.
+
+    Raises:
+        OSError: it cannot be made, or a part of it is a link or no folder.
+    """
+    folder = root
+    for name in names:
+        folder = folder / name
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise OSError(errno.ENOTDIR, f"{name} is a link or no folder", str(folder))
+    return folder
+
+
+def own_file(path: Path) -> int:
+    """A descriptor of a file to lock or append to, made where it is missing; links are refused.
+
+    Raises:
+        OSError: it cannot be opened, or is no file of its own; `strerror` says which.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o644)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a file of its own", str(path))
+    return descriptor
+
+
+LEFT_OVER_S = 24 * 3600
+"""Age of a temporary file past which its writer, who needs milliseconds, is gone."""
+
+
+def remove_left_over(paths: Iterable[Path]) -> None:
+    """Remove the temporary files among these that a killed process left long ago."""
+    for path in paths:
+        if path.name.startswith(".probe-") or (path.name[:1] == "." and path.suffix == ".tmp"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.lstat().st_mtime > LEFT_OVER_S:
+                    path.unlink()
 
 
 def tail(path: Path, *, limit: int) -> str:

@@ -21,6 +21,8 @@ from typing import Any
 
 import msgspec
 
+from xla_sweeps.system import files
+
 MARK = "XLA_SWEEPS_TRACKER"
 """Environment variable that the helper and its descendants inherit.
 
@@ -49,7 +51,7 @@ class Helper:
     """
 
     def __init__(self, log: Path, *, module: str = MODULE) -> None:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        files.folder_in(log.parent.parent, log.parent.name)
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -57,7 +59,7 @@ class Helper:
         environment.pop("WANDB_SERVICE", None)
         read_end, write_end = os.pipe()
         try:
-            with log.open("ab") as output:
+            with os.fdopen(files.own_file(log), "ab") as output:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", module, str(os.getpid()), str(write_end)],
                     stdin=subprocess.PIPE,

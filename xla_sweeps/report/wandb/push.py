@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_run
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
+from xla_sweeps.system import files
 from xla_sweeps.system.faults import fault_point
 
 
@@ -130,8 +132,8 @@ def _unpublished(
 @contextmanager
 def alone_in(folder: Path, what: str) -> Iterator[bool]:
     """Whether no other `what` ("push") of this folder runs on this machine; locks out others."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{what}.lock").open("w") as lock:
+    files.folder_in(folder.parent, folder.name)
+    with os.fdopen(files.own_file(folder / f"{what}.lock"), "ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -25,7 +25,7 @@ from xla_sweeps.report.wandb.payload import histograms, history_rows, run_summar
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
-from xla_sweeps.system.files import replace_whole
+from xla_sweeps.system.files import folder_in, read_regular, replace_whole
 
 ACK_S = 0.5
 
@@ -161,8 +161,10 @@ def note_run(header: RunHeader, run_id: str, replicates: Sequence[int], *, confi
     if confirmed:
         known["confirmed"] = sorted({*known["confirmed"], *replicates})
         known["statistics_version"] = STATISTICS_VERSION
+    path = marker_path(header)
     with contextlib.suppress(OSError):
-        replace_whole(marker_path(header), json.dumps({"runs": runs}).encode())
+        folder_in(header.results_dir, *path.parent.relative_to(header.results_dir).parts)
+        replace_whole(path, json.dumps({"runs": runs}).encode())
 
 
 def published_replicates(header: RunHeader) -> int | None:
@@ -173,7 +175,7 @@ def published_replicates(header: RunHeader) -> int | None:
 def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
     """The noted runs of a trial: the replicates of each, and those that the server confirmed."""
     try:
-        runs = json.loads(marker_path(header).read_text(encoding="utf-8"))["runs"]
+        runs = json.loads(read_regular(marker_path(header)))["runs"]
         return {
             str(run_id): {
                 **known,
@@ -182,5 +184,5 @@ def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
             }
             for run_id, known in runs.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
 from xla_sweeps.results.rows import Rows
+from xla_sweeps.results.store import guarded
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
 
@@ -131,11 +133,14 @@ def unsent_trials(
     results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str
 ) -> int:
     """How many trials are not known to be on the server."""
-    headers = (
-        push.header_of(results_dir, group[0], project=project, entity=entity)
-        for group in records.values()
-    )
-    return sum(published_replicates(header) is None for header in headers)
+    sent = 0
+    for trial, group in records.items():
+        header, _ = guarded(
+            results_dir / "records" / trial,
+            partial(push.header_of, results_dir, group[0], project=project, entity=entity),
+        )
+        sent += header is not None and published_replicates(header) is not None
+    return len(records) - sent
 
 
 def attachments(

@@ -1,0 +1,175 @@
+"""One bad file in a results folder stops no command: the rest is read, and a line names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import CONFIG, make_outcome, make_record
+
+from xla_sweeps.cli import main
+from xla_sweeps.results.rows import end_trial
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.record import sealed
+
+GOOD = "0" * 15 + "1"
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as handle:
+        handle.truncate(200 * 2**30)
+
+
+ODD_FILES: Mapping[str, Callable[[Path], object]] = {
+    "nested": lambda path: path.write_bytes(b"[" * 100_000),
+    "nested in a record": lambda path: path.write_bytes(
+        make_record().to_json().replace(b'"in_force": true', b'"a": ' + b"[" * 100_000)
+    ),
+    "pipe": os.mkfifo,
+    "sparse": sparse,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "link": lambda path: path.symlink_to("/etc/passwd"),
+    "folder": Path.mkdir,
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_bytes(b"\xff\xfe{}"),
+}
+
+WRONG_VALUES: Mapping[str, Any] = {
+    "environment.packages": 5,
+    "environment.driver": "x",
+    "environment.flags": [1],
+    "environment.cpu": 3,
+    "config": [],
+    "config.modes": "x",
+    "config.batch_size": -4,
+    "config.batch_size ": "x",
+    "config.tracker": "x",
+    "config.tracker.tags": 5,
+    "model.params": 2**70,
+    "model.name": None,
+    "device.name": {"a": 1},
+    "modes": {},
+    "modes.xla.compile_s": -5,
+    "modes.xla.latencies_s": [-1.0],
+    "modes.xla.peak_memory_bytes": 2**64,
+    "rounds.0.blocks.0.calls": 0,
+    "rounds.0.blocks.0.elapsed_ns": 10**400,
+    "contamination": {"gpu_sm_mhz": ["a", "b"]},
+    "seconds": {"build": "x"},
+    "started_at": 5,
+    "trial_id": "../../../../t/outside",
+    "schema_version": 0,
+    "schema_version ": True,
+    "schema_version  ": 99,
+    "status": "later",
+}
+SHOWN_AS_TEXT = {"device.name", "modes", "config"}
+"""Strange, but nothing that a reader relies on."""
+
+
+def replaced(document: Any, path: str, value: Any) -> Any:
+    *names, last = path.strip().split(".")
+    inner = document
+    for name in names:
+        inner = inner[int(name) if isinstance(inner, list) else name]
+    inner[int(last) if isinstance(inner, list) else last] = value
+    return document
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A good trial, and one of each kind of bad file, also beside a good record."""
+    results = tmp_path_factory.mktemp("foreign") / "r"
+    store = Store(results)
+    for number in range(2):
+        store.save(make_record(trial_id=GOOD, noise=0.01, seed=number))
+    for number, make in enumerate(ODD_FILES.values(), start=0x100):
+        store.save(make_record(trial_id=f"{number:016x}"))
+        make(store.records_dir / f"{number:016x}" / "5.json")
+    for number, (path, value) in enumerate(WRONG_VALUES.items(), start=0x200):
+        record = make_record(
+            trial_id=f"{number:016x}",
+            config=json.loads(json.dumps(CONFIG)),
+            modes={"graph": make_outcome(0.2), "xla": make_outcome(0.1)},
+        )
+        document = replaced(json.loads(record.to_json()), path, value)
+        folder = store.records_dir / f"{number:016x}"
+        folder.mkdir()
+        (folder / "0.json").write_bytes(sealed(document))
+    outside = results.parent / "outside"
+    Store(outside).save(make_record(trial_id="e" * 16))
+    (store.records_dir / ("e" * 16)).symlink_to(outside / "records" / ("e" * 16))
+    (store.records_dir / "notes.txt").write_text("mine")
+    return results
+
+
+READERS: Mapping[str, tuple[str, ...]] = {
+    "results": ("results", "{}", "--format", "csv", "--all"),
+    "results as a table": ("results", "{}"),
+    "page": ("dashboard", "{}"),
+    "compare": ("compare", "{}", "{}"),
+    "report": ("report", "{}", "--dry-run"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.timeout(120)
+def test_every_reader_reads_the_rest_and_names_what_it_cannot_use(
+    folder: Path, reader: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = copied(folder, tmp_path / "r")
+    code = main.run([word.format(results) for word in READERS[reader]])
+    said = capsys.readouterr()
+    assert code == (1 if reader == "check" else 0), said.err
+    if reader == "results":
+        assert f"{GOOD}," in said.out
+        for number in range(0x100, 0x100 + len(ODD_FILES)):
+            assert f"{number:016x}," in said.out  # of the good record beside it
+    named = said.out if reader == "check" else said.err
+    for number in range(0x100, 0x100 + len(ODD_FILES)):
+        assert named.count(f"{number:016x}/5.json") >= 1, named
+    for number, path in enumerate(WRONG_VALUES, start=0x200):
+        assert f"{number:016x}" in named or path.strip() in SHOWN_AS_TEXT, (path, named)
+    assert "Traceback" not in said.err
+
+
+def test_planning_and_the_end_of_a_trial_go_on_too(folder: Path, tmp_path: Path) -> None:
+    results = copied(folder, tmp_path / "r")
+    store = Store(results)
+    said = ""
+    for number in range(0x100, 0x100 + len(ODD_FILES)):
+        ended = end_trial(store, f"{number:016x}")
+        assert ended.summary is not None
+        said += " ".join(ended.problems)
+        assert f"{number:016x}/5.json" in said
+        assert store.save(make_record(trial_id=f"{number:016x}"))[0].replicate == 6
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """A copy with its pipes, links and holes."""
+
+    def copy(source: str, place: str) -> None:
+        path = Path(source)
+        if path.is_fifo():
+            os.mkfifo(place)
+        elif path.stat().st_size > 2**30:
+            sparse(Path(place))
+        else:
+            shutil.copy2(source, place)
+
+    shutil.copytree(folder, target, symlinks=True, copy_function=copy)
+    return target
+
+
+def test_a_results_folder_whose_records_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "records").write_text("in the way")
+    for command in ("results", "dashboard", "check"):
+        assert main.run([command, str(tmp_path)]) == 2
+        assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,137 @@
+"""A claim is held by one process at a time, ends with it, and follows no link."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.results.claim import claimed
+from xla_sweeps.results.store import Store
+
+
+def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from pathlib import Path; from xla_sweeps.results.store import Store\n"
+            f"with Store(Path({str(tmp_path)!r})).claim('abc'):\n print('held', flush=True); "
+            "sys.stdin.read()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with (
+        pytest.raises(
+            StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "
+        ),
+        Store(tmp_path).claim("abc"),
+    ):
+        pytest.fail("claimed twice")
+    with Store(tmp_path).claim("another"):
+        pass
+    holder.kill()
+    holder.communicate()
+    with Store(tmp_path).claim("abc"):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe", "folder"])
+def test_a_claim_that_is_not_a_file_of_its_own_is_refused_and_left_alone(
+    tmp_path: Path, kind: str
+) -> None:
+    target = tmp_path / "target"
+    path = tmp_path / "r" / "claims" / "abc.lock"
+    path.parent.mkdir(parents=True)
+    if kind != "dangling link":
+        target.write_text("precious")
+    if kind.endswith("link"):
+        (path.hardlink_to if kind == "hard link" else path.symlink_to)(target)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with (
+        pytest.raises(StoreError, match=r"abc\.lock cannot be locked"),
+        claimed(tmp_path / "r", "abc"),
+    ):
+        pytest.fail("claimed")
+    assert (target.read_text() if target.exists() else "") in ("precious", "")
+    assert target.exists() == (kind != "dangling link")
+
+
+def test_a_linked_folder_of_claims_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "claims").symlink_to(tmp_path / "outside")
+    with (
+        pytest.raises(StoreError, match="claims is a link or no folder"),
+        claimed(tmp_path / "r", "abc"),
+    ):
+        pytest.fail("claimed")
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_the_file_of_a_claim_is_removed_with_it(tmp_path: Path) -> None:
+    with claimed(tmp_path, "abc"):
+        (path,) = (tmp_path / "claims").iterdir()
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+    assert not list((tmp_path / "claims").iterdir())
+
+
+def test_who_opened_the_file_before_it_was_removed_does_not_hold_the_claim_with_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, waited = fcntl.flock, list[int]()
+
+    def after_another_claim(handle: int, operation: int) -> None:
+        if not waited:  # between opening and locking, another process claims, and ends
+            waited.append(1)
+            with claimed(tmp_path, "abc"):
+                pass
+        real(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_another_claim)
+    with claimed(tmp_path, "abc"):
+        (path,) = (tmp_path / "claims").iterdir()
+        with pytest.raises(HeldError), claimed(tmp_path, "abc"):
+            pytest.fail("claimed twice")
+        assert path.exists()
+
+
+def test_many_that_claim_at_once_hold_it_one_after_the_other(tmp_path: Path) -> None:
+    inside, most, held = 0, 0, 0
+    guard = threading.Lock()
+
+    def claim_often() -> None:
+        nonlocal inside, most, held
+        for _ in range(200):
+            try:
+                with claimed(tmp_path, "abc"):
+                    with guard:
+                        inside += 1
+                        most = max(most, inside)
+                        held += 1
+                    with guard:
+                        inside -= 1
+            except HeldError:
+                pass
+
+    threads = [threading.Thread(target=claim_often) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert held > 0

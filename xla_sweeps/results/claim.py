@@ -1,0 +1,100 @@
+"""Claim a trial while it is measured: an open lock, so that it ends with its process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.system import files
+from xla_sweeps.system.text import displayable
+
+
+@contextlib.contextmanager
+def claimed(results_dir: Path, trial_id: str) -> Iterator[None]:
+    """Hold a trial of a results folder; the claim's file is removed at the end.
+
+    Raises:
+        HeldError: another process holds it.
+        StoreError: the file cannot be opened or locked.
+    """
+    path = results_dir / "claims" / f"{trial_id}.lock"
+    with contextlib.ExitStack() as stack:
+        try:
+            files.folder_in(results_dir, "claims")
+            stack.enter_context(_locked(path))
+        except BlockingIOError as error:
+            raise HeldError(
+                f"this trial ({trial_id}) is being measured into {results_dir} by another "
+                f"process ({_holder(error.filename)}): wait for it, or choose another "
+                "results_dir=PATH"
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be locked: {error.strerror or error}{_owner(path)}. "
+                "Choose another: results_dir=PATH"
+            ) from error
+        yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """A locked file that names this process; it is removed while the lock is held.
+
+    Who opened a file that was then removed finds another, or none, under its name: it opens again.
+
+    Raises:
+        BlockingIOError: another process holds it; `filename` is what it wrote there.
+        OSError: it cannot be opened.
+    """
+    while True:
+        with os.fdopen(files.own_file(path), "r+", encoding="utf-8", errors="replace") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BlockingIOError(error.errno, "held", handle.read(1000)) from None
+            except OSError:
+                # A file system without locks: saving is exclusive all the same: nothing is lost.
+                yield
+                return
+            if not _is_still(path, handle.fileno()):
+                continue
+            handle.truncate(0)
+            handle.write(json.dumps({"pid": os.getpid(), "host": os.uname().nodename}))
+            handle.flush()
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            return
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether the open file is the one under that name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    return False
+
+
+def _holder(text: str) -> str:
+    try:
+        holder: dict[str, Any] = json.loads(text)
+        return f"pid {int(holder['pid'])} on {displayable(holder['host'])[:64]}"
+    except (ValueError, KeyError, TypeError):
+        return "unknown"
+
+
+def _owner(path: Path) -> str:
+    """Whose file it is, where that is somebody else's."""
+    with contextlib.suppress(OSError, KeyError):
+        owner = path.lstat().st_uid
+        if owner != os.geteuid():
+            return f" (it is {pwd.getpwuid(owner).pw_name}'s)"
+    return ""
