@@ -25,6 +25,7 @@ from xla_sweeps.measure import process
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
+from xla_sweeps.system.leases import Leases
 
 MODES = ("graph", "xla")
 COMPILED = ("ok", "wrong_result", "nondeterministic")
@@ -74,6 +75,7 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
                 exceeded=exceeded,
             ),
             stop=process.Stop(),
+            leases=Leases((), holder=""),
             on_event=lambda event: None,
         )
     outcomes = {label: attempt.modes.get(label) for label in MODES}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +19,12 @@ from factories import TRIAL
 from paths import SUPPORT
 
 from xla_sweeps.measure import process, protocol
+from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure.dialogue import LOG_LIMIT_BYTES
 from xla_sweeps.schema.measurement import Phase, Round, Status
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.process import children
 
 WORKER = str(SUPPORT / "fake_worker.py")
 
@@ -49,9 +55,12 @@ def attempt(
     machine: QuietMachine | None = None,
     on_event: Callable[[protocol.Event], None] = lambda event: None,
     stop: process.Stop | None = None,
+    leases: Leases | None = None,
     compile_s: float = 30,
-) -> process.Attempt:
-    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, compile_s=compile_s))
+    warmup_s: float = 30,
+) -> Attempt:
+    limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
+    trial = replace(TRIAL, timeouts=limits)
     machine = machine or QuietMachine()
     own_stop = process.Stop()
     try:
@@ -61,11 +70,14 @@ def attempt(
             log=tmp_path / "child.log",
             watch=machine.watch,
             stop=stop or own_stop,
+            leases=leases or Leases((), holder="test"),
             on_event=on_event,
             command=(sys.executable, WORKER, *script),
         )
     finally:
         own_stop.close()
+        if leases:
+            leases.close()
         assert not alive(machine.pid)
 
 
@@ -204,3 +216,91 @@ def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(
 
 def test_bytes_that_are_not_an_event_are_ignored(tmp_path: Path) -> None:
     assert attempt(tmp_path, "garbage").finished
+
+
+@pytest.mark.parametrize("script", ["fork", "setsid", "linger", "chatter"])
+def test_what_the_model_started_neither_holds_up_nor_outlives_the_replicate(
+    script: str, tmp_path: Path
+) -> None:
+    before = set(children(os.getpid()))
+    result = attempt(tmp_path, script)
+    assert result.finished
+    assert result.status is Status.OK
+    assert set(children(os.getpid())) == before
+    assert str(tmp_path) not in "".join(command_lines())
+
+
+def command_lines() -> Iterator[str]:
+    """Of every fake worker."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = entry.read_text()
+            if WORKER in line:
+                yield line
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "says"),
+    [
+        (("flood", "hang:graph"), Status.RUN_ERROR, "wrote more into the channel of our events"),
+        (("close",), Status.RUN_ERROR, "closed a file descriptor that it did not open"),
+        (("chatter", "hang:graph"), Status.TIMEOUT, "stage 'compile' timed out after 1 s"),
+    ],
+)
+def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
+    script: Sequence[str], status: Status, says: str, tmp_path: Path
+) -> None:
+    result = attempt(tmp_path, *script, compile_s=1 if "chatter" in script else 30)
+    assert result.status is status
+    assert result.failure is not None
+    assert says in result.failure.message
+
+
+def test_a_log_keeps_its_beginning_and_its_last_words_within_a_limit(tmp_path: Path) -> None:
+    attempt(tmp_path, "loud", "segv:graph")
+    content = (tmp_path / "child.log").read_bytes()
+    assert len(content) <= LOG_LIMIT_BYTES
+    assert content.startswith(b"output of a library")
+    assert b"bytes cut" in content
+    assert content.rstrip().endswith(b"last words")
+
+
+def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(tmp_path: Path) -> None:
+    result = attempt(tmp_path, "slow-clock")
+    assert result.contaminated
+    assert "clock_differs" in result.flags
+
+
+def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    waits = []
+    with Leases(["core-0"], holder="the other trial") as other:
+        assert other.take() == ""
+
+        def note(event: protocol.Event) -> None:
+            if isinstance(event, protocol.Waiting):
+                waits.append(event.holder)
+                threading.Timer(1.5, other.close).start()
+
+        leases = Leases(["core-0"], holder="mine")
+        result = attempt(tmp_path, on_event=note, leases=leases, warmup_s=0.5)
+    assert result.finished
+    assert waits == [f"the other trial (pid {os.getpid()})"]
+
+
+def test_a_replicate_that_waits_for_the_device_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Leases(["core-0"], holder="other") as other, process.Stop() as stop:
+        other.take()
+
+        def note(event: protocol.Event) -> None:
+            if isinstance(event, protocol.Waiting):
+                stop.request()
+
+        leases = Leases(["core-0"], holder="mine")
+        result = attempt(tmp_path, on_event=note, leases=leases, stop=stop)
+    assert result.status is Status.INTERRUPTED

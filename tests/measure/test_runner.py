@@ -176,14 +176,6 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     assert runner.child_environment(plain.trial, plain)["TF_XLA_FLAGS"] == "--mine"
 
 
-def test_the_measuring_process_is_told_which_lock_to_take_and_nothing_else(tmp_path: Path) -> None:
-    asked = settings(tmp_path)
-    alone = runner.child_environment(asked.trial, asked)
-    taking_turns = runner.child_environment(asked.trial, asked, turns="/r/turns.lock")
-    assert Assignment.of(alone) == Assignment()
-    assert Assignment.of(taking_turns) == Assignment(turns="/r/turns.lock")
-
-
 def test_a_full_disk_is_detected_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,10 +27,10 @@ def outcome() -> ModeOutcome:
     )
 
 
-def square(modes: tuple[str, ...], first: int) -> protocol.Square:
+def square(modes: tuple[str, ...], first: int, slower: int) -> protocol.Square:
     rounds = []
     for number in range(first, first + 4):
-        now = time.perf_counter_ns()
+        now = time.perf_counter_ns() // slower
         blocks = tuple(
             Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000)
             for mode in modes
@@ -39,6 +39,31 @@ def square(modes: tuple[str, ...], first: int) -> protocol.Square:
             Round(round=number, order=modes, blocks=blocks, started_ns=now, finished_ns=now + 1)
         )
     return protocol.Square(rounds=tuple(rounds))
+
+
+def misbehave(script: list[str], channel: int) -> None:
+    """What a model's code may do while it is built."""
+    if "fork" in script and not os.fork():
+        time.sleep(600)
+    if "setsid" in script and not os.fork():
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        time.sleep(600)
+    if "close" in script:
+        os.close(channel)
+        time.sleep(600)
+    if "flood" in script and not os.fork():
+        while True:
+            os.write(channel, b"x" * (1 << 20))
+    if "chatter" in script and not os.fork():
+        while True:
+            os.write(channel, b"x\n")
+            time.sleep(0.001)
+    if "loud" in script:
+        for _ in range(40):
+            print("x" * (1 << 20), flush=True)
+        print("last words", flush=True)
 
 
 def main() -> None:
@@ -74,6 +99,7 @@ def main() -> None:
         )
     )
     print("output of a library", flush=True)
+    misbehave(script, out.fileno())
     for mode in job.modes:
         say(protocol.Stage(phase=Phase.COMPILE, mode=mode))
         if f"raise:{mode}" in script:
@@ -100,11 +126,15 @@ def main() -> None:
         else:
             say(protocol.ModeReady(mode=mode, outcome=outcome()))
     alive = tuple(mode for mode in job.modes if f"raise:{mode}" not in script)
+    say(protocol.Turn())
+    sys.stdin.buffer.readline()
     say(protocol.Stage(phase=Phase.MEASURE))
     if "garbage" in script:
         out.write(b"\x00 not an event {\n")
     for first in (0, 4):
-        say(square(alive, first))
+        if "slow-clock" in script:
+            time.sleep(0.5)
+        say(square(alive, first, 10 if "slow-clock" in script else 1))
         review = msgspec.json.decode(sys.stdin.buffer.readline(), type=protocol.Review)
         if f"die-at:{first}" in script:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -112,6 +142,8 @@ def main() -> None:
             time.sleep(600)
         print("review", dict(review.dirty), flush=True)
     say(protocol.Finished(contaminated=False, sync={"works": True}, seconds={"build": 1.0}))
+    if "linger" in script:
+        time.sleep(600)
 
 
 if __name__ == "__main__":

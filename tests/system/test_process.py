@@ -20,7 +20,9 @@ from xla_sweeps.system.process import (
 
 
 def test_an_assignment_travels_in_one_variable_of_the_environment() -> None:
-    given = Assignment(parent=7, known_records=0, recorded="/r/1.records", turns="/r/turns.lock")
+    given = Assignment(
+        parent=7, known_records=0, recorded="/r/1.records", together=("gpu-0", "gpu-1")
+    )
     assert list(given.environment()) == [JOB_VARIABLE]
     assert Assignment.of(given.environment()) == given
 

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 
+CHANNEL_LOST_CODE = 74
+"""Exit code of a measuring process whose channel takes no more events (sysexits' EX_IOERR)."""
+
+TEXT_LIMIT = 64 * 1024
+
 _LINE_LIMIT = 400
 _KERAS_WRAPPER = "Exception encountered when calling"
 _MARKUP = re.compile(r"\x1b\[[0-9;]*m")
@@ -25,7 +30,7 @@ class ProcessEnd:
     Attributes:
         exit_code: as `Popen.returncode`: negative for a signal.
         phase: the last stage that it announced.
-        killed_for: why we killed it (`timeout`, `memory`, `interrupt`), or "".
+        killed_for: why we killed it (`timeout`, `memory`, `interrupt`, `closed`, `flood`), or "".
         limit: the limit that it exceeded, with its unit, or "".
         oom_kills: the kernel's out-of-memory kills in that time.
         log_tail: the end of its log.
@@ -163,6 +168,10 @@ def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:
         return Status.INTERRUPTED, Failure(
             phase=end.phase, kind="interrupted", message="interrupted"
         )
+    if end.killed_for == "flood":
+        return _strange(end, "flood", "wrote more into the channel of our events than events")
+    if end.killed_for == "closed" or end.exit_code == CHANNEL_LOST_CODE:
+        return _strange(end, "closed", "closed a file descriptor that it did not open")
     if end.oom_kills or _MEMORY.search(end.log_tail):
         message = (
             f"killed by {name}: out of memory" if end.exit_code < 0 else f"out of memory ({name})"
@@ -178,6 +187,15 @@ def diagnose_end(end: ProcessEnd) -> tuple[Status, Failure]:
     message = f"the process died with {name} in stage '{end.phase}'"
     return Status.CRASHED, Failure(
         phase=end.phase, kind=name, message=message, hint="see the stack at the end of the log"
+    )
+
+
+def _strange(end: ProcessEnd, kind: str, what: str) -> tuple[Status, Failure]:
+    return Status.RUN_ERROR, Failure(
+        phase=end.phase,
+        kind=kind,
+        message=f"the model's code {what}, in stage '{end.phase}'",
+        hint="look for os.close, os.closerange, os.fork or os.write in the model's code",
     )
 
 
@@ -199,6 +217,23 @@ def first_line(text: str) -> str:
         lines[0] = f"{lines[1]} (in {lines[0].removeprefix(_KERAS_WRAPPER).strip().rstrip('.')})"
     line = lines[0] if lines else "no message"
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
+
+
+def error_text(error: BaseException) -> str:
+    """What an exception says, with its middle cut out where that is very long.
+
+    It never raises, whatever the exception's own code does.
+    """
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its message cannot be shown)"
+    if isinstance(error, SystemExit):
+        text = f"the model's code called sys.exit({text})"
+    elif isinstance(error, KeyboardInterrupt):
+        text = text or "raised by the model's code"
+    half = TEXT_LIMIT // 2
+    return text if len(text) <= TEXT_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
 
 
 def error_line(error: BaseException) -> str:

@@ -6,7 +6,8 @@ standard input: only the parent watches the machine and knows which rounds are c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -81,11 +82,36 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     seconds: Mapping[str, float]
 
 
-Event = Stage | Loaded | Built | ModeReady | Failed | Flagged | Square | Progressed | Finished
+class Turn(msgspec.Struct, frozen=True, tag="turn"):
+    """All is ready to be timed; the child waits for a `Review`, which comes once it is alone."""
+
+
+class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
+    """The device is in use; sent by the parent to those that follow it, never by the child."""
+
+    holder: str
+
+
+Event = (
+    Stage
+    | Loaded
+    | Built
+    | ModeReady
+    | Failed
+    | Flagged
+    | Square
+    | Progressed
+    | Turn
+    | Waiting
+    | Finished
+)
 
 
 class Review(msgspec.Struct, frozen=True):
-    """The parent's answer to `Square`: the contaminated rounds, by number, and the cause."""
+    """The parent's answer to `Square`: the contaminated rounds, by number, and the cause.
+
+    To `Turn` it is empty.
+    """
 
     dirty: Mapping[int, str] = {}
 
@@ -93,9 +119,43 @@ class Review(msgspec.Struct, frozen=True):
 _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
+FLOOD_BYTES = 64 * 2**20
+"""A library may write a few lines into the channel by mistake; past this it is no accident."""
+
+
+class Reader:
+    """Reads events out of the bytes that arrive, in time linear in their number."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._held = self._junk = 0
+
+    @property
+    def flooded(self) -> bool:
+        """Whether more than `FLOOD_BYTES` were no events, or are a line without end."""
+        return self._held + self._junk > FLOOD_BYTES
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events that end in this chunk."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line = b"".join((*self._parts, end))
+            self._parts, self._held = [], 0
+            try:
+                yield decode(line)
+            except msgspec.DecodeError:
+                self._junk += len(line) + 1
+        self._parts.append(rest)
+        self._held += len(rest)
+
+
 def encode(event: Event | Review) -> bytes:
-    """One line, newline included."""
-    return msgspec.json.encode(event) + b"\n"
+    """One line, newline included; what UTF-8 cannot hold becomes `?`."""
+    try:
+        return msgspec.json.encode(event) + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate, in somebody's error text
+        text = json.dumps(msgspec.to_builtins(event), ensure_ascii=False)
+        return text.encode("utf-8", "replace") + b"\n"
 
 
 def decode(line: bytes) -> Event:

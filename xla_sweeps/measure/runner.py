@@ -18,6 +18,7 @@ from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import HeldError
 from xla_sweeps.measure import process, protocol
+from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
@@ -35,6 +36,7 @@ from xla_sweeps.schema.trial import (
 )
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.leases import Leases, lease_names
 from xla_sweeps.system.process import Assignment, StopSignals
 
 CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
@@ -208,27 +210,33 @@ def _run_replicate(session: _Session) -> None:
     )
 
 
-def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
+def _attempts(session: _Session, number: int, log: Path) -> Attempt:
     """Start the measuring process again without each mode that kills it; all attempts as one."""
     trial = session.settings.trial
     remaining, dead = trial.modes, dict[str, ModeOutcome]()
+    device, together = session.settings.device, session.assignment.together
+    names = {*lease_names(device), *together}
     while True:
         job = ReplicateJob(
             trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number
         )
-        attempt = process.run_attempt(
-            job,
-            environment=child_environment(trial, session.settings, turns=session.assignment.turns),
-            log=log,
-            watch=lambda pid, exceeded: Sampler.watching(
-                pid,
-                device=session.settings.device,
-                memory_limit_bytes=trial.memory_limit_bytes,
-                exceeded=exceeded,
-            ),
-            stop=session.stop,
-            on_event=lambda event: _follow(session, number, event),
-        )
+        with Leases(names, holder=session.title) as leases:
+            attempt = process.run_attempt(
+                job,
+                environment=child_environment(trial, session.settings),
+                log=log,
+                watch=lambda pid, exceeded: Sampler.watching(
+                    pid,
+                    device=device,
+                    memory_limit_bytes=trial.memory_limit_bytes,
+                    exceeded=exceeded,
+                ),
+                stop=session.stop,
+                leases=leases,
+                on_event=lambda event: _follow(session, number, event),
+            )
+        if together and attempt.rounds:
+            attempt.flags.append(str(Flag.TOOK_TURNS))
         attempt.modes.update(dead)
         if attempt.finished or not attempt.dead_mode or attempt.rounds or session.signals.number:
             return attempt
@@ -243,7 +251,7 @@ def _attempts(session: _Session, number: int, log: Path) -> process.Attempt:
             return attempt
 
 
-def child_environment(trial: Trial, settings: Settings, *, turns: str = "") -> dict[str, str]:
+def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     """The complete environment of the measuring process.
 
     Flags that TensorFlow reads when it loads are set here.
@@ -251,9 +259,8 @@ def child_environment(trial: Trial, settings: Settings, *, turns: str = "") -> d
     Args:
         trial: what it measures.
         settings: of the command.
-        turns: file that it locks while it measures, or "".
     """
-    extra = Assignment(turns=turns).environment() if turns else {}
+    extra = {}
     if (
         any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
         and settings.device.kind == "cpu"
@@ -268,7 +275,7 @@ def make_record(
     settings: Settings,
     identifier: str,
     number: int,
-    attempt: process.Attempt,
+    attempt: Attempt,
     facts: Mapping[str, Any],
 ) -> Record:
     """The record of a replicate from its attempts; modes that were not reached are `skipped`."""
@@ -323,12 +330,12 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
         message=f"the trial's own process died: {detail}",
         hint="its log is in logs/sweeps; the kernel's log may name what killed it",
     )
-    attempt = process.Attempt(status=Status.CRASHED, failure=failure)
+    attempt = Attempt(status=Status.CRASHED, failure=failure)
     record = make_record(settings, identifier, 0, attempt, environment.environment())
     return store.save(replace(record, started_at=_now(), finished_at=_now()))[0]
 
 
-def _unreached(attempt: process.Attempt) -> ModeOutcome:
+def _unreached(attempt: Attempt) -> ModeOutcome:
     """The outcome of a mode that the process did not reach before it ended."""
     cause = attempt.failure
     message = f"not reached: {cause.message}" if cause else "not reached"
@@ -340,9 +347,7 @@ def _unreached(attempt: process.Attempt) -> ModeOutcome:
     )
 
 
-def _overall(
-    attempt: process.Attempt, modes: Mapping[str, ModeOutcome]
-) -> tuple[Status, Failure | None]:
+def _overall(attempt: Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:
     """The replicate's own status: that of its modes only where no mode was measured."""
     if attempt.finished:
         usable = [outcome for outcome in modes.values() if outcome.latencies_s]
@@ -369,6 +374,9 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
                 target=event.target,
                 remaining_s=event.remaining_s,
             )
+        case protocol.Waiting(holder=holder):
+            device = session.settings.device.label
+            session.screen.warn(f"waiting for {device}: {holder} is measured on it")
         case protocol.Failed(mode=mode, kind=kind, text=text) if mode:
             _, failure = diagnose_exception(event.phase, kind, text)
             session.screen.warn(f"{mode}: {failure.message}")

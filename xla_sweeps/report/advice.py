@@ -39,6 +39,7 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine's speed "
     "changed between them",
     Flag.TOOK_TURNS: "devices slowed each other down, so only one measured at a time",
+    Flag.CLOCK_DIFFERS: "the measuring process's clock ran at another speed than the machine's",
     Flag.CUT_SHORT: "the measuring process ended early; its finished rounds are kept",
     IMPORTED: "published by others: single measurements without an interval, one mode after the "
     "other",

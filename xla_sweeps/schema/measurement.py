@@ -79,6 +79,7 @@ class Flag(StrEnum):
     DRIFT = "drift"
     """Anchor trials before and after differ by more than 2 %: the machine's speed changed."""
     TOOK_TURNS = "took_turns"
+    CLOCK_DIFFERS = "clock_differs"
     """Devices of one machine slowed each other down, so only one measured at a time."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; its completed rounds are kept."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -124,9 +123,7 @@ def take_turns_if_needed(
             f"{together / alone:.2f} times as long; they build and compile in parallel and take "
             "turns at measuring (flag took_turns)"
         )
-    turns = store.results_dir / "claims" / f"turns-{os.getpid()}.lock"
-    turns.parent.mkdir(parents=True, exist_ok=True)
-    launcher.turns = str(turns.resolve())
+    launcher.take_turns()
     return None if alone is None or together is None else together / alone
 
 

@@ -87,6 +87,23 @@ def tail(path: Path, *, limit: int) -> str:
     return ""
 
 
+def trim(path: Path, *, limit: int) -> None:
+    """Cut the middle out of a log that has grown past `limit` bytes; its beginning and end stay.
+
+    Whoever appends to it may go on meanwhile.
+    """
+    with contextlib.suppress(OSError), path.open("r+b") as handle:
+        size = handle.seek(0, os.SEEK_END)
+        if size <= limit:
+            return
+        handle.seek(size - limit // 4)
+        end = handle.read(limit // 4)
+        handle.truncate(limit // 2)
+        with path.open("ab") as appended:
+            cut = size - limit // 2 - len(end)
+            appended.write(b"\n[... %d bytes cut ...]\n" % cut + end)
+
+
 def replace_whole(path: Path, content: bytes) -> None:
     """Replace a file atomically: readers see the old content or the new one, never a part.
 

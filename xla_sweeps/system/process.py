@@ -8,8 +8,10 @@ import os
 import select
 import signal
 import subprocess
+import time
 import types
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +39,11 @@ _KILLS = {signal.SIGINT, signal.SIGQUIT}
 
 _PR_SET_PDEATHSIG = 1
 
+_PR_SET_CHILD_SUBREAPER = 36
+
+ORPHANS_S = 5.0
+"""How long the last processes of a tree may take to die of SIGKILL."""
+
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a launcher tells the trial that it starts, beyond what a person would type.
@@ -48,13 +55,14 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         known_records: records of the trial that the sweep knows of: one replicate is measured, and
             none where there are more by now. None: all replicates, as for a person.
         recorded: file to which the path of each new record is appended, or "".
-        turns: file that is locked while a process measures, or "".
+        together: leases to hold, besides the device's own, while a process measures: of all
+            devices that would slow each other down.
     """
 
     parent: int = 0
     known_records: int | None = None
     recorded: str = ""
-    turns: str = ""
+    together: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """The variable that carries it."""
@@ -86,6 +94,39 @@ def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         raise SystemExit(1)
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """For the length of a `with` block this process inherits what its descendants leave behind.
+
+    At its end what was inherited is killed, also what has a session of its own.
+    """
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    before = set(children(os.getpid()))
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + ORPHANS_S
+        while orphans := set(children(os.getpid())) - before:
+            for pid in orphans:
+                kill_tree(pid)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one started and those it inherited; none where it is gone."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
 
 
 class StopSignals:
@@ -173,12 +214,10 @@ def kill_tree(pid: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that they started; none where it is gone.
-
-    It reads the table of all processes of the machine: too slow to be called ten times a second.
-    """
-    import psutil  # here, since no other command needs it
-
-    with contextlib.suppress(psutil.Error):
-        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    return []
+    """The processes that a process started, and those that they started; none where it is gone."""
+    found, todo = list[int](), [pid]
+    while todo:
+        new = children(todo.pop())
+        found += new
+        todo += new
+    return found

@@ -6,12 +6,9 @@ before timing, and nothing printed or sent inside a timed block.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -20,7 +17,7 @@ import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement, protocol, rounds, timing
-from xla_sweeps.measure.failures import error_line
+from xla_sweeps.measure.failures import error_line, error_text
 from xla_sweeps.schema.measurement import (
     Agreement,
     Failure,
@@ -40,7 +37,6 @@ from xla_sweeps.schema.trial import (
     Trial,
     mode_of,
 )
-from xla_sweeps.system.process import Assignment
 from xla_sweeps.tf import devices, macs, models, modes
 
 INPUT_BATCHES = 3
@@ -61,6 +57,9 @@ class Channel(Protocol):
 
     def send(self, event: protocol.Event) -> None:
         """Send one event."""
+
+    def wait_for_turn(self) -> None:
+        """Return once this process may time something."""
 
     def review(self, square: protocol.Square) -> protocol.Review:
         """Send a square's rounds and wait for their review."""
@@ -103,15 +102,15 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
         prepared = _prepare_modes(job, bench, channel)
         sync: dict[str, Any] = {}
         contaminated = False
-        with _turn(job, channel):
-            if job.measure:
-                _warm_up(bench, prepared, channel)
-                sync = _sync_test(bench, prepared)
-            else:
-                _call_again(prepared, channel)
-            prepared_at = time.perf_counter()
-            if job.measure and prepared:
-                contaminated = _measure_modes(job, bench, prepared, sync, channel)
+        if job.measure:
+            channel.wait_for_turn()
+            _warm_up(bench, prepared, channel)
+            sync = _sync_test(bench, prepared)
+        else:
+            _call_again(prepared, channel)
+        prepared_at = time.perf_counter()
+        if job.measure and prepared:
+            contaminated = _measure_modes(job, bench, prepared, sync, channel)
         if bench.facts.macs is None:
             _count_macs(bench, "", channel)
     finished = time.perf_counter()
@@ -127,23 +126,6 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
             },
         )
     )
-
-
-@contextlib.contextmanager
-def _turn(job: ReplicateJob, channel: Channel) -> Iterator[None]:
-    """Measure alone if the launcher found that devices slow each other down.
-
-    Models are still built side by side.
-    """
-    path = Assignment.of(os.environ).turns
-    if not path or not job.measure:
-        yield
-        return
-    channel.send(protocol.Stage(phase=Phase.MEASURE, detail="waiting for its turn"))
-    with open(path, "a") as handle:  # noqa: PTH123
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        channel.send(protocol.Flagged(flag=str(Flag.TOOK_TURNS)))
-        yield
 
 
 def _set_up(job: ReplicateJob, channel: Channel) -> _Bench:
@@ -256,7 +238,7 @@ def _prepare_modes(job: ReplicateJob, bench: _Bench, channel: Channel) -> dict[s
             traceback.print_exc()
             channel.send(
                 protocol.Failed(
-                    phase=stage.phase, mode=label, kind=type(error).__name__, text=str(error)
+                    phase=stage.phase, mode=label, kind=type(error).__name__, text=error_text(error)
                 )
             )
         else:
@@ -370,7 +352,10 @@ def _warm_up(bench: _Bench, prepared: dict[str, _Prepared], channel: Channel) ->
             traceback.print_exc()
             channel.send(
                 protocol.Failed(
-                    phase=Phase.WARMUP, mode=label, kind=type(error).__name__, text=str(error)
+                    phase=Phase.WARMUP,
+                    mode=label,
+                    kind=type(error).__name__,
+                    text=error_text(error),
                 )
             )
             del prepared[label]

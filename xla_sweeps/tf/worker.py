@@ -6,15 +6,18 @@ go to the replicate's log.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import signal
 import sys
 import traceback
+from typing import NoReturn
 
 import msgspec
 
 from xla_sweeps.measure import protocol
+from xla_sweeps.measure.failures import CHANNEL_LOST_CODE, error_text
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.faults import fault_point
@@ -36,14 +39,26 @@ class Channel:
             fault_point(f"worker.{event.phase}")
         elif isinstance(event, protocol.Square | protocol.Finished):
             fault_point(f"worker.{type(event).__name__.lower()}")
-        self._out.write(protocol.encode(event))
+        try:
+            self._out.write(protocol.encode(event))
+        except OSError:  # the parent is gone, or the model's code closed the descriptor
+            traceback.print_exc()
+            end(CHANNEL_LOST_CODE)
+
+    def wait_for_turn(self) -> None:
+        """Return once this process may time something."""
+        self.send(protocol.Turn())
+        self._answer()
 
     def review(self, square: protocol.Square) -> protocol.Review:
         """Send a square's rounds and wait for their review."""
         self.send(square)
+        return self._answer()
+
+    def _answer(self) -> protocol.Review:
         line = self._answers.readline()
         if not line:
-            raise SystemExit(1)
+            end(CHANNEL_LOST_CODE)
         return msgspec.json.decode(line, type=protocol.Review)
 
 
@@ -54,25 +69,32 @@ def main() -> int:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     channel = Channel(descriptor)
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
     try:
+        job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
         channel.send(protocol.Stage(phase=Phase.IMPORT))
         from xla_sweeps.tf import replicate  # TensorFlow loads here, after the stage is announced
 
         replicate.measure(job, channel)
-    except Exception as error:
-        traceback.print_exc()
+    except BaseException as error:  # also sys.exit() in the model's code
+        text = error_text(error)
         channel.send(
             protocol.Failed(
-                phase=channel.stage.phase, mode="", kind=type(error).__name__, text=str(error)
+                phase=channel.stage.phase, mode="", kind=type(error).__name__, text=text
             )
         )
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
         return 1
     return 0
 
 
+def end(code: int) -> NoReturn:
+    """End this process: the libraries' exit hooks have nothing to save, and some hang."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # the libraries' exit hooks have nothing to save, and some hang
+    end(main())

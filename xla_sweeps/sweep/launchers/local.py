@@ -26,6 +26,7 @@ from xla_sweeps.sweep.launchers import (
     wait_for,
 )
 from xla_sweeps.system.devices import Device, devices, is_accelerator, near_cores, usable_cores
+from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
 
 STOP_GRACE_S = 20.0
@@ -123,14 +124,14 @@ class LocalLauncher:
         command: what a job's arguments follow.
 
     Attributes:
-        turns: file that jobs lock while they measure, or "".
+        together: leases that every job holds while it measures, besides its own device's.
     """
 
     name = "local"
     targets = True
 
     def __init__(self, slots: Sequence[Slot], *, command: Sequence[str] = COMMAND) -> None:
-        self.turns = ""
+        self.together: tuple[str, ...] = ()
         self._slots = list(slots)
         self._command = tuple(command)
         self._lock = threading.Lock()
@@ -245,7 +246,14 @@ class LocalLauncher:
         )
 
     def _assignment(self, job: Job) -> Assignment:
-        return Assignment(parent=os.getpid(), known_records=job.known_records, turns=self.turns)
+        return Assignment(
+            parent=os.getpid(), known_records=job.known_records, together=self.together
+        )
+
+    def take_turns(self) -> None:
+        """Have only one job measure at a time; they build and compile side by side as before."""
+        names = (name for slot in self._slots for name in lease_names(slot.device, slot.cores))
+        self.together = tuple(dict.fromkeys(names))
 
 
 def job_environment(environ: Mapping[str, str], slot: Slot) -> dict[str, str]:

@@ -1,0 +1,202 @@
+"""Follow one measuring process: its events, deadlines, the device's lease and the size of its log.
+
+The parent blocks in one `select`. The process may run anybody's code, so nothing that it sends,
+writes or leaves behind may hold up, flood or confuse the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from xla_sweeps.measure import protocol
+from xla_sweeps.measure.attempt import Attempt, Watcher
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.schema.trial import ReplicateJob, Timeouts
+from xla_sweeps.system.files import trim
+from xla_sweeps.system.leases import Leases
+
+DUMP_GRACE_S = 0.5
+
+LOG_LIMIT_BYTES = 16 * 2**20
+
+LOOK_S = 2.0
+"""Between two looks at the size of the log."""
+
+LEASE_LOOK_S = 0.5
+
+STILL_WAITING_S = 60.0
+"""Between two lines on whom it waits for."""
+
+_READ_BYTES = 1 << 16
+
+
+class Readable(Protocol):
+    """Wakes the parent, as a `Stop` does."""
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+
+
+class Dialogue:
+    """The parent's side of the conversation with one measuring process.
+
+    Args:
+        process: the measuring process.
+        job: what it measures.
+        channel: its events.
+        log: its output.
+        attempt: takes in the events.
+        watcher: of the machine.
+        stops: what ends the process early, by reason.
+        leases: to be held while it measures.
+        on_event: called with every event, between blocks.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        job: ReplicateJob,
+        channel: Any,
+        log: Path,
+        *,
+        attempt: Attempt,
+        watcher: Watcher,
+        stops: Mapping[str, Readable],
+        leases: Leases,
+        on_event: Callable[[protocol.Event], None],
+    ) -> None:
+        self._process, self._job, self._channel, self._log = process, job, channel, log
+        self._attempt, self._watcher, self._stops = attempt, watcher, stops
+        self._leases, self._on_event = leases, on_event
+        self._reader = protocol.Reader()
+        self._deadline = time.monotonic() + job.trial.timeouts.build_s
+        self._looked = time.monotonic()
+        self._waiting = False
+        self._said = -math.inf
+
+    def follow(self) -> str:
+        """Follow the process to its last event or its end; returns why it must be ended, or "".
+
+        `closed`: it closed its channel; `flood`: it sent too much that is no event; `timeout`: a
+        stage took too long; or a key of `stops`.
+        """
+        self._tell(msgspec.json.encode(self._job) + b"\n")
+        with selectors.DefaultSelector() as selector, _end_of(self._process) as end:
+            for source in (self._channel, *self._stops.values(), *([end] if end else [])):
+                selector.register(source, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select(self._patience_s())}
+                for reason, stop in self._stops.items():
+                    if stop in ready:
+                        return reason
+                if self._channel in ready:
+                    chunk = self._channel.read(_READ_BYTES)
+                    if not chunk:
+                        return "closed"
+                    self._take(chunk)
+                    if self._attempt.finished:
+                        return ""
+                    if self._reader.flooded:
+                        return "flood"
+                elif end in ready:
+                    return ""
+                if time.monotonic() >= self._deadline:
+                    self._dump_stacks()
+                    return "timeout"
+                self._look()
+
+    def _patience_s(self) -> float:
+        look_s = LEASE_LOOK_S if self._waiting else LOOK_S
+        return min(look_s, max(0.0, self._deadline - time.monotonic()))
+
+    def _look(self) -> None:
+        """Do what is to be done every few seconds."""
+        if self._waiting:
+            self._take_leases()
+        if time.monotonic() >= self._looked + LOOK_S:
+            self._looked = time.monotonic()
+            trim(self._log, limit=LOG_LIMIT_BYTES)
+
+    def _take(self, chunk: bytes) -> None:
+        for event in self._reader.feed(chunk):
+            self._attempt.note(event)
+            match event:
+                case protocol.Square():
+                    self._review(event)
+                    continue
+                case protocol.Turn():
+                    self._waiting, self._deadline = True, math.inf
+                    self._take_leases()
+                case protocol.Stage(phase=phase):
+                    limit_s = limit_of(phase, self._job.trial.timeouts)
+                    self._deadline = time.monotonic() + limit_s
+            self._on_event(event)
+
+    def _review(self, square: protocol.Square) -> None:
+        review = self._attempt.review(square, self._watcher)
+        numbers = {item.round for item in square.rounds}
+        kept = tuple(item for item in self._attempt.rounds if item.round in numbers)
+        self._on_event(protocol.Square(rounds=kept))
+        self._tell(protocol.encode(review))
+
+    def _take_leases(self) -> None:
+        """Let the process go on once the device is its own; until then no deadline runs."""
+        holder = self._leases.take()
+        if not holder:
+            self._waiting = False
+            self._deadline = time.monotonic() + self._job.trial.timeouts.warmup_s
+            self._tell(protocol.encode(protocol.Review()))
+        elif time.monotonic() >= self._said + STILL_WAITING_S:
+            self._said = time.monotonic()
+            self._on_event(protocol.Waiting(holder=holder))
+
+    def _tell(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def _dump_stacks(self) -> None:
+        """Have the child write all its stacks to the log.
+
+        Works while native code holds the interpreter.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        time.sleep(DUMP_GRACE_S)
+
+
+def limit_of(phase: Phase, timeouts: Timeouts) -> float:
+    """The deadline of a stage, seconds."""
+    return {
+        Phase.TRACE: timeouts.trace_s,
+        Phase.COMPILE: timeouts.compile_s,
+        Phase.VERIFY: timeouts.compile_s,
+        Phase.WARMUP: timeouts.warmup_s,
+        Phase.MEASURE: timeouts.measure_s,
+    }.get(phase, timeouts.build_s)
+
+
+@contextlib.contextmanager
+def _end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """A descriptor that is readable once the process has ended; None on an old kernel."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,102 @@
+"""Leases of devices: two processes of one user never measure on the same device at once.
+
+A lease is an open lock on a file outside any results folder, so it ends with its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from xla_sweeps.system.devices import Device
+
+_TEXT_LIMIT = 200
+
+
+def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
+    """What a process must hold while it measures on a device: the GPU, or each core it may use.
+
+    Args:
+        device: the device.
+        cores: numbers of the cores, for a CPU; empty where all may be used.
+    """
+    if device.kind == "gpu":
+        return (f"gpu-{device.uuid or device.index}",)
+    return tuple(f"core-{number}" for number in sorted(cores or os.sched_getaffinity(0)))
+
+
+class Leases:
+    """Some leases, taken together; a context manager that gives them back.
+
+    Where there is no folder for them that only this user can write, there is nothing to wait for.
+
+    Args:
+        names: of the devices.
+        holder: what others who wait are told.
+    """
+
+    def __init__(self, names: Iterable[str], *, holder: str) -> None:
+        self._missing = sorted(set(names))
+        self._holder = f"{holder} (pid {os.getpid()})"[:_TEXT_LIMIT]
+        self._held: list[int] = []
+
+    def __enter__(self) -> Leases:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def take(self) -> str:
+        """Take those that are free, in one order for all processes; who holds the next, or "".
+
+        What was taken is kept, so that many devices can be waited for.
+        """
+        folder = _folder()
+        while folder is not None and self._missing:
+            holder = self._take_one(folder / f"{self._missing[0]}.lock")
+            if holder:
+                return holder
+            del self._missing[0]
+        return ""
+
+    def _take_one(self, path: Path) -> str:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return ""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, _TEXT_LIMIT * 4).decode("utf-8", "replace")
+            os.close(descriptor)
+            return holder or "another process"
+        except OSError:  # a file system without locks
+            os.close(descriptor)
+            return ""
+        self._held.append(descriptor)
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, self._holder.encode("utf-8", "replace"), 0)
+        return ""
+
+    def close(self) -> None:
+        """Give them back."""
+        while self._held:
+            os.close(self._held.pop())
+
+
+def _folder() -> Path | None:
+    """This user's folder for leases, made if need be; None where others could write to it."""
+    folder = Path(tempfile.gettempdir()) / f"xla-sweeps-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if mine and not status.st_mode & 0o022:
+            return folder
+    return None
