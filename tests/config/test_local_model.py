@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,7 @@ def test_inputs_are_as_the_user_specifies() -> None:
         ),
         ([{"shape": [None, 4]}], "input_spec[0].shape=[None, 4]: expected integers of at least 1"),
         ([{"shape": [0]}], "input_spec[0].shape=[0]: expected integers of at least 1"),
+        ([{"shape": [4], "high": math.inf}], "input_spec[0].high=inf: expected a number up to"),
         ([{"shape": [4], "low": 3, "high": 3}], "input_spec[0]: low=3 must be below high=3"),
         ([{"shape": [4], "high": "many"}], "input_spec[0].high=many: expected a number"),
         (

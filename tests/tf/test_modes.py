@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import modes
 
@@ -54,6 +55,22 @@ def test_every_mode_computes_the_same(mode: ExecutionMode) -> None:
     expected = np.asarray(network(INPUTS[1]))
     (found,) = prepared(mode).outputs(1)
     assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (None, "None"),
+        ("text", "a str"),
+        (3.5, "a float"),
+        ([np.zeros(3)], "a ndarray"),
+        ((number for number in range(3)), "a generator"),
+    ],
+)
+def test_a_model_that_returns_no_tensors_is_told_so(output: object, says: str) -> None:
+    executable = modes.make_executable(lambda batch: output, ExecutionMode.EAGER, INPUTS)
+    with pytest.raises(ConfigError, match=f"the model returned {says}; tensors are needed"):
+        executable.outputs()
 
 
 def test_auto_clustering_does_not_leak_into_the_modes_beside_it() -> None:

@@ -34,6 +34,9 @@ DTYPES = (
     "bool",
 )
 
+LARGEST = 1e30
+"""The largest number that inputs are drawn from, either sign: float32 goes up to 3e38."""
+
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
 
 _KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
@@ -195,6 +198,8 @@ def _input(entry: Any, *, where: str) -> InputSpec:
     for key, value in (("low", low), ("high", high)):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"{where}.{key}={value}: expected a number")
+        if not abs(value) <= LARGEST:
+            raise ConfigError(f"{where}.{key}={value}: expected a number up to ±{LARGEST:g}")
     if not low < high:
         raise ConfigError(f"{where}: low={low} must be below high={high}")
     return InputSpec(

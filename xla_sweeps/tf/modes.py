@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import devices
 
@@ -73,8 +74,15 @@ class ModeExecutable:
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
         self.prepare()
-        result = self.run(self.inputs[position])
-        return [np.asarray(tf.cast(output, tf.float64)) for output in tf.nest.flatten(result)]
+        heads = tf.nest.flatten(self.run(self.inputs[position]))
+        for head in heads:
+            if not tf.is_tensor(head):
+                kind = "None" if head is None else f"a {type(head).__name__}"
+                raise ConfigError(
+                    f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
+                    "dictionaries"
+                )
+        return [np.asarray(tf.cast(head, tf.float64)) for head in heads]
 
 
 def set_autoclustering(enabled: bool) -> None:
