@@ -28,6 +28,7 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "pairs": len(mine),
         **{verdict: sum(row["verdict"] == verdict for row in mine) for verdict in VERDICTS},
         "compared": len(compared),
+        "models": len({row["model"] for row in compared}),
         "geomean": mean,
         "geomean_low": low,
         "geomean_high": high,
@@ -91,6 +92,7 @@ def _family(name: str, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "family": name,
         "n": len(compared),
+        "models": len({row["model"] for row in compared}),
         "failed": sum(row["verdict"] == "failed" for row in mine),
         "geomean": mean,
         "low": low,
@@ -102,10 +104,13 @@ def _family(name: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _geomean(rows: Sequence[Row]) -> tuple[float | None, float | None, float | None]:
-    """Low, mean and high of the geometric mean of the speedups."""
+    """Low, mean and high of the geometric mean of the speedups, a model as the unit."""
     if not rows:
         return None, None, None
-    logs = [math.log(row["speedup"]) for row in rows]
+    models: dict[str, list[float]] = {}
+    for row in rows:
+        models.setdefault(row["model"], []).append(math.log(row["speedup"]))
+    logs = [statistics.fmean(found) for found in models.values()]
     mean = math.exp(statistics.fmean(logs))
     if len(logs) < 3:
         return None, mean, None

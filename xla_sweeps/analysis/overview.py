@@ -36,14 +36,16 @@ class FamilySummary:
 
     Attributes:
         n: comparable pairs.
+        models: that these are of.
         failed: pairs where a side gave no number.
-        geomean: of the speedups, with its 95 % interval over pairs; None where nothing, or too
-            little, is comparable.
+        geomean: of the speedups, with its 95 % interval over models (`geometric_mean`); None where
+            nothing, or too little, is comparable.
         share_slower: share of the comparable pairs whose verdict is slower.
     """
 
     family: str
     n: int
+    models: int
     failed: int
     geomean: float | None
     low: float | None
@@ -58,8 +60,9 @@ class Overview:
     Attributes:
         pairs: comparisons, failed ones included.
         compared: those with a speedup.
-        geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % t interval over
-            pairs (n >= 3).
+        models: that these are of.
+        geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % interval over
+            models (`geometric_mean`).
         discoveries: differences past the floor at a false discovery rate of 5 %.
         median_extra_compile_s: seconds.
         median_break_even_calls: a pair that never pays back counts as infinitely many calls; None
@@ -76,6 +79,7 @@ class Overview:
     ambiguous: int
     failed: int
     compared: int
+    models: int
     geomean: float | None
     geomean_low: float | None
     geomean_high: float | None
@@ -100,6 +104,7 @@ def overview(
         "candidate",
         "origin",
         "family",
+        "model",
         "verdict",
         "speedup",
         "p_value",
@@ -119,7 +124,9 @@ def overview_of(
         & (np.asarray(columns["candidate"], dtype=object) == candidate)
         & (np.asarray(columns["origin"], dtype=object) == "measured")
     )
-    family = np.asarray(columns["family"], dtype=object)[chosen]
+    family, model = (
+        np.asarray(columns[name], dtype=object)[chosen] for name in ("family", "model")
+    )
     verdict = np.asarray([str(item) for item in columns["verdict"]], dtype=object)[chosen]
     speedup, p_value, extra, calls = (
         np.asarray(columns[name], dtype=float)[chosen]
@@ -127,7 +134,7 @@ def overview_of(
     )
     counts = {str(word): int(np.count_nonzero(verdict == str(word))) for word in Verdict}
     compared = ~np.isnan(speedup)
-    mean, low, high = geometric_mean(speedup[compared])
+    mean, low, high, models = geometric_mean(speedup[compared], model[compared])
     priced = compared & ~np.isnan(extra)
     median_calls = (
         float(np.median(np.where(np.isnan(calls[priced]), np.inf, calls[priced])))
@@ -140,6 +147,7 @@ def overview_of(
         pairs=len(verdict),
         **counts,
         compared=int(np.count_nonzero(compared)),
+        models=models,
         geomean=mean,
         geomean_low=low,
         geomean_high=high,
@@ -149,21 +157,33 @@ def overview_of(
         if median_calls is not None and math.isfinite(median_calls)
         else None,
         never=int(np.count_nonzero(np.isnan(calls[priced]))),
-        families=_families(family, verdict, speedup),
+        families=_families(family, model, verdict, speedup),
     )
 
 
-def geometric_mean(values: Numbers) -> tuple[float | None, float | None, float | None]:
-    """Geometric mean of positive values and its 95 % t interval over them.
+def geometric_mean(
+    values: Sequence[float] | Numbers, models: Sequence[str] | _Words
+) -> tuple[float | None, float | None, float | None, int]:
+    """Geometric mean of positive values, its 95 % interval, and the number of models.
 
-    No interval for fewer than three.
+    The unit is the model: sizes, batches and devices of one model are not independent, so each
+    model counts once, with the geometric mean of its values. Student's t interval of these; none
+    for fewer than three models.
+
+    Args:
+        values: of each pair.
+        models: the model of each pair.
     """
-    if not values.size:
-        return None, None, None
-    interval = stats.t_interval(np.log(values).tolist())
-    if values.size < MIN_FOR_INTERVAL:
-        return math.exp(interval.estimate), None, None
-    return math.exp(interval.estimate), math.exp(interval.low), math.exp(interval.high)
+    if not len(values):
+        return None, None, None, 0
+    codes: dict[str, int] = {}
+    unit = np.array([codes.setdefault(name, len(codes)) for name in models])
+    means = np.bincount(unit, weights=np.log(values)) / np.bincount(unit)
+    interval = stats.t_interval(means.tolist())
+    if means.size < MIN_FOR_INTERVAL:
+        return math.exp(interval.estimate), None, None, means.size
+    low, high = math.exp(interval.low), math.exp(interval.high)
+    return math.exp(interval.estimate), low, high, means.size
 
 
 def discoveries(p_values: Numbers) -> int:
@@ -276,7 +296,7 @@ def word(found: Overview) -> str:
         return "Yes."
     if found.slower == found.pairs:
         return "No."
-    low, high = found.geomean_low, found.geomean_high
+    low, high = found.geomean_low or found.geomean, found.geomean_high or found.geomean
     share = {
         name: getattr(found, name) / found.pairs >= USUALLY
         for name in ("faster", "slower", "equivalent", "failed")
@@ -290,18 +310,21 @@ def word(found: Overview) -> str:
     return "Mostly it fails." if share["failed"] else "It depends."
 
 
-def _families(family: _Words, verdict: _Words, speedup: Numbers) -> tuple[FamilySummary, ...]:
+def _families(
+    family: _Words, model: _Words, verdict: _Words, speedup: Numbers
+) -> tuple[FamilySummary, ...]:
     summaries = []
     for name in sorted(set(family.tolist()), key=str):
         mine = family == name
         compared = mine & ~np.isnan(speedup)
-        mean, low, high = geometric_mean(speedup[compared])
+        mean, low, high, models = geometric_mean(speedup[compared], model[compared])
         count = int(np.count_nonzero(compared))
         slower = int(np.count_nonzero(verdict[compared] == str(Verdict.SLOWER)))
         summaries.append(
             FamilySummary(
                 family=str(name),
                 n=count,
+                models=models,
                 failed=int(np.count_nonzero(verdict[mine] == str(Verdict.FAILED))),
                 geomean=mean,
                 low=low,
@@ -313,9 +336,10 @@ def _families(family: _Words, verdict: _Words, speedup: Numbers) -> tuple[Family
 
 
 def _interval(found: Overview) -> str:
+    models = f" over {found.models:,} models" if found.models > 1 else ""
     if found.geomean_low is None or found.geomean_high is None:
-        return ""
-    return f", 95 % {found.geomean_low:.2f}–{found.geomean_high:.2f}"
+        return models
+    return f"{models}, 95 % {found.geomean_low:.2f}–{found.geomean_high:.2f}"
 
 
 def _pairs(count: int) -> str:

@@ -176,13 +176,14 @@ def test_the_answer_is_that_of_the_overview() -> None:
     assert found.geomean is not None
     assert found.geomean_low is not None
     counts = (
-        f"| against graph mode | 4 | 2 | 1 | 0 | 0 | 1 | {found.geomean:.2f}× "
+        f"| against graph mode | 4 | 3 | 2 | 1 | 0 | 0 | 1 | {found.geomean:.2f}× "
         f"({found.geomean_low:.2f}–"
     )
     assert counts in text
     for item in found.families:
-        assert f"| {item.family} | {item.n} | {item.failed} | {item.geomean:.2f}× |" in text_of(
-            "where", rows
+        assert (
+            f"| {item.family} | {item.n} | {item.models} | {item.failed} | {item.geomean:.2f}× |"
+            in text_of("where", rows)
         )
 
 
@@ -250,8 +251,8 @@ def test_failures_are_counted_listed_and_cut() -> None:
 
 def test_devices_and_batches_are_compared_where_there_is_more_than_one() -> None:
     text = text_of("compare", [pair(1, device="A"), pair(2, 0.5, device="B"), pair(3, device="B")])
-    assert "| A | 1 | 0 | 2.00× (—) | 0% |" in text
-    assert "| B | 2 | 0 | 1.00× (—) | 50% |" in text
+    assert "| A | 1 | 1 | 0 | 2.00× (—) | 0% |" in text
+    assert "| B | 2 | 2 | 0 | 1.00× (—) | 50% |" in text
     assert "batch" not in text
 
 

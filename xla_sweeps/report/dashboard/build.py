@@ -146,7 +146,7 @@ def _floats(column: pyarrow.ChunkedArray) -> np.typing.NDArray[np.float64]:
 
 def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
     """The overview of XLA against each baseline."""
-    names = ("baseline", "candidate", "origin", "family", "verdict")
+    names = ("baseline", "candidate", "origin", "family", "model", "verdict")
     words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
     numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
     columns = words | {name: _floats(table[name]) for name in numbers}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Protocol
 
 from rich.text import Text
 
+from xla_sweeps.analysis.overview import geometric_mean
 from xla_sweeps.report.advice import SYMBOLS
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
 from xla_sweeps.schema.row import ComparisonRow, Verdict
@@ -127,13 +127,17 @@ def show_sweep(
                     style=COLOURS[str(verdict)],
                 )
         console.print(line)
-    for pair, speedups in _by_pair(rows).items():
-        mean = math.exp(statistics.fmean(math.log(value) for value in speedups))
+    for pair, mine in _by_pair(rows).items():
+        mean, low, high, models = geometric_mean(
+            [row.speedup.value or math.nan for row in mine], [row.trial.model for row in mine]
+        )
+        interval = f" (95 % {low:.3f}–{high:.3f})" if low and high else ""
         console.print(
             Text(
-                f"{pair}: geometric mean speedup {mean:.3f}× over {len(speedups)} of {planned} "
-                "planned trials"
-            )
+                f"{pair}: geometric mean speedup {mean:.3f}×{interval} over {len(mine)} of "
+                f"{planned} planned trials, {models} {'model' if models == 1 else 'models'}"
+            ),
+            soft_wrap=True,
         )
     _show_failures(rows, outcome)
     if outcome.broken:
@@ -147,14 +151,12 @@ def show_sweep(
         console.print(Text(f"resume with: {displayable(again)}", style="bold"), soft_wrap=True)
 
 
-def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[float]]:
-    """Valid speedups by pair of modes, A/A pairs included."""
-    pairs: dict[str, list[float]] = {}
+def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+    """Rows with a speedup by pair of modes, A/A pairs included."""
+    pairs: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         if row.speedup.value:
-            pairs.setdefault(f"{row.candidate.mode} over {row.baseline.mode}", []).append(
-                row.speedup.value
-            )
+            pairs.setdefault(f"{row.candidate.mode} over {row.baseline.mode}", []).append(row)
     return pairs
 
 

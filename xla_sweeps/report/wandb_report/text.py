@@ -160,6 +160,7 @@ def _answer(
         [
             f"against {BASELINES[baseline]}",
             str(item.pairs),
+            str(item.models),
             str(item.faster),
             str(item.slower),
             str(item.equivalent),
@@ -175,12 +176,13 @@ def _answer(
         [
             "XLA",
             "pairs",
+            "models",
             *VERDICTS.values(),
             "geometric mean (95 %)",
             "differs at 5 % false discoveries",
         ],
         lines,
-        right=range(1, 9),
+        right=range(1, 10),
     )
     if not lines:
         return "No pair with and without XLA was measured."
@@ -240,6 +242,7 @@ def _where(found: Overview) -> str:
         [
             escape(item.family),
             str(item.n),
+            str(item.models),
             str(item.failed),
             _times(item.geomean),
             _interval(item.low, item.high),
@@ -247,10 +250,10 @@ def _where(found: Overview) -> str:
         ]
         for item in families
     ]
-    headings = ["family", "pairs", "failed", "geometric mean", "95 %", "slower with XLA"]
+    headings = ["family", "pairs", "models", "failed", "geometric mean", "95 %", "slower with XLA"]
     return (
-        "Speedup of XLA over graph mode by model family; an interval needs three pairs.\n\n"
-        f"{table(headings, cells, right=range(1, 6))}"
+        "Speedup of XLA over graph mode by model family; an interval needs three models.\n\n"
+        f"{table(headings, cells, right=range(1, 7))}"
     )
 
 
@@ -354,6 +357,7 @@ def _compare(pairs: Sequence[ComparisonRow]) -> str:
                 [
                     escape(value),
                     str(found.pairs),
+                    str(found.models),
                     str(found.failed),
                     _geomean(found),
                     _percent(slower),
@@ -361,9 +365,9 @@ def _compare(pairs: Sequence[ComparisonRow]) -> str:
             )
         parts.append(
             table(
-                [title, "pairs", "failed", "geometric mean (95 %)", "slower"],
+                [title, "pairs", "models", "failed", "geometric mean (95 %)", "slower"],
                 cells,
-                right=range(1, 5),
+                right=range(1, 6),
             )
         )
     return (

@@ -83,7 +83,7 @@ function answerTo(view) {
   if (o.slower) counts.push(`slower in ${count(o.slower)}`);
   if (o.failed) counts.push(`failed in ${count(o.failed)}`);
   const typical = present(o.geomean)
-    ? ` Typically ${times(o.geomean)}${present(o.geomean_low) ? ` (geometric mean, 95 % ${range(o.geomean_low, o.geomean_high)})` : " (geometric mean)"}${paysBack(view)}`
+    ? ` Typically ${times(o.geomean)} (${geometricMean(o)})${paysBack(view)}`
     : "";
   const preliminary = countWhere(view, "preliminary");
   const contaminated = countOf(view, "status", "contaminated");
@@ -109,9 +109,15 @@ function answerTo(view) {
   return { yes: overallWord(o), text: `${what}${counts.join(", ")}.${typical}`, more };
 }
 
+/** "geometric mean over 12 models, 95 % 0.25–0.50", as the terminal says it. */
+function geometricMean({ models, geomean_low: low, geomean_high: high }) {
+  const over = models > 1 ? ` over ${count(models)} models` : "";
+  return `geometric mean${over}${present(low) ? `, 95 % ${range(low, high)}` : ""}`;
+}
+
 /** The answer if all figures are published: their direction, without knowledge of their noise. */
 function answerAsPublished(view, candidate, baseline) {
-  const { pairs, faster, compared, geomean, geomean_low: low, geomean_high: high } = view.overview;
+  const { pairs, faster, compared, geomean } = view.overview;
   const speedup = view.rows.number("speedup");
   const above = view.pairs.reduce((n, row) => n + (speedup[row] > 1), 0);
   const word =
@@ -120,16 +126,16 @@ function answerAsPublished(view, candidate, baseline) {
       : above / compared <= 0.4
         ? "Usually no, as published."
         : "It depends, as published.";
-  const interval = present(low) ? `, 95 % ${range(low, high)} over figures` : "";
   return {
     yes: word,
-    text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}. Typically ${times(geomean)} (geometric mean${interval}).`,
+    text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}. Typically ${times(geomean)} (${geometricMean(view.overview)}).`,
     more: `Shown to be faster than ${baseline} in ${count(faster)} of ${plural(pairs, "pair")}: others measured these once, without an interval, hence “ambiguous”.`,
   };
 }
 
 /** "Usually yes", and the like: by the share of all pairs, including failures. */
-function overallWord({ pairs, faster, slower, equivalent, failed, geomean_low: low, geomean_high: high }) {
+function overallWord({ pairs, faster, slower, equivalent, failed, geomean, geomean_low, geomean_high }) {
+  const [low, high] = [geomean_low ?? geomean, geomean_high ?? geomean];
   if (faster === pairs) return "Yes.";
   if (slower === pairs || failed === pairs) return "No.";
   if (faster / pairs >= 0.6 && (low === null || low > 1)) return "Usually yes.";
@@ -284,7 +290,7 @@ function keyFigures(view) {
   const middle = breakEvenMedian(view);
   return [
     ["Geometric mean", times(o.geomean), present(o.geomean_low) ? `95 % ${range(o.geomean_low, o.geomean_high)}` : ""],
-    ["Compared pairs", count(o.compared), `of ${count(o.pairs)}`],
+    ["Compared pairs", count(o.compared), `of ${count(o.pairs)}, ${plural(o.models, "model")}`],
     [
       "Median extra compile",
       seconds(o.median_extra_compile_s),

@@ -19,13 +19,13 @@ function compareSection() {
     ].flatMap(([column, name]) => [
       chart({
         title: `Speedup over ${name}`,
-        how: "Geometric mean; band: its 95 % interval over pairs. Points may stand for different models; the table counts the pairs.",
+        how: "Geometric mean; band: its 95 % interval over models. Points may stand for different models; the table counts them.",
         build: (view, theme) => lineOver(view, theme, column, name, "speedup"),
         table: (view) => lineTable(view, column, name),
       }),
       chart({
         title: `Throughput over ${name}`,
-        how: "Geometric mean of the candidate’s images per second; band: its 95 % interval over pairs.",
+        how: "Geometric mean of the candidate’s images per second; band: its 95 % interval over models.",
         build: (view, theme) => lineOver(view, theme, column, name, "throughput_samples_per_s"),
         table: (view) => lineTable(view, column, name),
       }),
@@ -55,6 +55,7 @@ function slopes(view) {
     const twice = [...configurations.values()].filter(({ speedups }) => speedups.filter(present).length > 1);
     const complete = everywhere.length >= twice.length / 4;
     const shared = complete ? everywhere : twice;
+    const model = columns[0];
     const names = new Set(shared.map(({ row }) => columns[0][row]));
     const by = names.size > SLOPES ? "family" : "model";
     const groups = new Map();
@@ -65,7 +66,7 @@ function slopes(view) {
           name,
           devices.map(() => new GeometricMean()),
         );
-      speedups.forEach((value, place) => present(value) && groups.get(name)[place].add(value));
+      speedups.forEach((value, place) => present(value) && groups.get(name)[place].add(value, model[row]));
     }
     return {
       devices,
@@ -121,7 +122,7 @@ function slopeChart(view, theme, width) {
           data.mean &&
           tip(
             `${data.line.name} on ${devices[dataIndex]}`,
-            `${times(data.mean.value)} over ${plural(data.mean.n, "pair")}`,
+            `${times(data.mean.value)} over ${pairsOf(data.mean)}`,
           ),
       },
       xAxis: {
@@ -205,12 +206,13 @@ function meansOver(view, column, figure) {
   return view.once(`means ${column} ${figure}`, () => {
     const [facet, device] = [view.index.facets.get(column), view.index.facets.get("device")];
     const values = view.rows.number(figure);
+    const model = view.rows.category("model").data;
     const means = new Map();
     for (const row of view.pairs) {
       if (!(values[row] > 0)) continue;
       const key = facet.data[row] * 65536 + device.data[row];
       if (!means.has(key)) means.set(key, new GeometricMean());
-      means.get(key).add(values[row]);
+      means.get(key).add(values[row], model[row]);
     }
     return [...means].map(([key, mean]) => ({
       value: facet.values[Math.floor(key / 65536)],
@@ -290,7 +292,7 @@ function lineOver(view, theme, column, name, figure) {
           tip(
             `${point.device} · ${point.value}${column === "resolution_px" ? " px" : " images per batch"}`,
             `${write(point.mean.value)} (95 % ${range(...point.mean.interval, figure === "speedup" ? undefined : short)})`,
-            plural(point.mean.n, "pair"),
+            pairsOf(point.mean),
           ),
       },
       xAxis: {
@@ -323,13 +325,14 @@ function lineTable(view, column, name) {
         times(speedup?.value),
         speedup ? range(...speedup.interval) : NONE,
         speedup?.n ?? 0,
+        speedup?.models ?? 0,
         short(mean.value),
       ];
     });
   return {
     caption: `Geometric means by ${name}`,
-    head: ["Device", name, "Speedup", "95 % interval", "Pairs", "Images per second"],
-    numeric: [1, 2, 3, 4, 5],
+    head: ["Device", name, "Speedup", "95 % interval", "Pairs", "Models", "Images per second"],
+    numeric: [1, 2, 3, 4, 5, 6],
     rows,
   };
 }

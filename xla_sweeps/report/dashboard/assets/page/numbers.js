@@ -89,31 +89,53 @@ function quantile(sorted, level) {
   return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
-/** A geometric mean and its 95 % interval, from running sums. */
+/** A geometric mean and its 95 % interval. Its unit is the model: each counts once, with its own geometric mean. */
 class GeometricMean {
   n = 0;
-  #mean = 0;
-  #squares = 0;
+  #units = new Map();
+  #logs = null;
 
-  add(value) {
+  add(value, model) {
     const log = Math.log(value);
     this.n += 1;
-    const delta = log - this.#mean;
-    this.#mean += delta / this.n;
-    this.#squares += delta * (log - this.#mean);
+    this.#logs = null;
+    const unit = this.#units.get(model);
+    if (!unit) this.#units.set(model, { n: 1, sum: log });
+    else {
+      unit.n += 1;
+      unit.sum += log;
+    }
+  }
+
+  get models() {
+    return this.#units.size;
   }
 
   get value() {
-    return this.n ? Math.exp(this.#mean) : null;
+    return this.n ? Math.exp(this.#over().mean) : null;
   }
 
-  /** The t interval over rows; nulls for fewer than three. */
+  /** The t interval over models; nulls for fewer than three. */
   get interval() {
-    if (this.n < 3) return [null, null];
-    const half = tQuantile(this.n - 1) * Math.sqrt(this.#squares / (this.n - 1) / this.n);
-    return [Math.exp(this.#mean - half), Math.exp(this.#mean + half)];
+    if (this.models < 3) return [null, null];
+    const { mean, squares } = this.#over();
+    const half = tQuantile(this.models - 1) * Math.sqrt(squares / (this.models - 1) / this.models);
+    return [Math.exp(mean - half), Math.exp(mean + half)];
+  }
+
+  /** Mean and sum of squares of the models' logs. */
+  #over() {
+    if (!this.#logs) {
+      const logs = [...this.#units.values()].map(({ n, sum }) => sum / n);
+      const mean = logs.reduce((total, log) => total + log, 0) / logs.length;
+      this.#logs = { mean, squares: logs.reduce((total, log) => total + (log - mean) ** 2, 0) };
+    }
+    return this.#logs;
   }
 }
+
+/** "12 pairs of 4 models". */
+const pairsOf = ({ n, models }) => `${plural(n, "pair")} of ${plural(models, "model")}`;
 
 const T_QUANTILES = new Map();
 

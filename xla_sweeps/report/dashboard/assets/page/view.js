@@ -212,7 +212,7 @@ function overviewOf(rows, pairs) {
   const [speedup, extra, calls, p] = ["speedup", "compile_s_extra", "break_even_calls", "p_value"].map((name) =>
     rows.number(name),
   );
-  const [verdict, family] = [rows.category("verdict"), rows.category("family")];
+  const [verdict, family, model] = ["verdict", "family", "model"].map((name) => rows.category(name));
   const verdicts = new Uint32Array(verdict.values.length);
   const whole = new GeometricMean();
   const groups = family.values.map(() => ({ mean: new GeometricMean(), slower: 0, failed: 0, any: false }));
@@ -225,8 +225,8 @@ function overviewOf(rows, pairs) {
     if (verdict.data[row] === failed) group.failed += 1;
     const value = speedup[row];
     if (value !== value) continue;
-    whole.add(value);
-    group.mean.add(value);
+    whole.add(value, model.data[row]);
+    group.mean.add(value, model.data[row]);
     if (verdict.data[row] === slower) group.slower += 1;
     if (p[row] === p[row]) pValues.push(p[row]);
     if (extra[row] !== extra[row]) continue;
@@ -243,6 +243,7 @@ function overviewOf(rows, pairs) {
     ambiguous: of("ambiguous"),
     failed: of("failed"),
     compared: whole.n,
+    models: whole.models,
     geomean: whole.value,
     geomean_low: whole.interval[0],
     geomean_high: whole.interval[1],
@@ -257,6 +258,7 @@ function overviewOf(rows, pairs) {
       .map(({ name, mean, slower: n, failed: lost }) => ({
         family: name,
         n: mean.n,
+        models: mean.models,
         failed: lost,
         geomean: mean.value,
         low: mean.interval[0],

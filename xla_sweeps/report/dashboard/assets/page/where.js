@@ -7,14 +7,14 @@ function whereSection() {
     chart({
       title: "Geometric mean speedup",
       wide: true,
-      how: "Each cell is the geometric mean over its pairs; hatched: fewer than three; ✕: all failed; blank: not run. Click a cell to filter.",
+      how: "Each cell is the geometric mean over its models; hatched: fewer than three; ✕: all failed; blank: not run. Click a cell to filter.",
       build: heatMap,
       table: heatTable,
       click: heatClick,
     }),
     chart({
       title: "Families",
-      how: "Geometric mean with its 95 % interval over pairs, never the best variant.",
+      how: "Geometric mean with its 95 % interval over models, never the best variant.",
       build: familyChart,
       table: familyTable,
     }),
@@ -31,6 +31,7 @@ function heatCells(view, merged = false) {
     const group = view.rows.category(name);
     const [device, resolution] = [view.index.facets.get("device"), view.index.facets.get("resolution_px")];
     const [speedup, verdict] = [view.rows.number("speedup"), view.rows.category("verdict")];
+    const model = view.rows.category("model");
     const failed = verdict.values.indexOf("failed");
     const across = new Map();
     const down = new Map();
@@ -51,8 +52,8 @@ function heatCells(view, merged = false) {
         if (!down.has(cell.group)) down.set(cell.group, new GeometricMean());
       }
       if (speedup[row] === speedup[row]) {
-        cell.mean.add(speedup[row]);
-        down.get(cell.group).add(speedup[row]);
+        cell.mean.add(speedup[row], model.data[row]);
+        down.get(cell.group).add(speedup[row], model.data[row]);
       } else if (verdict.data[row] === failed) cell.failed += 1;
     }
     const columns = [...across.values()].sort((a, b) => a.place - b.place);
@@ -91,7 +92,7 @@ function heatMap(view, theme, width) {
           tip(
             `${line.name} · ${column.device} · ${column.resolution} px`,
             cell.mean.n
-              ? `${times(cell.mean.value)} over ${plural(cell.mean.n, "pair")}${cell.mean.n > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
+              ? `${times(cell.mean.value)} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
               : "",
             cell.failed ? `✕ ${count(cell.failed)} failed` : "",
           ),
@@ -115,7 +116,7 @@ function heatMap(view, theme, width) {
   };
 }
 
-/** One cell: colour and figure; hatched for fewer than three pairs; a cross if all failed. */
+/** One cell: colour and figure; hatched for fewer than three models; a cross if all failed. */
 function heatCell(theme, { cell, value }, api) {
   const [x, y] = api.coord(value);
   const [w, h] = api.size([1, 1]).map((size) => Math.max(1, size - 1.5));
@@ -130,7 +131,7 @@ function heatCell(theme, { cell, value }, api) {
     },
   ];
   const ink = dead ? theme.failed : inkOn(fill);
-  if (!dead && cell.mean.n < 3) {
+  if (!dead && cell.mean.models < 3) {
     for (let start = -h; start < w; start += 7) {
       const [from, to] = [Math.max(0, start), Math.min(w, start + h)];
       children.push({
@@ -219,7 +220,7 @@ function familyChart(view, theme, width) {
         formatter: ({ data: { family } }) =>
           tip(
             family.family,
-            `${times(family.geomean)} over ${plural(family.n, "pair")} (95 % ${range(family.low, family.high)})`,
+            `${times(family.geomean)} over ${pairsOf(family)} (95 % ${range(family.low, family.high)})`,
             `${percent(100 * family.share_slower)} % slower, ${count(family.failed)} failed`,
           ),
       },
@@ -257,11 +258,12 @@ function familyChart(view, theme, width) {
 function familyTable(view) {
   return {
     caption: "Families by geometric mean speedup",
-    head: ["Family", "Pairs", "Geometric mean", "95 % interval", "Slower", "Failed"],
-    numeric: [1, 2, 3, 4, 5],
+    head: ["Family", "Pairs", "Models", "Geometric mean", "95 % interval", "Slower", "Failed"],
+    numeric: [1, 2, 3, 4, 5, 6],
     rows: byGeomean(view).map((family) => [
       family.family,
       family.n,
+      family.models,
       times(family.geomean),
       range(family.low, family.high),
       family.n ? `${percent(100 * family.share_slower)} %` : NONE,
