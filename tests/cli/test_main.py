@@ -129,7 +129,7 @@ def test_a_mistake_is_reported_in_one_line_with_exit_code_2_and_nothing_is_writt
 def test_arguments_of_an_agent_in_json_become_overrides() -> None:
     argument = (
         '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, '
-        '"weights": "a b\'c", "_wandb": {}}'
+        '"tracker.group": "a b\'c", "_wandb": {}}'
     )
     assert expand_json(["effort=quick", argument]) == [
         "effort=quick",
@@ -137,7 +137,7 @@ def test_arguments_of_an_agent_in_json_become_overrides() -> None:
         "jit=true",
         "modes=[graph,xla]",
         "resolution=null",
-        "weights='a b\\'c'",
+        "tracker.group='a b\\'c'",
     ]
     with pytest.raises(ConfigError, match="is not valid JSON"):
         expand_json(["{model"])

@@ -49,6 +49,7 @@ from xla_sweeps.sweep.plan import (
     plan_sweep,
 )
 from xla_sweeps.sweep.search import SearchSource
+from xla_sweeps.system.text import file_name
 
 _OPTIONS_OF_LAUNCHERS = {
     "devices": ("local", "wandb"),
@@ -392,7 +393,7 @@ def _driver(
     """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
     name, composer, store = request.sweep.name, request.composer, request.store
     stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
-    logs = store.results_dir / "logs" / "sweeps" / f"{name}-{stamp}-{os.getpid()}"
+    logs = store.results_dir / "logs" / "sweeps" / f"{file_name(name)}-{stamp}-{os.getpid()}"
     extra = ["ui=plain"]
     if not any(word.startswith("tracker.group=") for word in request.options.overrides):
         extra.append(f"tracker.group={search.group_word(name)}")

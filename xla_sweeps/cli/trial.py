@@ -1,14 +1,21 @@
-"""Runs a trial, or several with `-m`; the arguments are Hydra overrides."""
+"""Runs a trial, or several with `-m`; the arguments are Hydra overrides.
+
+Every trial is composed and checked before any runs, and what was checked is what runs: what Hydra
+composes afterwards is only kept in its output folder.
+"""
 
 from __future__ import annotations
 
+import argparse
+import copy
 import json
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -18,120 +25,162 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.compose import compose_config, full_key
-from xla_sweeps.config.settings import to_settings
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.config.compose import check_overrides, compose_config, composing, full_key, plain
+from xla_sweeps.config.foreign import check_value
+from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_api_key
-from xla_sweeps.schema.options import NAMES, RETIRED
+from xla_sweeps.schema.options import BY_NAME, RETIRED
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.measure.runner import TrialResult
 
+_FLAGS = ("--multirun", "--run", "--resolve", "--hydra-help", "--shell-completion")
 
-_HYDRA_OWN = {"--hydra-help", "--shell-completion", "-sc"}
-"""Flags of Hydra that need no configuration of ours."""
+_CFG = ("job", "hydra", "all")
 
-_HYDRA_SHOWS = {"--cfg", "-c", "--info", "-i", "--experimental-rerun"}
-"""Flags of Hydra that need the configuration but measure nothing new."""
+_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
-_HYDRA_VALUE_FLAGS = {
-    "--config-dir",
-    "-cd",
-    "--config-name",
-    "-cn",
-    "--config-path",
-    "-cp",
-    "--cfg",
-    "-c",
-    "--package",
-    "-p",
-    "--info",
-    "-i",
-    "--experimental-rerun",
+_SHORT = {
+    "-m": "--multirun",
+    "-r": "--run",
+    "-sc": "--shell-completion",
+    "-c": "--cfg",
+    "-i": "--info",
+    "-cd": "--config-dir",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One trial of the request, checked.
+
+    Attributes:
+        words: its overrides.
+        document: its configuration as plain data.
+        again: the command that resumes it.
+    """
+
+    words: tuple[str, ...]
+    document: dict[str, Any]
+    again: str
+
+    def settings(self) -> Settings:
+        """What it asks for, on the machine that runs it."""
+        return settings_of(copy.deepcopy(self.document), explicit=_keys(self.words))
 
 
 def expand_json(arguments: Sequence[str]) -> list[str]:
     """Replace an argument that is a JSON object (W&B's `${args_json}`) by the overrides it holds.
 
     None becomes `null`, strings are quoted and nested keys become flat. Unknown options (on a
-    resumed run W&B passes all that was ever logged as config) are ignored with a warning.
+    resumed run W&B passes all that was ever logged as config) and those that a server may not set
+    are ignored with a warning.
+
+    Raises:
+        ConfigError: it is not JSON, or holds a value that a server may not set.
     """
     expanded: list[str] = []
     for argument in arguments:
-        if not argument.startswith("{"):
-            expanded.append(argument)
-            continue
-        try:
-            document = json.loads(argument)
-        except ValueError as error:
-            raise ConfigError(
-                f"the argument {argument[:60]!r} is not valid JSON: {error}"
-            ) from error
-        known = {
-            key: value for key, value in document.items() if key.lstrip("+~").split(".")[0] in NAMES
-        }
-        dropped = [key for key in document if key not in {*known, *RETIRED, "_wandb"}]
-        if dropped:
-            print(f"warning: ignored unknown options: {', '.join(dropped)}", file=sys.stderr)
-        expanded += overrides(flattened(known))
+        expanded += _overrides_in(argument) if argument.startswith("{") else [argument]
     return expanded
+
+
+def _overrides_in(argument: str) -> list[str]:
+    try:
+        document = json.loads(argument)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the argument {argument[:60]!r} is not valid JSON: {error}") from error
+    known: dict[str, Any] = {}
+    unknown, refused = [], []
+    for key, value in document.items():
+        option = BY_NAME.get(key.split(".")[0])
+        if option is None:
+            unknown += [] if key in {*RETIRED, "_wandb"} else [key]
+        elif option.foreign == "nothing":
+            refused += [] if value == option.default else [key]
+        else:
+            known[key] = value
+    if unknown:
+        warn(f"ignored unknown options: {', '.join(unknown)}")
+    if refused:
+        warn(f"ignored {', '.join(refused)}: only your own command line may set it, as key=value")
+    known = flattened(known)
+    for key, value in known.items():
+        check_value(key, value, where="the JSON argument")
+    return overrides(known)
 
 
 def trial_command(arguments: list[str]) -> int:
     """Validate the whole request, so that a mistake writes nothing; then let Hydra run it."""
     assignment = Assignment.take(os.environ)
-    arguments = expand_json(arguments)
-    options, chosen, config_dir = _split(arguments)
-    flags = set(options)
-    multirun = bool({"-m", "--multirun"} & flags)
-    if _HYDRA_SHOWS & flags and not _HYDRA_OWN & flags:
-        compose_config(chosen, config_dir=config_dir)
-    elif not _HYDRA_OWN & flags:
-        _check(chosen, config_dir, assignment, multirun=multirun)
-    return _run_hydra([*options, *map(full_key, chosen)], assignment, multirun=multirun)
+    asked = _parsed(expand_json(arguments))
+    if asked.hydra_help or asked.shell_completion:
+        check_overrides(asked.overrides)
+        return _show(asked)
+    if asked.cfg or asked.info:
+        compose_config(asked.overrides, config_dir=asked.config_dir)
+        return _show(asked)
+    return _run(asked, _checked(asked, assignment), assignment)
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str], Path | None]:
-    """Hydra's options and the overrides among the arguments, and the folder of `--config-dir`."""
-    options: list[str] = []
-    chosen: list[str] = []
-    config_dir: Path | None = None
-    position = 0
-    while position < len(arguments):
-        word = arguments[position]
-        if word.startswith("-"):
-            options.append(word)
-        if word in _HYDRA_VALUE_FLAGS and position + 1 < len(arguments):
-            position += 1
-            options.append(arguments[position])
-            if word in ("--config-dir", "-cd"):
-                config_dir = Path(arguments[position])
-        elif word.startswith("--config-dir="):
-            config_dir = Path(word.partition("=")[2])
-        elif not word.startswith("-"):
-            chosen.append(word)
-        position += 1
-    return options, chosen, config_dir
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The overrides, and the options of Hydra that can be used.
+
+    Raises:
+        ConfigError: an option is unknown, or cannot be used here: it would read other files as
+            configuration, or run what they hold.
+    """
+    words = [_SHORT.get(word, word) for word in arguments]
+    allowed = (*_FLAGS, "--cfg", "--info", "--config-dir")
+    for word in words:
+        if word.startswith("-") and word.partition("=")[0] not in allowed:
+            raise unknown_name("option", word.partition("=")[0], allowed)
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> Any:
+            raise ConfigError(message)
+
+    parser = Parser(add_help=False, allow_abbrev=False)
+    for flag in _FLAGS:
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--cfg", choices=_CFG)
+    parser.add_argument("--info", nargs="?", const="all", choices=_INFO)
+    parser.add_argument("--config-dir", type=Path)
+    parser.add_argument("overrides", nargs="*")
+    asked = parser.parse_intermixed_args(words)
+    chosen = [
+        name
+        for name in ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
+        if getattr(asked, name)
+    ]
+    if len(chosen) > 1 or (asked.resolve and not asked.cfg):
+        given = [f"--{name.replace('_', '-')}" for name in chosen]
+        raise ConfigError(
+            f"{' and '.join(given) or '--resolve'}: give one of them; --resolve goes with --cfg"
+        )
+    return asked
 
 
-def _check(
-    requested: Sequence[str], config_dir: Path | None, assignment: Assignment, *, multirun: bool
-) -> None:
+def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
     """Compose and validate every trial of the request before any runs."""
-    checked = []
-    for choice in _expanded(requested) if multirun else [list(requested)]:
-        composed = compose_config(choice, config_dir=config_dir)
-        settings = to_settings(composed, explicit=_keys(choice))
-        if settings.tracker.name == "wandb":
+    jobs, found = [], []
+    place = ["--config-dir", str(asked.config_dir)] if asked.config_dir else []
+    for words in _expanded(asked.overrides) if asked.multirun else [list(asked.overrides)]:
+        document = plain(compose_config(words, config_dir=asked.config_dir))
+        again = shlex.join(["python", "-m", "xla_sweeps", *place, *words])
+        jobs.append(_Job(tuple(words), document, again))
+        found.append(jobs[-1].settings())
+        if found[-1].tracker.name == "wandb":
             require_api_key(os.environ)
-        checked.append(settings)
     from xla_sweeps.measure import runner
 
-    for settings in checked:
+    for settings in found:
         runner.check(settings, assignment)
+    return jobs
 
 
 def _expanded(requested: Sequence[str]) -> list[list[str]]:
@@ -148,40 +197,73 @@ def _keys(requested: Sequence[str]) -> set[str]:
     return {text.lstrip("+~").partition("=")[0] for text in requested}
 
 
-def _run_hydra(arguments: Sequence[str], assignment: Assignment, *, multirun: bool) -> int:
-    """Let Hydra compose and call us back, once or for each job of `-m`.
-
-    The worst exit code wins.
-    """
-    codes: list[int] = []
-
-    def task(config: DictConfig) -> None:
-        codes.append(_measure(config, assignment))
-        if codes[-1] >= 128 or not multirun:
-            sys.exit(codes[-1])
-
-    task.__module__ = "xla_sweeps.cli.trial"
+def _show(asked: argparse.Namespace) -> int:
+    """Let Hydra's own command line print what was asked for; it runs nothing."""
+    arguments = [f"--{flag.lstrip('-')}" for flag in _FLAGS if getattr(asked, _name(flag))]
+    for name in ("cfg", "info", "config_dir"):
+        value = getattr(asked, name)
+        arguments += [f"--{name.replace('_', '-')}", str(value)] if value else []
     main = hydra.main(
         version_base="1.3", config_path=str(catalog.conf_dir()), config_name="config"
-    )(task)
-    saved, sys.argv = sys.argv, ["xla-sweeps", *arguments]
+    )(lambda config: None)
+    saved, sys.argv = sys.argv, ["xla-sweeps", *arguments, *map(full_key, asked.overrides)]
     try:
         main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     finally:
         sys.argv = saved
-    return max(codes, default=0)
+    return 0
 
 
-def _measure(config: DictConfig, assignment: Assignment) -> int:
+def _name(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _run(asked: argparse.Namespace, jobs: Sequence[_Job], assignment: Assignment) -> int:
+    """Let Hydra call us back, once or for each job of `-m`; the worst exit code wins."""
+    multirun = asked.multirun
+
+    def task(config: DictConfig) -> int:
+        code = _ended(jobs[int(HydraConfig.get().job.num) if multirun else 0], assignment)
+        if code >= 128:
+            sys.exit(code)
+        return code
+
+    words = list(map(full_key, asked.overrides))
+    try:
+        with composing(asked.config_dir) as (own, further):
+            if not multirun:
+                return int(own.run("config", task, [*words, *further]).return_value)
+            batches = own.multirun("config", task, [*words, *further, "hydra.mode=MULTIRUN"])
+            return max((int(job.return_value) for batch in batches for job in batch), default=0)
+    except SystemExit as end:
+        return int(end.code or 0)
+    except OSError as error:
+        raise ConfigError(
+            f"Hydra's output folder cannot be written: {error.strerror}: {error.filename}; choose "
+            "another, as in hydra.run.dir=DIR"
+        ) from error
+
+
+def _ended(job: _Job, assignment: Assignment) -> int:
+    """Run one job to its exit code: an error ends this job and no other."""
+    try:
+        return _measure(job, assignment)
+    except XlaSweepsError as error:
+        return complain(error)
+    except Exception as error:
+        return report_bug(error, results_dir=Path(str(job.document.get("results_dir"))))
+
+
+def _measure(job: _Job, assignment: Assignment) -> int:
     """Run one trial and show its result."""
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.terminal.tables import show_trial
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
-    settings = to_settings(config, explicit=_keys(list(HydraConfig.get().overrides.task)))
+    settings = job.settings()
     with TrialProgress(ui=settings.ui) as screen:
         result = runner.run_trial(
             settings,
@@ -192,8 +274,7 @@ def _measure(config: DictConfig, assignment: Assignment) -> int:
         for warning in result.tracking.warnings if result.tracking else ():
             screen.warn(warning)
         if result.exit_code >= 128:
-            again = shlex.join(["python", "-m", "xla_sweeps", *HydraConfig.get().overrides.task])
-            screen.warn(f"stopped; what was measured is saved. Resume with: {again}")
+            screen.warn(f"stopped; what was measured is saved. Resume with: {job.again}")
     if assignment.recorded:
         with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)

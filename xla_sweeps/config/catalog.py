@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from xla_sweeps.config.foreign import is_name
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -309,8 +310,11 @@ def _entry(document: Any, *, where: str) -> CatalogEntry:
         raise ConfigError(f"{where}: sources is empty")
     published = document.get("published")
     frames = document.get("frames")
+    name = _field(document, "name", str, where)
+    if not is_name(name):
+        raise ConfigError(f"{where}.name={name}: expected letters, digits, _ and - only")
     return CatalogEntry(
-        name=_field(document, "name", str, where),
+        name=name,
         family=_field(document, "family", str, where),
         variant=_field(document, "variant", str, where),
         task=_field(document, "task", str, where),
@@ -366,6 +370,11 @@ def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
     arguments = document.get("arguments") or {}
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"{where}.arguments={arguments}: expected keyword arguments")
+    if "weights" in arguments or not is_name(str(document.get("preset", "none"))):
+        raise ConfigError(
+            f"{where}: only your own command line names files: remove arguments.weights, give the "
+            "preset by its name, and use weights=FILE"
+        )
     for name, value in arguments.items():
         if isinstance(value, Mapping) and "constructor" in value:
             _check_recipe(value, where=f"{where}.arguments.{name}")

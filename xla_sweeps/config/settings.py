@@ -32,6 +32,11 @@ from xla_sweeps.system import devices, environment
 
 MAX_BATCH = 65_536
 
+MAX_PROJECT = 128
+"""Characters of a W&B project's name."""
+
+_ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:-]*", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerSettings:
@@ -95,6 +100,7 @@ def settings_of(
     for key in document:
         if key not in options.NAMES:
             raise unknown_name("option", key, options.NAMES, listed=len(options.NAMES))
+    check_accelerator_name(document["accelerator"])
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))
     trial = _to_trial(document, explicit, device)
@@ -206,13 +212,22 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
         resolution=resolution,
         weights=values.text(document, "weights"),
     )
-    brings_code = spec.source == "hub" and spec.weights not in ("random", "imagenet")
-    if brings_code and not values.boolean(document, "trust_code"):
+    if _brings_code(spec) and not values.boolean(document, "trust_code"):
         raise ConfigError(
-            f"weights={spec.weights}: a SavedModel of your own can run any code; add "
+            f"weights={spec.weights}: a SavedModel outside the catalog can run any code; add "
             "trust_code=true if you trust it"
         )
     return spec
+
+
+def _brings_code(spec: ModelSpec) -> bool:
+    """Whether loading it runs what a file or an address outside the catalog holds."""
+    if spec.source != "hub" or spec.weights == "random":
+        return False
+    known = catalog.load_catalog().get(spec.name)
+    published = known.sources.get("hub") if known else None
+    own = published is None or published.recipe["handle"] != spec.recipe["handle"]
+    return own or spec.weights != "imagenet"
 
 
 def _require_source(spec: ModelSpec) -> None:
@@ -224,6 +239,20 @@ def _require_source(spec: ModelSpec) -> None:
                 f"source={spec.source}: {module} is not installed; install it: "
                 f"{how_to_install(source.extra)}"
             )
+
+
+def check_accelerator_name(given: Any) -> None:
+    """Refuse what would fit every device, or is no part of a name: batch scripts contain it.
+
+    Raises:
+        ConfigError: with what is expected.
+    """
+    named = isinstance(given, str | int) and not isinstance(given, bool)
+    if given is not None and not (named and _ACCELERATOR.fullmatch(str(given))):
+        raise ConfigError(
+            f"accelerator={given}: expected a part of a device's name, as in A100: letters, "
+            "digits, spaces and . : _ -"
+        )
 
 
 def _dtype_fixed(spec: ModelSpec) -> bool:
@@ -288,6 +317,8 @@ def _tracker(
         elif wandb_mode == "online" or environ.get("WANDB_SWEEP_ID"):
             name = "wandb"
     tags = given.get("tags") or []
+    if not isinstance(tags, list):
+        raise ConfigError(f"tracker.tags={tags}: expected a list, as in tracker.tags=[{tags}]")
     project = str(given.get("project") or environ.get("WANDB_PROJECT") or "xla-sweeps")
     if environ.get("WANDB_PROJECT") and not any(
         key.startswith("tracker.project") for key in explicit
@@ -297,6 +328,11 @@ def _tracker(
         raise ConfigError(
             "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
             "another"
+        )
+    if re.search(r"[/\\#?%:]", project) or len(project) > MAX_PROJECT:
+        raise ConfigError(
+            f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
+            "/ \\ # ? % :"
         )
     entity, group = (
         given.get(key) or environ.get(f"WANDB_{variable}")

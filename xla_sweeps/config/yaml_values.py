@@ -1,6 +1,6 @@
 """Reads a YAML text as plain values: no tags, one document, each key once.
 
-Its size and depth are bounded before (`compose.check_file`).
+Its size and depth are bounded before (`foreign.read_yaml`).
 """
 
 from __future__ import annotations

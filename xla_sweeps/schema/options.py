@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from xla_sweeps.schema.trial import (
     JIT_CANDIDATES,
@@ -45,6 +45,9 @@ class Option:
         in_files: whether its values are the files of a folder of `conf/`.
         identifies: whether trials that differ in it are different trials, as long as their records
             hold it; what is resolved into another key is not.
+        foreign: what a sweep file, a W&B server or a file below `--config-dir` may set it to: any
+            `value`, only a `name`, or `nothing`, because it names files or runs code. A person's
+            command line may set everything.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Option:
     keys: Mapping[str, Any] = field(default_factory=dict)
     in_files: bool = False
     identifies: bool = False
+    foreign: Literal["value", "name", "nothing"] = "value"
 
     @property
     def defines_trial(self) -> bool:
@@ -85,6 +89,7 @@ OPTIONS = (
         default="mobilenet_v2",
         in_files=True,
         identifies=True,
+        foreign="name",
     ),
     Option(
         name="source",
@@ -145,6 +150,7 @@ OPTIONS = (
         help="random (speed does not depend on the values), imagenet, a preset, or a file's path",
         default="random",
         identifies=True,
+        foreign="name",
     ),
     Option(
         name="seed",
@@ -159,15 +165,17 @@ OPTIONS = (
         usage="path=PATH",
         purpose=OWN,
         help="with model=local: a .keras file, a SavedModel folder, module:function or "
-        "file.py:function",
+        "file.py:function; only on the command line",
         unset="none",
+        foreign="nothing",
     ),
     Option(
         name="trust_code",
         usage="trust_code=BOOL",
         purpose=OWN,
-        help="whether the code that the model brings may run",
+        help="whether the code that the model brings may run; only on the command line",
         default=False,
+        foreign="nothing",
     ),
     Option(
         name="input_spec",
@@ -213,6 +221,7 @@ OPTIONS = (
         keys={item.name: None for item in fields(Effort) if item.name != "name"},
         in_files=True,
         identifies=True,
+        foreign="name",
     ),
     Option(
         name="device",
@@ -234,8 +243,9 @@ OPTIONS = (
         name="results_dir",
         usage="results_dir=DIR",
         purpose=ENVIRONMENT,
-        help="folder for records, logs, W&B and Hydra files",
+        help="folder for records, logs, W&B and Hydra files; only on the command line",
         default="results",
+        foreign="nothing",
     ),
     Option(
         name="tracker",

@@ -20,7 +20,7 @@ import yaml
 from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
 from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
@@ -114,14 +114,15 @@ class Composer:
             XlaSweepsError: as `settings.to_settings`.
         """
         kept = self._kept(values)
-        return self._checked(
-            (*overrides(kept), *self._given), self._document(kept), {*kept, *self._keys}
-        )
+        words = (*overrides(kept), *self._given)
+        shown = tuple(word for word in words if not word.startswith("ui="))  # the sweep's own
+        return self._checked(shown, self._document(kept), {*kept, *self._keys})
 
     def _checked(
         self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]
     ) -> Task:
         accelerator = document["accelerator"]
+        check_accelerator_name(accelerator)
         if self._places is None:
             elsewhere = devices.Device(kind="gpu", index=0, name="")
             settings = settings_of(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from xla_sweeps.config.compose import check_file
+from xla_sweeps.config.foreign import read_yaml
 from xla_sweeps.config.yaml_values import read_values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import RETIRED
@@ -384,6 +384,5 @@ def load_sweep(path: Path) -> Sweep:
     Raises:
         ConfigError: with file and line.
     """
-    check_file(path)
-    document, lines = read_values(path.read_text(encoding="utf-8"), where=str(path))
+    document, lines = read_values(read_yaml(path), where=str(path))
     return parse_sweep(document, where=str(path), lines=lines)

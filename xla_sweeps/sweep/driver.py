@@ -322,8 +322,9 @@ def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, 
     numbers = itertools.count(1)
 
     def job(task: Task, slot: str | None, known_records: int) -> Job:
+        given = {word.partition("=")[0] for word in task.words}
         return Job(
-            arguments=(*task.words, *extra),
+            arguments=(*task.words, *(w for w in extra if w.partition("=")[0] not in given)),
             known_records=known_records,
             accelerator=task.accelerator,
             slot=slot,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import Entry, Index
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import flattened
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.sweep.compose import Composer, Task
-from xla_sweeps.sweep.definition import Sweep
+from xla_sweeps.sweep.definition import Parameter, Sweep
 from xla_sweeps.system import devices
 
 DEVICE_RULE = "the launcher chooses the device: use --devices on this machine, or accelerator"
@@ -36,16 +39,26 @@ class Plan:
 
 
 def check_parameters(sweep: Sweep, path: Path) -> None:
-    """Refuse parameters that cannot differ between trials.
+    """Refuse parameters that a sweep file may not set, or that cannot differ between trials.
 
     Raises:
         ConfigError: with file and line.
     """
-    if "results_dir" in sweep.parameters:
-        raise ConfigError(f"{path}: results_dir cannot be a parameter: give it on the command line")
-    if "device" in sweep.parameters:
-        line = sweep.lines.get("device")
-        raise ConfigError(f"{path}{f':{line}' if line else ''}: {DEVICE_RULE}")
+    foreign.check_text(sweep.name, where=f"{path}: name")
+    for key, parameter in sweep.parameters.items():
+        line = sweep.lines.get(key)
+        where = f"{path}:{line}" if line else str(path)
+        if key == "device":
+            raise ConfigError(f"{where}: {DEVICE_RULE}")
+        for flat, value in _settings(key, parameter):
+            foreign.check_value(flat, value, where=where)
+
+
+def _settings(key: str, parameter: Parameter) -> Iterator[tuple[str, Any]]:
+    """Each option that a parameter sets, with each of its values; numbers are safe."""
+    yield key, None
+    for value in parameter.values:
+        yield from flattened({key: value}).items()
 
 
 def plan_sweep(

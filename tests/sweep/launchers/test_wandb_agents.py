@@ -47,7 +47,6 @@ def definition(folder: Path, **parameters: object) -> Path:
         "model": {"values": ["mobilenet_v2", "resnet50"]},
         "batch_size": {"values": [1, 2]},
         "modes": {"value": ["graph", "xla"]},
-        "results_dir": {"value": str(folder / "results")},
         **parameters,
     }
     path = folder / "s.yaml"
@@ -58,7 +57,13 @@ def definition(folder: Path, **parameters: object) -> Path:
                 "method": "grid",
                 "metric": {"name": "speedup", "goal": "maximize"},
                 "parameters": chosen,
-                "command": ["${env}", "${interpreter}", FAKE, "${args_json}"],
+                "command": [
+                    "${env}",
+                    "${interpreter}",
+                    FAKE,
+                    "${args_json}",
+                    f"results_dir={folder / 'results'}",
+                ],
             }
         )
     )
@@ -119,10 +124,6 @@ def test_two_agents_share_a_grid_that_our_command_created(
         "--devices",
         TWO,
     ]
-    # results_dir is one for the whole sweep here; on the server it is a parameter like any other.
-    text = json.loads(definition(tmp_path).read_text())
-    del text["parameters"]["results_dir"]
-    (tmp_path / "s.yaml").write_text(json.dumps(text))
     done = subprocess.run(
         command,
         capture_output=True,

@@ -18,7 +18,7 @@ _HYDRA = (
     ("--cfg job", "print the composed configuration and stop"),
     (
         "--config-dir DIR",
-        "further configuration files; --hydra-help lists all of Hydra's options",
+        "further configuration files; of Hydra's options also --info and --hydra-help",
     ),
 )
 

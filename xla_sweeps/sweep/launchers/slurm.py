@@ -112,11 +112,13 @@ class SlurmLauncher:
                 raise ConfigError(
                     f"--launcher slurm: {tool} not found; run this on a login node of the cluster"
                 )
-        for key in options:
+        for key, value in options.items():
             if not _OPTION.fullmatch(key):
                 raise ConfigError(
                     f"--slurm {key}=…: expected a long option of sbatch, as in partition=gpu"
                 )
+            if not value.isprintable():
+                raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
         self._folder = (results_dir / "slurm" / f"{stamp}-{os.getpid()}").resolve()
         self._folder.mkdir(parents=True)
@@ -325,6 +327,9 @@ def script_of(
         tasks: number of tasks in the array.
         jobs: the file that lists them.
         output: folder for the output of the tasks.
+
+    Raises:
+        ValueError: a value would leave its line.
     """
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {
@@ -336,6 +341,9 @@ def script_of(
         "open-mode": "append",
     }
     kind = (accelerator or "").lower()
+    for value in (kind, *chosen.values()):
+        if not value.isprintable():
+            raise ValueError(f"{value!r} holds a control character")
     lines = [
         f"#SBATCH --{key}={shlex.quote(value.replace('{accelerator}', kind))}"
         for key, value in chosen.items()

@@ -21,11 +21,14 @@ from typing import Any, Protocol
 
 import yaml
 
+from xla_sweeps.config.foreign import may_set
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
 from xla_sweeps.sweep.launchers import last_line_of
 from xla_sweeps.sweep.launchers.local import Slot, job_environment
 from xla_sweeps.system.process import StopSignals, kill_tree, signal_process
+from xla_sweeps.system.text import file_name
 
 STAGGER_S = 2.0
 
@@ -95,7 +98,7 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     document = _definition(path, values)
     folder = results_dir / "logs" / "sweeps"
     folder.mkdir(parents=True, exist_ok=True)
-    written = folder / f"{document['name']}-{os.getpid()}.yaml"
+    written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
     written.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     return _create(written, document, values)
 
@@ -236,11 +239,19 @@ def _shim(folder: Path) -> Path:
 
 
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's content with the overrides as constant parameters."""
+    """The file's content with the overrides as constant parameters.
+
+    What a server may not set goes into the command, which the agents run as it is.
+    """
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    given = {key: {"value": value} for key, value in values.items()}
-    parameters = {**document["parameters"], **given}
-    return {"command": COMMAND, **document, "name": load_sweep(path).name, "parameters": parameters}
+    given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
+    words = overrides({key: value for key, value in values.items() if key not in given})
+    return {
+        **document,
+        "command": [*document.get("command", COMMAND), *words],
+        "name": load_sweep(path).name,
+        "parameters": {**document["parameters"], **given},
+    }
 
 
 def _create(written: Path, document: Mapping[str, Any], values: Mapping[str, Any]) -> str:

@@ -1,0 +1,50 @@
+"""The command line of a trial: how its jobs end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xla_sweeps.cli.main import run
+from xla_sweeps.config.settings import Settings
+from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.measure import runner
+from xla_sweeps.measure.runner import TrialResult
+
+TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (HeldError("held by another"), 75, "xla-sweeps: held by another"),
+        (StoreError("disk full"), 2, "xla-sweeps: disk full"),
+        (KeyError("ours"), 70, "xla-sweeps: a defect of xla_sweeps itself: KeyError: 'ours'; "),
+    ],
+)
+def test_an_error_in_one_job_is_one_line_with_its_code_and_ends_no_other(
+    error: Exception,
+    code: int,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = []
+
+    def run_trial(settings: Settings, **options: object) -> TrialResult:
+        ran.append(settings.trial.seed)
+        if settings.trial.seed == 2:
+            raise error
+        return TrialResult(trial_id="0", summary=None, exit_code=int(settings.trial.seed == 1))
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    assert run([*TRIAL, "-m", "seed=1,2,3"]) == code
+    assert ran == [1, 2, 3]
+    shown = capsys.readouterr().err
+    assert shown.startswith(line)
+    assert shown.count("\n") == 1
+    assert run([*TRIAL, "seed=2"]) == code
+    assert capsys.readouterr().err.startswith(line)

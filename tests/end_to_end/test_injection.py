@@ -1,0 +1,306 @@
+"""Somebody else's file or server runs nothing, names no file and learns no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from paths import SUPPORT
+
+from xla_sweeps.cli.main import run
+from xla_sweeps.results.store import Store
+from xla_sweeps.sweep.launchers import wandb_agents
+
+KEY = "canary5ec7e7" * 4
+
+CALLBACK = """\
+hydra:
+  callbacks:
+    e: {_target_: pathlib.Path.touch, _args_: [pwned]}
+"""
+
+BOMB = "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+
+Files = Mapping[str, str]
+
+TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
+
+
+class Touch:
+    """Touches a file when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("pwned"),)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, with a stand-in for Slurm and a key in the environment."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sbatch", "squeue", "scancel"):
+        (tools / name).write_text("#!/bin/sh\nexit 1\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line with which the command line refuses; nothing is run, written or told."""
+    before = contents(place)
+    assert run(arguments) == 2
+    shown = capsys.readouterr()
+    assert contents(place) == before
+    assert KEY not in shown.out + shown.err
+    errors = [line for line in shown.err.splitlines() if not line.startswith("warning: ")]
+    assert len(errors) == 1, shown.err
+    assert "Traceback" not in shown.err
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"accelerator": "a100\ntouch pwned\n#"}, "holds a control character"),
+        ({"accelerator": "a100'$(touch pwned)"}, "holds a $"),
+        ({"accelerator": "a100';touch pwned"}, "expected a part of a device's name"),
+        ({"accelerator": "***"}, "expected a part of a device's name"),
+        (
+            {
+                "tracker.project": "env",
+                "tracker.entity": "${oc.${tracker.project}:WANDB_API_KEY}",
+            },
+            "holds a $: write the value itself",
+        ),
+        ({"tracker": {"group": "${oc.env:WANDB_API_KEY}"}}, "holds a $"),
+        ({"tracker.tags": ["${oc.env:WANDB_API_KEY}"]}, "holds a $"),
+        ({"++hydra.job.env_set": {"PYTHONPATH": "evil"}}, "unknown option '++hydra.job.env_set'"),
+        (
+            {"++hydra.job_logging": {"version": 1, "root": {"handlers": ["h"]}}},
+            "unknown option '++hydra.job_logging'",
+        ),
+        ({"hydra.searchpath": ["file://evil"], "effort": "mine"}, "unknown option"),
+        ({"hydra/launcher": "evil"}, "unknown option 'hydra/launcher'"),
+        ({"effort@hydra.job": "quick"}, "unknown option 'effort@hydra.job'"),
+        ({"effort": "../../../../evil/effort/mine"}, "expected a name"),
+        ({"model.name": "local"}, "model has no keys; write model=NAME"),
+        ({"model": {"name": "local"}}, "model has no keys; write model=NAME"),
+        ({"trust_code": True}, "trust_code names files or runs code"),
+        ({"path": "em.py:build"}, "add path=PATH there"),
+        ({"+trust_code": True}, "unknown option '+trust_code'"),
+        ({"results_dir": "/tmp/elsewhere"}, "add results_dir=DIR there"),
+        ({"weights": "https://evil.example/w.h5"}, "expected a name"),
+        ({"weights": "em.h5"}, "expected a name"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("launcher", ["local", "slurm"])
+def test_a_sweep_file_sets_values_and_nothing_else(
+    parameters: dict[str, Any],
+    reason: str,
+    launcher: str,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evil = place / "evil" / "effort"
+    evil.mkdir(parents=True)
+    (evil / "mine.yaml").write_text(f"# @package _global_\n{CALLBACK}")
+    (place / "em.py").write_text("open('pwned', 'w')\n")
+    given = {"model": "mobilenet_v2", **parameters}
+    (place / "s.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "method": "grid",
+                "parameters": {name: {"value": value} for name, value in given.items()},
+            }
+        )
+    )
+    error = refused(place, ["sweep", "s.yaml", "--launcher", launcher], capsys)
+    assert error.startswith("xla-sweeps: s.yaml")
+    assert reason in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (
+            ["tracker.project=env", "tracker.group='${oc.${tracker.project}:WANDB_API_KEY}'"],
+            "oc.env",
+        ),
+        (["hydra.job.chdir=true"], "of Hydra's own options only hydra.run.dir"),
+        (["++hydra.callbacks.e={x: 1}"], "of Hydra's own options only"),
+        (["hydra.mode=MULTIRUN"], "of Hydra's own options only"),
+        (["hydra/sweeper=basic"], "of Hydra's own options only"),
+        (["+effort@hydra.job=quick"], "@ is not allowed"),
+        (["effort=../evil"], "expected the name of a file in effort/, not a path"),
+        (["-cp", "evil"], "unknown option '-cp'"),
+        (["-cpevil"], "unknown option '-cpevil'"),
+        (["--config-path=evil"], "unknown option '--config-path'"),
+        (["--config-n", "evil"], "unknown option '--config-n'"),
+        (["--experimental-rerun", "evil.pickle"], "unknown option '--experimental-rerun'"),
+        (["--exp=evil.pickle"], "unknown option '--exp'"),
+        (["--hydra-help", "hydra.searchpath=[evil]"], "of Hydra's own options only"),
+        (["--cfg", "job", "--info"], "--cfg and --info: give one of them"),
+        (["--info", "nosuch"], "invalid choice: 'nosuch'"),
+    ],
+    ids=str,
+)
+def test_hydras_own_options_are_refused_but_for_a_few(
+    arguments: list[str], reason: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "evil").mkdir()
+    (place / "evil" / "config.yaml").write_text("results_dir: ${oc.env:WANDB_API_KEY}\n")
+    (place / "evil.pickle").write_bytes(pickle.dumps(Touch()))
+    assert reason in refused(place, [*TRIAL, *arguments], capsys)
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"mine": f"# @package _global_\n{CALLBACK}"}, "mine.yaml:2: a file may not configure"),
+        ({"mine": "# @package hydra.job\nenv_set: {A: b}\n"}, "'# @package hydra.job': allowed"),
+        (
+            {"mine": "defaults: [{override /hydra/job_logging: x}]\n"},
+            "mine.yaml:1: a file may not configure Hydra",
+        ),
+        ({"mine": "defaults: [/effort/other@hydra.job]\n"}, "expected the name of a file"),
+        ({"mine": "defaults: [../../evil]\n"}, "expected the name of a file"),
+        ({"mine": "defaults:\n- /effort: ../../evil\n"}, "expected the name of a file"),
+        ({"../hydra/job_logging/x": "version: 1\n"}, "x.yaml: a file may not configure Hydra"),
+        ({"mine": "# @package _global_\ntrust_code: true\n"}, "trust_code names files or runs"),
+        ({"mine": '# @package _global_\n"path": em.py:build\n'}, "path names files or runs code"),
+        ({"mine": "# @package _global_\nresults_dir: /tmp/x\n"}, "results_dir names files"),
+        ({"mine": "name: ${oc.env:WANDB_API_KEY}\n"}, "resolver ${oc.env:…}"),
+        ({"mine": 'block_s: "${oc.${.name}:WANDB_API_KEY}"\nname: env\n'}, "oc.env"),
+        ({"mine": "_target_: pathlib.Path.touch\n"}, "_target_ in effort"),
+        ({"mine": BOMB}, "YAML aliases are not allowed"),
+    ],
+    ids=str,
+)
+def test_a_folder_of_configuration_sets_values_and_nothing_else(
+    files: Files, reason: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        path = place / "dir" / "effort" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    arguments = ["--config-dir", "dir", *TRIAL]
+    arguments += ["effort=mine"] if "mine" in files else []
+    assert reason in refused(place, arguments, capsys)
+
+
+@pytest.mark.parametrize("linked", ["folder", "file"])
+def test_a_link_below_a_folder_of_configuration_is_not_followed(
+    linked: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "outside").mkdir()
+    (place / "outside" / "mine.yaml").write_text(BOMB)
+    (place / "dir").mkdir()
+    if linked == "folder":
+        (place / "dir" / "effort").symlink_to(place / "outside")
+    else:
+        (place / "dir" / "mine.yaml").symlink_to(place / "outside" / "mine.yaml")
+    error = refused(place, ["--config-dir", "dir", *TRIAL, "effort=mine"], capsys)
+    assert "links are not followed here" in error
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason"),
+    [
+        ("hub: {handle: 'https://evil.example/m'}", "can run any code; add trust_code=true"),
+        ("applications: {constructor: VGG16, arguments: {weights: em.h5}}", "names files"),
+        ("keras_hub: {constructor: VGGBackbone, preset: 'hf://evil/m'}", "names files"),
+    ],
+)
+def test_a_model_of_somebody_elses_folder_brings_no_code(
+    recipe: str, reason: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "dir" / "model").mkdir(parents=True)
+    (place / "dir" / "model" / "mine.yaml").write_text(
+        "name: mine\nfamily: f\nvariant: v\ntask: classification\nresolution: 224\n"
+        f"min_resolution: 32\nsources:\n  {recipe}\n"
+    )
+    arguments = ["--config-dir", "dir", "model=mine", "tracker=none", "weights=imagenet"]
+    assert reason in refused(place, arguments, capsys)
+
+
+def test_what_a_server_sends_runs_no_code_and_chooses_no_folder(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "em.py").write_text("open('pwned', 'w')\n")
+    sent = {
+        "model": "local",
+        "path": "em.py:build",
+        "trust_code": True,
+        "results_dir": "elsewhere",
+        "++hydra.callbacks.e": {"_target_": "pathlib.Path.touch"},
+    }
+    assert "name it, as in path=" in refused(place, [json.dumps(sent)], capsys)
+    for value in ("${oc.env:WANDB_API_KEY}", "\ud800", "a\u0000", {"x": "_target_"}):
+        sent = {"model": "mobilenet_v2", "tracker.group": value}
+        assert "the JSON argument" in refused(place, [json.dumps(sent)], capsys)
+    assert "not valid JSON" in refused(place, ['{"a":' + "[" * 100_000], capsys)
+
+
+def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> None:
+    (place / "s.yaml").write_text(
+        json.dumps(
+            {
+                "name": "../../../../outside/x",
+                "method": "grid",
+                "parameters": {
+                    "model": {"value": "mobilenet_v2"},
+                    "modes": {"value": ["graph", "xla"]},
+                    "tracker.group": {"value": "of the file"},
+                },
+            }
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(SUPPORT / "fake_sweep.py"), "sweep", "s.yaml", "ui=quiet"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "FAKE_WORKER": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("../../../../outside/x: 1 trials: 1 ok")
+    assert {path.name for path in place.parent.iterdir()} == {"place", "tools"}
+    assert {path.name for path in place.iterdir()} == {"s.yaml", "results"}
+    (logs,) = (place / "results" / "logs" / "sweeps").iterdir()
+    assert logs.name.startswith("outside_x-")
+    ((record,),) = Store(place / "results").load().records.values()
+    assert record.config["tracker"]["group"] == "of the file"
+    assert not [name for name, content in contents(place).items() if KEY.encode() in content]
+
+
+def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Path) -> None:
+    (place / "s.yaml").write_text(
+        "method: grid\nparameters: {model: {value: local}}\ncommand: [mine, '${args_json}']\n"
+    )
+    typed = {"path": "mine.py:build", "trust_code": True, "weights": "a/b.h5", "seed": 3}
+    sent = wandb_agents._definition(place / "s.yaml", typed)
+    words = ["path='mine.py:build'", "trust_code=true", "weights='a/b.h5'"]
+    assert sent["command"] == ["mine", "${args_json}", *words]
+    assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}

@@ -1,0 +1,239 @@
+"""What somebody else's file or server may set.
+
+A sweep file, the JSON argument of a W&B agent and the files below `--config-dir` set a trial's
+values and nothing else. What reaches the file system, code or Hydra comes from the words that a
+person typed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.options import BY_NAME, NAMES
+from xla_sweeps.system.files import read_regular
+
+MAX_YAML_BYTES = 2**20
+
+MAX_YAML_DEPTH = 32
+
+MAX_FILES = 10_000
+"""Files below `--config-dir`, of any kind."""
+
+_KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+
+_NAME = re.compile(r"\w[\w-]*(\.\d[\w-]*)*")
+
+_HEADER = re.compile(r"^\s*#\s*@.*$", re.MULTILINE)
+
+_PACKAGES = ("@package _global_", "@package _group_")
+
+_DEFAULT = re.compile(r"(?:override\s+|optional\s+)*(?:/?\w[\w-]*(?:\.\d[\w-]*)*)+")
+"""A group or a file in a `defaults` list."""
+
+
+def check_value(key: str, value: Any, *, where: str) -> None:
+    """Refuse what a sweep file or a server may not set.
+
+    Args:
+        key: of the option, flat: `effort.block_s`.
+        value: what it is to be, as plain data.
+        where: the file and line, for the error.
+
+    Raises:
+        ConfigError: with what is allowed.
+    """
+    check_text(key, where=where)
+    name, _, inner = key.partition(".")
+    if name not in BY_NAME or not _KEY.fullmatch(key):
+        raise ConfigError(f"{where}: {unknown_name('option', key, NAMES, listed=len(NAMES))}")
+    option = BY_NAME[name]
+    if option.foreign == "nothing":
+        raise ConfigError(
+            f"{where}: {name} names files or runs code, which only your own command line may: "
+            f"remove it here and add {option.usage} there"
+        )
+    if inner and not option.keys:
+        raise ConfigError(f"{where}: {key}: {name} has no keys; write {option.usage}")
+    for text in _texts(value):
+        check_text(text, where=f"{where}: {key}")
+    named = option.foreign == "name" and inner in ("", "name")
+    if named and isinstance(value, str) and not is_name(value):
+        raise ConfigError(
+            f"{where}: {key}={value}: expected a name; a path or an address goes on your own "
+            f"command line: {option.usage}"
+        )
+
+
+def is_name(text: str) -> bool:
+    """Whether it is a choice or a preset: no path, no address and no file's name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def may_set(key: str, value: Any) -> bool:
+    """Whether a file or a server may set an option to this value."""
+    try:
+        check_value(key, value, where="")
+    except ConfigError:
+        return False
+    return True
+
+
+def check_text(text: str, *, where: str) -> None:
+    """Refuse an interpolation, code and characters that cannot be shown.
+
+    Raises:
+        ConfigError: with the place.
+    """
+    if "$" in text:
+        raise ConfigError(f"{where}: '{text}' holds a $: write the value itself")
+    if "_target_" in text:
+        raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
+    if not text.isprintable():
+        raise ConfigError(f"{where}: {text!r} holds a control character; remove it")
+
+
+def check_config_dir(folder: Path) -> None:
+    """Check every YAML file of `--config-dir` before any is composed.
+
+    Raises:
+        ConfigError: with file and line: a link, too large, or it sets what a file may not.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"--config-dir {folder}: no such folder")
+    for count, path in enumerate(_entries(folder)):
+        if count >= MAX_FILES:
+            raise ConfigError(f"--config-dir {folder}: more than {MAX_FILES:,} files")
+        if path.is_symlink():
+            raise ConfigError(f"{path}: links are not followed here; put the file itself there")
+        if path.suffix == ".yaml":
+            if path.relative_to(folder).parts[0] == "hydra":
+                raise _hydra(str(path))
+            _check_configuration(path)
+
+
+def read_yaml(path: Path) -> str:
+    """The text of a YAML file that is safe to parse: bounded in size and depth, without aliases.
+
+    Raises:
+        ConfigError: with its line: it cannot be read, is too large, nested too deep, has aliases,
+            or is not YAML.
+    """
+    try:
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
+        text = read_regular(path.resolve(), limit=MAX_YAML_BYTES).decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(yaml_message(error, path)) from error
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError(f"{path}:{_line(event)}: YAML aliases are not allowed")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_YAML_DEPTH:
+                raise ConfigError(
+                    f"{path}:{_line(event)}: nested deeper than {MAX_YAML_DEPTH} levels"
+                )
+    except yaml.YAMLError as error:
+        raise ConfigError(yaml_message(error, path)) from error
+    return text
+
+
+def yaml_message(error: Exception, place: Path) -> str:
+    """An error of YAML as one line."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    if mark is None:
+        return f"{place}: not valid YAML: {problem}"
+    name = mark.name if str(mark.name).endswith((".yaml", ".yml")) else place
+    return f"{name}:{mark.line + 1}: not valid YAML: {problem}"
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        yield from (Path(parent, name) for name in sorted((*folders, *files)))
+
+
+def _check_configuration(path: Path) -> None:
+    """Check one file: its package, its `defaults`, and the keys that reach files, code or Hydra."""
+    text = read_yaml(path)
+    for header in _HEADER.findall(text):
+        if header.lstrip("# \t").rstrip() not in _PACKAGES:
+            raise ConfigError(f"{path}: '{header.strip()}': allowed are {' and '.join(_PACKAGES)}")
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(yaml_message(error, path)) from error
+    if not isinstance(root, yaml.MappingNode):
+        return
+    for key, value in root.value:
+        name, where = str(key.value), f"{path}:{key.start_mark.line + 1}"
+        if name in BY_NAME and BY_NAME[name].foreign == "nothing":
+            check_value(name, None, where=where)
+        if name == "defaults":
+            _check_defaults(value, path)
+    for node in _nodes(root):
+        if isinstance(node, yaml.MappingNode):
+            for key, _ in node.value:
+                if re.match(r"(override\s+)?/?hydra\b", str(key.value)):
+                    raise _hydra(f"{path}:{key.start_mark.line + 1}")
+
+
+def _check_defaults(node: yaml.Node, path: Path) -> None:
+    """Refuse entries that leave the folder, or land elsewhere than where their group says."""
+    for item in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        pairs = item.value if isinstance(item, yaml.MappingNode) else [(item, None)]
+        for key, value in pairs:
+            where = f"{path}:{key.start_mark.line + 1}"
+            chosen = [] if value is None else [one.value for one in _nodes(value)]
+            words = [str(key.value), *(word for word in chosen if isinstance(word, str))]
+            if "hydra" in re.split(r"[\s/]+", words[0]):
+                raise _hydra(where)
+            for word in words:
+                if word and not _DEFAULT.fullmatch(word):
+                    raise ConfigError(f"{where}: defaults: '{word}': expected the name of a file")
+
+
+def _hydra(where: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: a file may not configure Hydra; your own command line may set hydra.run.dir, "
+        "hydra.sweep.* and hydra.launcher"
+    )
+
+
+def _nodes(node: yaml.Node) -> Iterator[yaml.Node]:
+    yield node
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            for inner in pair:
+                yield from _nodes(inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for inner in node.value:
+            yield from _nodes(inner)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in plain data, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(str(key))
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
