@@ -51,10 +51,16 @@ def said(results: Path, text: str) -> bool:
 
 def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(tmp_path: Path) -> None:
     numbers = [signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGXCPU, signal.SIGQUIT]
-    running = {
-        number: start(tmp_path / number.name, *REQUEST, "tracker=none", script="wait-at:4")
-        for number in numbers
-    }
+    running = {}
+    for number in numbers:  # each with leases of its own, so that none waits for another
+        (own := tmp_path / f"tmp-{number.name}").mkdir()
+        running[number] = start(
+            tmp_path / number.name,
+            *REQUEST,
+            "tracker=none",
+            script="wait-at:4",
+            TMPDIR=str(own),
+        )
     for number, trial in running.items():
         wait_until(lambda number=number: said(tmp_path / number.name, "review"))  # type: ignore[misc]
         trial.send_signal(number)
