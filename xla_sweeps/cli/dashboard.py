@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -145,7 +144,7 @@ def report(
             "report: -o is for the JSON of --dry-run; without it the report goes to W&B"
         )
     if not dry_run:
-        credentials.require_api_key(os.environ)
+        credentials.require_login()
     rows = load(results_dir)
     records, found, problems = summaries(results_dir, rows)
     for problem in (*rows.problems, *problems):

@@ -18,7 +18,7 @@ from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.errors import StoreError, how_to_install
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.report.terminal.tables import show_findings
-from xla_sweeps.report.wandb.credentials import api_key
+from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
 from xla_sweeps.system import devices, environment
 
@@ -71,7 +71,7 @@ def diagnose(results_dir: Path, *, seconds: float) -> list[Finding]:
         *_governor(facts["cpu"]),
         *_quiet(seconds),
         *_disk(results_dir),
-        *_wandb(os.environ),
+        *_wandb(),
     ]
 
 
@@ -229,12 +229,13 @@ def _disk(results_dir: Path) -> list[Finding]:
     return findings
 
 
-def _wandb(environ: Mapping[str, str]) -> list[Finding]:
-    if api_key(environ):
-        found = "found an API key: tracker=wandb works online"
+def _wandb() -> list[Finding]:
+    asked = login()
+    if asked.logged_in:
+        found = f"logged in to {asked.url}: tracker=wandb works online"
         return [Finding(level="ok", subject="W&B", found=found)]
     found = (
-        "no API key: runs stay offline below results_dir (the default); "
+        f"{asked.problem or 'no API key'}: runs stay offline below results_dir (the default); "
         "`xla-sweeps push` sends them later"
     )
     return [Finding(level="ok", subject="W&B", found=found)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -156,7 +155,7 @@ def push(results_dir: Path, *, project: str | None, entity: str | None, force: b
     from xla_sweeps.report.wandb import credentials
     from xla_sweeps.report.wandb import push as wandb
 
-    credentials.require_api_key(os.environ)
+    credentials.require_login()
     rows = load(results_dir)
     _warn(rows.problems)
     records, found, problems = summaries(results_dir, rows)

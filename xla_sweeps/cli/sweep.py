@@ -24,7 +24,7 @@ from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
-from xla_sweeps.report.wandb.credentials import require_api_key
+from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.report.wandb.payload import run_summary
 from xla_sweeps.results.index import keep, read_index
 from xla_sweeps.results.store import Store
@@ -451,7 +451,7 @@ def _launch_agents(options: Options) -> int:
     Raises:
         XlaSweepsError: the definition is wrong, there is no key, or the server refused.
     """
-    require_api_key(os.environ)
+    require_login()
     request = _Request(options, load_sweep(options.path), _slots(options))
     _plan(request)  # checks every trial that is known beforehand
     results_dir = request.store.results_dir
@@ -466,7 +466,7 @@ def _run_agents(
     path: str, *, devices: str | None, results_dir: Path, max_failed: int = wandb_agents.MAX_FAILED
 ) -> int:
     wandb_agents.check_path(path)
-    require_api_key(os.environ)
+    require_login()
     slots = slots_for(devices)
     with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
         return wandb_agents.run(

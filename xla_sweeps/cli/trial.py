@@ -30,7 +30,7 @@ from xla_sweeps.config.foreign import check_value
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.report.terminal.console import complain, report_bug, warn
-from xla_sweeps.report.wandb.credentials import require_api_key
+from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.schema.options import BY_NAME, RETIRED
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.system.process import Assignment
@@ -175,7 +175,7 @@ def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
         jobs.append(_Job(tuple(words), document, again))
         found.append(jobs[-1].settings())
         if found[-1].tracker.name == "wandb":
-            require_api_key(os.environ)
+            require_login()
     from xla_sweeps.measure import runner
 
     for settings in found:

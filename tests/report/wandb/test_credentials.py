@@ -1,54 +1,94 @@
-"""The API key: where it is looked up, and how a missing one is reported."""
+"""Whether W&B's client is logged in: asked of the client itself, with what it writes itself."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wandb_runs import WANDB
 from wandb_server import API_KEY
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.report.wandb.credentials import api_key, require_api_key
+from xla_sweeps.report.wandb.credentials import base_url, login, require_login
+
+OWN = "https://wandb.example.org:8443"
+
+Run = Callable[..., None]
 
 
-def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(tmp_path: Path) -> None:
+@pytest.fixture
+def wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command `wandb login` of a user with an empty home folder."""
+    for name in [name for name in os.environ if name.startswith(("WANDB_", "NETRC"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str) -> None:
+        subprocess.run(
+            [WANDB, "login", "--no-verify", *arguments],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+
+    return run
+
+
+def refusal() -> str:
     with pytest.raises(ConfigError) as caught:
-        require_api_key({"HOME": str(tmp_path)})
-    assert str(caught.value) == (
-        "tracker=wandb: W&B needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
-        "tracker=wandb_offline"
+        require_login()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(wandb: Run) -> None:
+    assert refusal() == (
+        f"tracker=wandb: W&B needs an API key for {base_url()}: run `wandb login` or set "
+        "WANDB_API_KEY, or use tracker=wandb_offline"
     )
 
 
-def test_a_key_in_netrc_counts_for_its_own_server_only(tmp_path: Path) -> None:
-    path = tmp_path / ".netrc"
-    path.write_text(f"machine api.wandb.ai\n login user\n password {API_KEY}\n")
-    path.chmod(0o600)
-    assert api_key({"HOME": str(tmp_path)}) == API_KEY
-    assert api_key({"HOME": str(tmp_path), "WANDB_BASE_URL": "https://wandb.example.org"}) is None
+def test_after_wandb_login_the_client_is_logged_in_to_its_own_default_server(wandb: Run) -> None:
+    wandb(API_KEY)
+    require_login()
+    netrc = (Path(os.environ["HOME"]) / ".netrc").read_text()
+    assert base_url().removeprefix("https://") in netrc
+    assert API_KEY not in repr(login())
 
 
-@pytest.mark.parametrize("key", ["short", "local-" + "x" * 39, "x" * 39 + "!" * 5])
-def test_a_malformed_key_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        require_api_key({"HOME": str(tmp_path), "WANDB_API_KEY": key})
-    assert "is invalid: expected at least 40 letters" in str(caught.value)
-    assert key not in str(caught.value)
-
-
-def test_the_key_of_another_port_of_the_same_host_does_not_count(tmp_path: Path) -> None:
-    netrc = tmp_path / "netrc"
-    netrc.write_text(f"machine 127.0.0.1:8080 login user password {API_KEY}\n")
-    environ = {"HOME": str(tmp_path), "NETRC": str(netrc)}
-    assert api_key({**environ, "WANDB_BASE_URL": "http://127.0.0.1:8080"}) == API_KEY
-    assert api_key({**environ, "WANDB_BASE_URL": "http://127.0.0.1:8081"}) is None
-
-
-def test_the_server_in_wandbs_settings_file_decides_which_key_is_used(tmp_path: Path) -> None:
-    (tmp_path / ".config/wandb").mkdir(parents=True)
-    (tmp_path / ".config/wandb/settings").write_text(
-        "[default]\nbase_url = https://wandb.example.org\n"
+def test_a_key_counts_for_the_server_that_it_was_stored_for_only(
+    wandb: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb("--host", OWN, API_KEY)
+    assert (login().url, login().logged_in) == (OWN, True)
+    monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org:8444")
+    assert refusal().startswith(
+        "tracker=wandb: W&B needs an API key for https://wandb.example.org:8444: run `wandb login`"
     )
-    (tmp_path / ".netrc").write_text(f"machine api.wandb.ai login user password {API_KEY}\n")
-    assert api_key({"HOME": str(tmp_path)}) is None
-    assert api_key({"HOME": str(tmp_path), "WANDB_BASE_URL": "https://api.wandb.ai"}) == API_KEY
+
+
+def test_a_key_of_before_the_client_changed_its_default_server_still_counts(wandb: Run) -> None:
+    netrc = Path(os.environ["HOME"]) / ".netrc"
+    netrc.write_text(f"machine api.wandb.ai\n  login user\n  password {API_KEY}\n")
+    netrc.chmod(0o600)
+    require_login()
+
+
+@pytest.mark.parametrize("key", ["shortkey", "local-" + "x" * 39, "x" * 39 + "!" * 5])
+def test_a_malformed_key_is_refused_without_showing_it(
+    wandb: Run, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", key)
+    assert refusal().startswith("tracker=wandb: the W&B API key is invalid: WANDB_API_KEY invalid:")
+    assert key not in refusal()
+
+
+def test_a_wish_for_offline_runs_is_no_lack_of_a_key(
+    wandb: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", API_KEY)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    require_login()

@@ -315,7 +315,7 @@ def test_a_missing_requirement_is_reported_in_one_line(
         assert told.err.count("\n") == 1
         return told.err
 
-    assert "W&B needs an API key: run `wandb login` or set WANDB_API_KEY" in complaint()
+    assert "run `wandb login` or set WANDB_API_KEY" in complaint()
     assert "-o is for the JSON of --dry-run" in complaint("-o", "x.json")
     assert "cannot read a project named sweeps; choose another with --project" in complaint(
         "--dry-run", "--project", "sweeps"

@@ -58,6 +58,18 @@ class Session:
         self.logged: set[Place] = set()
         self.warnings: list[str] = []
 
+    def login(self) -> dict[str, Any]:
+        """Whether the client has credentials, and for which server; asks no server."""
+        os.environ.pop("WANDB_MODE", None)
+        found: dict[str, Any] = {}
+        try:
+            found["logged_in"] = wandb.login(prompt=False, verify=False)
+        except wandb.errors.AuthenticationError as error:
+            found["problem"] = one_line(error).rstrip(".")
+        # Disabled, so that it starts no service.
+        client = wandb.setup(wandb.Settings(mode="disabled"))
+        return {**found, "url": shown(client.settings.base_url)}
+
     def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
         """Open the run; offline, with a warning, if the server does not answer in time."""
         if online:
@@ -305,7 +317,7 @@ def follow(conversation: Conversation, session: Session) -> Session:
             session = Session()
         try:
             answer: dict[str, Any] = {"complete": False}
-            if session.run is not None or name in ("open", "push"):
+            if session.run is not None or name in ("login", "open", "push"):
                 answer = getattr(session, name)(**order)
         except Exception as error:
             traceback.print_exc()

@@ -1,90 +1,80 @@
-"""Find W&B's API key and server address as its client does."""
+"""Ask W&B's client, in its own process, whether it is logged in and which server it uses."""
 
 from __future__ import annotations
 
-import configparser
-import contextlib
-import netrc
-import re
-from collections.abc import Mapping
+import os
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from urllib.parse import urlparse
 
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.wandb.client import Helper
 
-DEFAULT_URL = "https://api.wandb.ai"
-MIN_KEY_CHARACTERS = 40
+ANSWER_S = 30.0
+
+_VARIABLES = ("HOME", "NETRC", "XDG_")
 
 
-def api_key(environ: Mapping[str, str]) -> str | None:
-    """The API key in the environment, the netrc file or W&B's settings files.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """What the client says of itself; it asks no server.
 
-    Never show or store it.
+    Attributes:
+        url: the server that it uses, or "" if the client does not answer.
+        logged_in: whether it has credentials for that server.
+        problem: why the credentials that it found cannot be used, or "".
     """
-    if environ.get("WANDB_API_KEY"):
-        return environ["WANDB_API_KEY"]
-    home = Path(environ.get("HOME") or Path.home())
-    settings = _client_settings(environ, home)
-    place = urlparse(base_url(environ)).netloc
-    for path in (
-        (Path(environ["NETRC"]).expanduser(),)
-        if environ.get("NETRC")
-        else (home / ".netrc", home / "_netrc")
-    ):
-        with contextlib.suppress(OSError, netrc.NetrcParseError):
-            found = netrc.netrc(path).authenticators(place)
-            if found and found[2]:
-                return found[2]
-    return settings.get("api_key")
+
+    url: str = ""
+    logged_in: bool = False
+    problem: str = ""
 
 
-def base_url(environ: Mapping[str, str]) -> str:
-    """The address of the W&B server that the client will use."""
-    home = Path(environ.get("HOME") or Path.home())
-    return (
-        environ.get("WANDB_BASE_URL")
-        or _client_settings(environ, home).get("base_url")
-        or DEFAULT_URL
+def login() -> Login:
+    """Ask the client once for these variables of the environment; takes a second or two."""
+    return _asked(
+        frozenset(
+            (name, value)
+            for name, value in os.environ.items()
+            if name.startswith("WANDB") or name.startswith(_VARIABLES)
+        )
     )
 
 
-def require_api_key(environ: Mapping[str, str]) -> None:
-    """Refuse online tracking without a key, before anything is measured.
+def base_url() -> str:
+    """The address of the W&B server that the client uses."""
+    return os.environ.get("WANDB_BASE_URL") or login().url
+
+
+def require_login() -> None:
+    """Refuse online tracking without credentials, before anything is measured.
 
     Raises:
-        ConfigError: the key is missing or invalid; the message says what to do.
+        ConfigError: they are missing or invalid; the message says what to do.
     """
-    key = api_key(environ)
-    if not key and not environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+    found = login()
+    if found.logged_in:
+        return
+    ways = "run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
+    if found.problem:
+        raise ConfigError(f"tracker=wandb: the W&B API key is invalid: {found.problem}; {ways}")
+    if not found.url:
         raise ConfigError(
-            "tracker=wandb: W&B needs an API key: run `wandb login` or set WANDB_API_KEY, or use "
-            "tracker=wandb_offline"
+            f"tracker=wandb: the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb "
+            "status` work? Or use tracker=wandb_offline"
         )
-    if key and not _is_api_key(key):
-        raise ConfigError(
-            f"tracker=wandb: the W&B API key is invalid: expected at least {MIN_KEY_CHARACTERS} "
-            "letters, digits and underscores; run `wandb login` or set WANDB_API_KEY, or use "
-            "tracker=wandb_offline"
-        )
+    raise ConfigError(f"tracker=wandb: W&B needs an API key for {found.url}: {ways}")
 
 
-def _is_api_key(text: str) -> bool:
-    """Whether the client accepts it: a JWT, or at least 40 characters after an optional prefix."""
-    secret = text.partition("-")[2] or text
-    return bool(
-        re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+", text)
-        or re.fullmatch(rf"[\w-]{{{MIN_KEY_CHARACTERS},}}", secret)
+@cache
+def _asked(environment: frozenset[tuple[str, str]]) -> Login:
+    helper = Helper(Path(os.devnull))
+    try:
+        answer = helper.answer(helper.order("login"), ANSWER_S) or {}
+    finally:
+        helper.end(0.0)
+    return Login(
+        url=answer.get("url", ""),
+        logged_in=answer.get("logged_in", False),
+        problem=answer.get("problem", ""),
     )
-
-
-def _client_settings(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """W&B's settings files; the folder's take precedence over the user's."""
-    parser = configparser.ConfigParser(interpolation=None)
-    config_dir = Path(environ.get("WANDB_CONFIG_DIR") or home / ".config" / "wandb")
-    for path in (
-        config_dir / "settings",
-        Path(environ.get("WANDB_DIR") or ".") / "wandb" / "settings",
-    ):
-        with contextlib.suppress(configparser.Error, UnicodeDecodeError):
-            parser.read(path)
-    return dict(parser["default"]) if parser.has_section("default") else {}

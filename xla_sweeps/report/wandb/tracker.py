@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -147,7 +146,7 @@ def run_content(
 
 def marker_path(header: RunHeader) -> Path:
     """The file that notes which replicates of a trial the server has."""
-    host = urlparse(base_url(os.environ)).hostname or "wandb"
+    host = urlparse(base_url()).hostname or "wandb"
     place = "_".join((host, header.entity or "default", header.project))
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", place)
     return header.results_dir / "published" / safe / f"{header.trial_id}.json"

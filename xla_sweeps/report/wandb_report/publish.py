@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,4 +151,4 @@ def _ask(
 
 
 def _host() -> str:
-    return base_url(os.environ).rpartition("@")[2].removeprefix("https://").removeprefix("http://")
+    return base_url().rpartition("@")[2].removeprefix("https://").removeprefix("http://")
