@@ -282,7 +282,7 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "FAKE_WORKER": ""},
+        env={**os.environ, "FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("../../../../outside/x: 1 trials: 1 ok")
