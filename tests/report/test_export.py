@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import resource
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import pyarrow
 import pyarrow.parquet
 import pytest
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.export import csv_of, csv_text, write_parquet
+from xla_sweeps.errors import StoreError
+from xla_sweeps.report.export import csv_of, csv_text, write_parquet, write_text
 from xla_sweeps.results.table import schema, table_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict, with_columns
 
@@ -46,3 +52,44 @@ def test_dictionary_encoded_texts_are_plain_in_the_parquet_file(
     written = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
     assert written.schema == schema()
     assert written.to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [partial(write_text, "x" * 101), partial(write_parquet, pyarrow.table({"a": ["x"]}))],
+)
+def test_an_export_that_does_not_fit_leaves_the_old_file_as_it_was(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    output = tmp_path / "rows"
+    output.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(StoreError, match=r"cannot write .*rows: File too large"):
+            write(output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert output.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+@pytest.mark.parametrize("output", [".", "nowhere/rows.csv/", "/dev/full"])
+def test_a_place_that_cannot_be_written_is_named(
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nowhere").write_text("")
+    with pytest.raises(StoreError, match=f"cannot write {output.rstrip('/')}"):
+        write_text("x", Path(output))
+
+
+def test_only_a_terminal_is_spared_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "model\n\x1b]0;owned\x07é\n"
+    write_text(text, None)
+    assert capsys.readouterr().out == text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    write_text(text, None)
+    assert capsys.readouterr().out == "model\n]0;ownedé\n"

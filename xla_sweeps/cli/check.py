@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError
 
 
@@ -25,7 +26,11 @@ def check_command(arguments: Sequence[str]) -> int:
         "Independent of the code that wrote it. Exit code 1 if there is a problem.",
     )
     parser.add_argument(
-        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+        "dir",
+        nargs="?",
+        default="results",
+        type=folder_of,
+        help="results folder (default: results)",
     )
     options = parser.parse_args(arguments)
     if not (options.dir / "records").is_dir():

@@ -11,6 +11,7 @@ from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
@@ -26,8 +27,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         "Gives a verdict for each trial and quantity, with a false discovery rate of 5 %. Exit "
         "code 1 if a condition of --fail-on is met, for CI.",
     )
-    parser.add_argument("a", metavar="A", type=Path, help="baseline results")
-    parser.add_argument("b", metavar="B", type=Path, help="candidate results")
+    parser.add_argument("a", metavar="A", type=folder_of, help="baseline results")
+    parser.add_argument("b", metavar="B", type=folder_of, help="candidate results")
     parser.add_argument(
         "--fail-on",
         action="append",
@@ -39,7 +40,7 @@ def compare_command(arguments: Sequence[str]) -> int:
         "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, help="file to write to (default: standard output)"
+        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
     )
     parser.add_argument(
         "--where", metavar="EXPR", help="only these trials, as in `results --where`"

@@ -11,6 +11,7 @@ from typing import Any
 
 from xla_sweeps.analysis import changes, overview
 from xla_sweeps.cli import command_parser, compare
+from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, how_to_install
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
@@ -26,12 +27,12 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     """Write the local page."""
     parser = command_parser("dashboard")
     parser.add_argument(
-        "dirs", nargs="*", metavar="DIR", type=Path, help="results folders (default: results)"
+        "dirs", nargs="*", metavar="DIR", type=folder_of, help="results folders (default: results)"
     )
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=path_of,
         help="file to write (default: dashboard.html in the first folder)",
     )
     parser.add_argument(
@@ -71,7 +72,11 @@ def report_command(arguments: Sequence[str]) -> int:
         "or WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
     parser.add_argument(
-        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+        "dir",
+        nargs="?",
+        default="results",
+        type=folder_of,
+        help="results folder (default: results)",
     )
     parser.add_argument(
         "--entity", help="W&B user or team (default: as recorded, else your default)"
@@ -85,7 +90,7 @@ def report_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=path_of,
         metavar="FILE",
         help="file for the JSON of --dry-run (default: standard output)",
     )

@@ -15,7 +15,8 @@ from typing import Any
 
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config.catalog import SOURCES
-from xla_sweeps.errors import StoreError, how_to_install
+from xla_sweeps.config.values import folder_of
+from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
@@ -27,18 +28,26 @@ def doctor_command(arguments: Sequence[str]) -> int:
     """Check the machine; exit code 1 if it cannot measure."""
     parser = command_parser("doctor", "Exit code 1 if this machine cannot measure.")
     parser.add_argument(
-        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+        "dir",
+        nargs="?",
+        default="results",
+        type=folder_of,
+        help="results folder (default: results)",
     )
     parser.add_argument(
         "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
     )
     options = parser.parse_args(arguments)
+    if not 0 <= options.seconds <= MAX_SECONDS:
+        raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
     findings = diagnose(options.dir, seconds=options.seconds)
     show_findings([(item.level, item.subject, item.found, item.fix) for item in findings])
     return 1 if any(item.level == "bad" for item in findings) else 0
 
 
 LOW_DISK_BYTES = 2 * 2**30
+
+MAX_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

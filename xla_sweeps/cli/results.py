@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.export import csv_of, write_parquet, write_text
 from xla_sweeps.results.filter import matching, no_match, parse_filter
@@ -22,7 +23,11 @@ def results_command(arguments: Sequence[str]) -> int:
     """Show the comparison rows of a results folder."""
     parser = command_parser("results", "One row per trial, candidate and baseline.")
     parser.add_argument(
-        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+        "dir",
+        nargs="?",
+        default="results",
+        type=folder_of,
+        help="results folder (default: results)",
     )
     parser.add_argument(
         "--format",
@@ -31,7 +36,7 @@ def results_command(arguments: Sequence[str]) -> int:
         help="(default: table); parquet needs -o",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, help="file to write to (default: standard output)"
+        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
     )
     parser.add_argument(
         "--all", action="store_true", help="every baseline, not only the headline comparison"
@@ -58,11 +63,11 @@ def import_command(arguments: Sequence[str]) -> int:
         "import",
         "`results` and the dashboards show them beside measured rows, marked as imported.",
     )
-    parser.add_argument("file", type=Path, help="the CSV file")
+    parser.add_argument("file", type=path_of, help="the CSV file")
     parser.add_argument(
         "--into",
         default="results",
-        type=Path,
+        type=folder_of,
         metavar="DIR",
         help="results folder (default: results)",
     )
@@ -79,7 +84,11 @@ def push_command(arguments: Sequence[str]) -> int:
     """Send W&B the records that it does not have."""
     parser = command_parser("push", "Safe to repeat.")
     parser.add_argument(
-        "dir", nargs="?", default="results", type=Path, help="results folder (default: results)"
+        "dir",
+        nargs="?",
+        default="results",
+        type=folder_of,
+        help="results folder (default: results)",
     )
     parser.add_argument("--project", help="W&B project (default: as recorded)")
     parser.add_argument("--entity", help="W&B entity (default: as recorded)")

@@ -18,6 +18,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config.combinations import MAX_TRIALS, written
 from xla_sweeps.config.compose import override_values
+from xla_sweeps.config.values import folder_of, path_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
 from xla_sweeps.measure.runner import record_death
 from xla_sweeps.report.terminal.console import warn
@@ -117,7 +118,7 @@ class _Request:
     @cached_property
     def store(self) -> Store:
         """Keeps its records."""
-        return Store(Path(str(self.composer.base()["results_dir"])).expanduser())
+        return Store(folder_of(text(self.composer.base(), "results_dir")))
 
     @property
     def slot_count(self) -> int:
@@ -139,7 +140,7 @@ def _parsed(arguments: Sequence[str]) -> Options:
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
     add = parser.add_argument
-    add("file", type=Path, help="the definition, as in sweeps/smoke.yaml")
+    add("file", type=path_of, help="the definition, as in sweeps/smoke.yaml")
     add("overrides", nargs="*", help="key=value for every trial; they win over the file")
     add(
         "--dry-run",
@@ -236,7 +237,7 @@ def agents_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--results-dir",
-        type=Path,
+        type=folder_of,
         default=Path("results"),
         help="for the agents' logs (default: results)",
     )

@@ -37,6 +37,16 @@ MAX_PROJECT = 128
 
 _ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:-]*", re.ASCII)
 
+MAX_MODES = 12
+"""Modes of one trial, copies of a mode included."""
+
+MAX_MEMORY_GIB = 2**20
+
+MAX_SECONDS = 10**7
+
+MAX_COUNT = 10**6
+"""Of rounds, calls and replicates."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerSettings:
@@ -100,6 +110,9 @@ def settings_of(
     for key in document:
         if key not in options.NAMES:
             raise unknown_name("option", key, options.NAMES, listed=len(options.NAMES))
+    for option in options.OPTIONS:
+        if option.name not in document:
+            raise ConfigError(f"~{option.name}: it cannot be removed; set it: {option.usage}")
     check_accelerator_name(document["accelerator"])
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))
@@ -124,7 +137,7 @@ def settings_of(
         tracker=tracker,
         document=document,
         ui=values.choice(document, "ui"),
-        results_dir=Path(values.text(document, "results_dir")).expanduser(),
+        results_dir=values.folder_of(values.text(document, "results_dir")),
     )
 
 
@@ -168,7 +181,7 @@ def _to_trial(
         timeouts=_timeouts(document),
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
-        else round(values.number(document, "memory_limit_gib") * 2**30),
+        else round(values.number(document, "memory_limit_gib", at_most=MAX_MEMORY_GIB) * 2**30),
     )
 
 
@@ -194,6 +207,8 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
                 "leave weights out"
             )
         path = None if document["path"] is None else values.text(document, "path")
+        if path is not None:
+            values.path_of(path)
         return local_model.user_model_spec(
             entry,
             path=path,
@@ -290,6 +305,8 @@ def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str,
         if name not in names:
             raise unknown_name("execution mode", str(name), names)
         modes.append(ExecutionMode(name))
+    if len(modes) > MAX_MODES:
+        raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
     if "jit" in explicit and "modes" in explicit and candidate not in modes:
         raise ConfigError(
             f"conflicting overrides: jit={_jit_word(document['jit'])} asks for the mode "
@@ -357,9 +374,13 @@ def _effort(document: Mapping[str, Any]) -> Effort:
             found[item.name] = values.boolean(given, item.name, prefix="effort.")
         elif item.type == "int":
             least = {"rounds_min": 6, "rounds_max": 6}.get(item.name, 1)
-            found[item.name] = values.integer(given, item.name, at_least=least, prefix="effort.")
+            found[item.name] = values.integer(
+                given, item.name, at_least=least, at_most=MAX_COUNT, prefix="effort."
+            )
         elif item.type == "float":
-            found[item.name] = values.number(given, item.name, prefix="effort.")
+            found[item.name] = values.number(
+                given, item.name, at_most=MAX_SECONDS, prefix="effort."
+            )
     if found["rounds_max"] < found["rounds_min"]:
         raise ConfigError(
             f"effort.rounds_max={found['rounds_max']} is below "
@@ -380,5 +401,8 @@ def _timeouts(document: Mapping[str, Any]) -> Timeouts:
         if name not in names:
             raise unknown_name("stage in timeouts", str(name), names)
     return Timeouts(
-        **{f"{name}_s": values.number(given, name, prefix="timeouts.") for name in names}
+        **{
+            f"{name}_s": values.number(given, name, at_most=MAX_SECONDS, prefix="timeouts.")
+            for name in names
+        }
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, unknown_name
@@ -30,12 +30,13 @@ def integer(
     return value
 
 
-def number(document: Mapping[str, Any], key: str, *, prefix: str = "") -> float:
-    """A finite number above 0."""
+def number(document: Mapping[str, Any], key: str, *, at_most: float, prefix: str = "") -> float:
+    """A number above 0 and within a bound."""
     value: Any = document.get(key)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value <= 0:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
         raise ConfigError(f"{prefix}{key}={value}: expected a number above 0")
+    if value > at_most:
+        raise ConfigError(f"{prefix}{key}={value:g}: must be at most {at_most:,}")
     return float(value)
 
 
@@ -55,6 +56,38 @@ def text(document: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise ConfigError(f"{key}={value}: expected a string")
     return str(value)
+
+
+def path_of(text: str) -> Path:
+    """A path that the operating system can look up, there or not; `~` is the home folder.
+
+    Raises:
+        ConfigError: it is empty, has a name that is too long, goes through a file, a loop of links
+            or a folder that may not be read.
+    """
+    shown = f"{text[:60]}…" if len(text) > 60 else f"'{text}'"
+    if not text:
+        raise ConfigError("expected a path, got ''")
+    try:
+        path = Path(text).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"{shown}: {getattr(error, 'strerror', None) or error}") from error
+    return path
+
+
+def folder_of(text: str) -> Path:
+    """A path that is a folder, or not there yet.
+
+    Raises:
+        ConfigError: as `path_of`; it is something else.
+    """
+    path = path_of(text)
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"'{text}': expected a folder")
+    return path
 
 
 def choice(document: Mapping[str, Any], key: str) -> str:

@@ -7,28 +7,32 @@ import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.system.files import replace_whole
+from xla_sweeps.system.text import displayable
 
 if TYPE_CHECKING:
     import pyarrow
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Write to a file, or to standard output.
+    """Write to a file, which is replaced whole, or to standard output.
+
+    A terminal gets no control characters; everything else gets UTF-8.
 
     Raises:
-        StoreError: the file cannot be written.
+        StoreError: the file cannot be written; what it held before is still there.
     """
-    if output is None:
+    if output is not None:
+        _replace(output, text.encode())
+    elif sys.stdout.isatty():
+        sys.stdout.write("".join(f"{displayable(line)}\n" for line in text.splitlines()))
+    else:
+        cast(Any, sys.stdout).reconfigure(encoding="utf-8")
         sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
 
 
 def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -74,15 +78,25 @@ def columns_markdown() -> str:
 
 
 def write_parquet(table: pyarrow.Table, output: Path) -> None:
-    """Rows as a Parquet file.
+    """Rows as a Parquet file, which is replaced whole.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: it cannot be written; what it held before is still there.
     """
     import pyarrow.parquet
 
+    buffer = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, buffer, store_schema=False)
+    _replace(output, buffer.getvalue())
+
+
+def _replace(output: Path, content: bytes) -> None:
     try:
-        pyarrow.parquet.write_table(table, output, store_schema=False)
+        output.parent.stat()  # a folder that is missing may be a typing error
+        if output.exists() and not output.is_file():
+            output.write_bytes(content)  # a pipe or a device: there is nothing to keep
+        else:
+            replace_whole(output.resolve(), content)
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
 

@@ -135,14 +135,9 @@ def _read(path: Path) -> _Document:
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as handle:
-            content = handle.read(MAX_BYTES + 1)
+        content = files.read_regular(file.resolve(), limit=MAX_BYTES)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from error
-    if len(content) > MAX_BYTES:
-        raise ConfigError(
-            f"{file}: larger than {MAX_BYTES // 2**20} MiB; that is no table of published figures"
-        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

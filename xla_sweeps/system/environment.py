@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps import __version__
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.system.devices import (
     Device,
     cpu_name,
@@ -146,11 +147,18 @@ def is_installed(module: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder."""
+    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder.
+
+    Raises:
+        ConfigError: the user has no home folder, as in some containers.
+    """
     own = os.environ.get("XLA_SWEEPS_CACHE")
-    return Path(
-        own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")
-    ).expanduser()
+    try:
+        return Path(
+            own or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "xla-sweeps")
+        ).expanduser()
+    except RuntimeError as error:
+        raise ConfigError("there is no home folder: set XLA_SWEEPS_CACHE to a folder") from error
 
 
 def replica_folder(name: str) -> Path:

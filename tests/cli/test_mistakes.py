@@ -1,0 +1,122 @@
+"""Every mistake is refused in one line with exit code 2, and nothing is written.
+
+The command line runs in this process: a mistake is found before anything starts.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from xla_sweeps.cli.main import run
+from xla_sweeps.errors import USAGE_CODE
+
+LONG = "x" * 300
+
+SWEEP = "method: grid\nparameters:\n  model: {value: mobilenet_v2}\n"
+
+RANDOM = f"run_cap: 3\n{SWEEP.replace('grid', 'random')}"
+
+
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line that a request is refused with, in the working folder."""
+    before = sorted(Path().rglob("*"))
+    assert run(arguments) == USAGE_CODE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("xla-sweeps: ")
+    assert err.count("\n") == 1, err
+    assert sorted(Path().rglob("*")) == before
+    return err.removeprefix("xla-sweeps: ")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["memory_limit_gib=1e308"], "memory_limit_gib=1e+308: must be at most 1,048,576"),
+        (["timeouts.build=1e300"], "timeouts.build=1e+300: must be at most 10,000,000"),
+        (["effort.replicates=" + "9" * 30], "effort.replicates=9"),
+        (["~model"], "~model: it cannot be removed; set it: model=NAME"),
+        (["~timeouts"], "~timeouts: it cannot be removed; set it: timeouts.STAGE=S"),
+        (["~effort"], "~effort: it cannot be removed"),
+        ([f"modes=[{','.join(['graph'] * 2000)}]"], "modes: 2,000 of them; a trial compares at"),
+        ([f"results_dir={LONG}"], f"{'x' * 60}…: File name too long"),
+        (["results_dir=/dev/null"], "'/dev/null': expected a folder"),
+        (["model=local", f"path={LONG}", "trust_code=true"], f"{'x' * 60}…: File name too long"),
+        (["doctor", "--seconds", "-1"], "--seconds -1.0: expected 0 to 3600"),
+        (["doctor", "--seconds", "nan"], "--seconds nan: expected 0 to 3600"),
+        (["doctor", "--seconds", "1e9"], "--seconds 1000000000.0: expected 0 to 3600"),
+        (["results", "f"], "'f': expected a folder"),
+        (["check", "f/g"], "'f/g': Not a directory"),
+        (["compare", "f", "loop"], "'f': expected a folder"),
+        (["dashboard", "loop"], "'loop': Too many levels of symbolic links"),
+        (["dashboard", "~nobody-of-that-name/x"], "'~nobody-of-that-name/x': Could not determine"),
+        (["import", "pipe"], "pipe: not a regular file"),
+        (["import", "/dev/zero"], "/dev/zero: not a regular file"),
+        (["sweep", "s.yaml", "--dry-run", "results_dir=/dev/null"], "'/dev/null': expected a"),
+        (["sweep", ""], "expected a path, got ''"),
+        *(
+            ([command, LONG], f"{'x' * 60}…: File name too long")
+            for command in ("results", "check", "dashboard", "push", "import", "doctor", "sweep")
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_carried_out_says_what_is_allowed(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("f").write_text("no folder")
+    Path("loop").symlink_to("loop")
+    Path("s.yaml").write_text(SWEEP)
+    os.mkfifo("pipe")
+    assert refusal(arguments, capsys).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("definition", "line"),
+    [
+        (f"{SWEEP}  seed: !!python/object/apply:os.system [id]\n", "s.yaml:4: the tag"),
+        (f"{SWEEP}  seed: {{min: 0, max: 1000000000}}\n", "s.yaml: 1,000,000,001 trials are more"),
+        (f"{SWEEP}  seed: {{min: 0, max: 1.0e+15, q: 1, distribution: q_uniform}}\n", "s.yaml: mo"),
+        (f"{SWEEP}parameters: {{}}\n", "s.yaml:4: 'parameters' is already in line 2; keep one"),
+        (f"{SWEEP}run_cap: {'9' * 5000}\n", "s.yaml:4: '9999"),
+        (
+            f"{RANDOM}  memory_limit_gib: {{mu: 1000, distribution: log_normal}}\n",
+            "s.yaml:5: memory_limit_gib=1.01423e+304: must be at most",
+        ),
+    ],
+)
+def test_a_sweep_file_that_cannot_be_run_says_where(
+    definition: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s.yaml").write_text(definition)
+    assert refusal(["sweep", "s.yaml", "--dry-run"], capsys).startswith(line)
+
+
+@pytest.mark.parametrize("arguments", [["push"], ["agents", "a/b/c"], ["tracker=wandb"]])
+def test_a_user_without_a_home_folder_is_told_that_the_key_is_missing(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_entry(*_: object) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    assert "W&B needs an API key" in refusal(arguments, capsys)
+
+
+def test_an_address_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", "http://[::1")
+    line = refusal(["doctor", "--seconds", "0"], capsys)
+    assert line == "WANDB_BASE_URL, or W&B's own setting of it: Invalid IPv6 URL\n"
