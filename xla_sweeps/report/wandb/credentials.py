@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,11 +69,12 @@ def require_login() -> None:
 
 @cache
 def _asked(environment: frozenset[tuple[str, str]]) -> Login:
-    helper = Helper(Path(os.devnull))
-    try:
-        answer = helper.answer(helper.order("login"), ANSWER_S) or {}
-    finally:
-        helper.end(0.0)
+    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
+        helper = Helper(Path(folder, "login.log"))
+        try:
+            answer = helper.answer(helper.order("login"), ANSWER_S) or {}
+        finally:
+            helper.end(0.0)
     return Login(
         url=answer.get("url", ""),
         logged_in=answer.get("logged_in", False),
