@@ -6,9 +6,11 @@ The command line runs in this process: a mistake is found before anything starts
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import USAGE_CODE
@@ -65,6 +67,25 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["import", "/dev/zero"], "/dev/zero: not a regular file"),
         (["sweep", "s.yaml", "--dry-run", "results_dir=/dev/null"], "'/dev/null': expected a"),
         (["sweep", ""], "expected a path, got ''"),
+        (["-m", "seed=range(0,1000000000)"], "-m: 1,000,000,000 trials are more than 10,000"),
+        (["-m", "seed=1,2", "batch_size=range(0)"], "batch_size=range(0): no value"),
+        (["model=null"], "unknown model 'null'."),
+        (["+effort=1"], "unknown effort '1'. Allowed: "),
+        (["effort=[1]"], "unknown effort '[1]'. Allowed: "),
+        (['{"model": true}'], "unknown model 'True'"),
+        (["--config-dir", LONG], f"{'x' * 60}…: File name too long"),
+        (["--shell-completion"], "--shell-completion: expected install=SHELL"),
+        (["seed=" + "1" * 5000], f"cannot read the override 'seed={'1' * 55}…': Exceeds"),
+        (
+            ["input_spec=" + "[" * 40 + "]" * 40],
+            f"cannot read the override 'input_spec={'[' * 40}{']' * 9}…': nested deeper than 32",
+        ),
+        (["input_spec=" + "[" * 3000], f"cannot read the override 'input_spec={'[' * 49}…': "),
+        (
+            ["tracker.group=a,b"],
+            "'tracker.group=a,b' gives several values: add -m to run each of them. "
+            "Quote what is a text: 'tracker.group=\"a,b\"'",
+        ),
         *(
             ([command, LONG], f"{'x' * 60}…: File name too long")
             for command in ("results", "check", "dashboard", "push", "import", "doctor", "sweep")
@@ -119,3 +140,13 @@ def test_an_address_that_is_none_is_refused(
 ) -> None:
     monkeypatch.setenv("WANDB_BASE_URL", "http://[::1")
     assert refusal(["push"], capsys).startswith("tracker=wandb: ")
+
+
+@pytest.mark.parametrize("text", ["~/x", "a(1)", "a=b", "é", "a,b", "a b&c"])
+def test_a_text_that_must_be_quoted_is_shown_quoted_as_a_shell_takes_it(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refusal([f"tracker.group={text}", "--cfg", "job"], capsys)
+    [quoted] = shlex.split(line.partition("Quote what is a text: ")[2])
+    assert run([quoted, "--cfg", "job"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["tracker"]["group"] == text

@@ -25,9 +25,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog
+from xla_sweeps.config.combinations import check_count
 from xla_sweeps.config.compose import check_overrides, compose_config, composing, full_key, plain
 from xla_sweeps.config.foreign import check_value
 from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_login
@@ -149,7 +151,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--cfg", choices=_CFG)
     parser.add_argument("--info", nargs="?", const="all", choices=_INFO)
-    parser.add_argument("--config-dir", type=Path)
+    parser.add_argument("--config-dir", type=folder_of)
     parser.add_argument("overrides", nargs="*")
     asked = parser.parse_intermixed_args(words)
     chosen = [
@@ -157,6 +159,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         for name in ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
         if getattr(asked, name)
     ]
+    if asked.shell_completion and not asked.overrides:
+        raise ConfigError(
+            "--shell-completion: expected install=SHELL, uninstall=SHELL or query=SHELL"
+        )
     if len(chosen) > 1 or (asked.resolve and not asked.cfg):
         given = [f"--{name.replace('_', '-')}" for name in chosen]
         raise ConfigError(
@@ -169,6 +175,8 @@ def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
     """Compose and validate every trial of the request before any runs."""
     jobs, found = [], []
     place = ["--config-dir", str(asked.config_dir)] if asked.config_dir else []
+    if asked.multirun:
+        check_count(asked.overrides)
     for words in _expanded(asked.overrides) if asked.multirun else [list(asked.overrides)]:
         document = plain(compose_config(words, config_dir=asked.config_dir))
         again = shlex.join(["python", "-m", "xla_sweeps", *place, *words])

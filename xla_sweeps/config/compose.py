@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.foreign import check_config_dir, yaml_message
+from xla_sweeps.config.foreign import MAX_YAML_DEPTH, check_config_dir, yaml_message
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.schema.overrides import override_value
@@ -36,6 +37,9 @@ HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra/l
 
 _SHORT = {"tracker": "tracker.name", "source.name": "source", "scenario.name": "scenario"}
 """What an override may be written as, and the key that it sets."""
+
+SHOWN_CHARACTERS = 60
+"""The longest text that a message repeats whole."""
 
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
@@ -105,18 +109,49 @@ def check_overrides(overrides: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for text in overrides:
         _check_text(text, where=f"override '{text}'")
-        try:
-            override = OverridesParser.create().parse_override(text)
-        except (OverrideParseException, HydraException) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(
-                f"cannot read the override '{text}': {reason}. Write key=value."
-            ) from error
+        override = _parsed(text)
         _check_reach(override)
         key = override.key_or_group
         if key in seen and seen[key] != text:
             raise ConfigError(f"conflicting overrides: '{seen[key]}' and '{text}'; give {key} once")
         seen[key] = text
+
+
+def _parsed(text: str) -> Override:
+    """One override as Hydra reads it.
+
+    Raises:
+        ConfigError: Hydra cannot read it, or it is nested too deeply; how to quote it.
+    """
+    try:
+        override = OverridesParser.create().parse_override(text)
+        if _depth(override.value()) <= MAX_YAML_DEPTH:
+            return override
+        reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
+    except RecursionError:
+        reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
+    except (HydraException, ValueError) as error:
+        reason = str(error).splitlines()[0]
+    raise ConfigError(f"cannot read the override '{_cut(text)}': {reason}. {quoting(text)}")
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(_depth, inner), default=0) if isinstance(value, dict | list) else 0
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def quoting(text: str) -> str:
+    """How to write an override whose value is one text, as a shell takes it."""
+    key, equals, value = text.partition("=")
+    plain = equals and re.fullmatch(r"[\w.+/]+", key) and len(value) <= SHOWN_CHARACTERS
+    if not plain or set(value) & set("\\\"'${}[]"):
+        return "Write key=value."
+    quoted = shlex.quote(f'{key}="{value}"')
+    return f"Quote what is a text: {quoted}"
 
 
 def _check_reach(override: Override) -> None:
@@ -135,8 +170,12 @@ def _check_reach(override: Override) -> None:
         if override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in {key}=VALUE")
     is_group = "/" in key or (key in BY_NAME and BY_NAME[key].in_files)
-    value = None if override.is_delete() or override.is_sweep_override() else override.value()
-    if is_group and isinstance(value, str) and (".." in value or value.startswith("/")):
+    if not is_group or override.is_delete() or override.is_sweep_override():
+        return
+    value = override.value()
+    if not isinstance(value, str):
+        raise unknown_choice(key, override.get_value_element_as_str())
+    if ".." in value or value.startswith("/"):
         raise ConfigError(f"'{text}': expected the name of a file in {key}/, not a path")
 
 
@@ -223,7 +262,10 @@ def _translated(error: Exception) -> XlaSweepsError:
         return _unknown_option(unknown[1].split("@")[0])
     ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", text)
     if ambiguous:
-        return ConfigError(f"'{ambiguous[1]}' gives several values: add -m to run each of them")
+        several = ambiguous[1].strip()
+        return ConfigError(
+            f"'{several}' gives several values: add -m to run each of them. {quoting(several)}"
+        )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
 
