@@ -389,6 +389,18 @@ def test_a_row_has_stable_columns_of_plain_values() -> None:
     } <= set(document)
 
 
+@pytest.mark.parametrize(
+    ("macs", "note", "at_least"),
+    [(5, "", False), (5, "at least: …", True), (None, "not counted", False)],
+)
+def test_a_row_says_whether_multiply_accumulates_are_only_a_lower_bound(
+    macs: int | None, note: str, at_least: bool
+) -> None:
+    model = replace(MODEL, macs=macs, macs_note=note)
+    (row,) = summarize([make_record(model=model)]).comparisons
+    assert (row.trial.macs, row.trial.macs_at_least) == (macs, at_least)
+
+
 def test_a_row_flags_an_eager_mode_that_is_a_graph_and_a_model_that_is_a_replica() -> None:
     model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
     (row,) = summarize([make_record(model=model)]).comparisons

@@ -143,6 +143,7 @@ def base_row(**changes: Any) -> Row:
         "headline": 1,
         "preliminary": 0,
         "host_bound": 0,
+        "macs_at_least": 0,
         "eager_is_graph": 0,
         "resolution_px": 224,
         "batch_size": 1,

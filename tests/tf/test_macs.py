@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from xla_sweeps.tf.macs import UncountableError, count_macs
+from xla_sweeps.tf.macs import MacCount, UncountableError, count_macs
 
 PLAIN = (
     "  %Conv2D.1 = f32[1,112,112,64]{3,2,1,0} convolution(f32[1,224,224,3]{3,2,1,0} %add.6, "
@@ -35,6 +37,8 @@ DOT = (
     'rhs_contracting_dims={0}, frontend_attributes={grad_x="false"}'
 )
 
+PRODUCT = DOT.replace("ROOT ", "")
+
 BATCH_DOT = (
     "  %d = f32[2,12,197,197]{3,2,1,0} dot(f32[2,12,197,64]{3,2,1,0} %q, f32[2,12,64,197]{3,2,1,0} "
     "%k), lhs_batch_dims={0,1}, "
@@ -59,14 +63,14 @@ def test_each_kind_of_product_is_counted_as_by_hand(line: str, macs: int) -> Non
 
 def test_the_count_of_a_module_is_the_sum_of_its_operations() -> None:
     count = count_macs(
-        "\n".join(["HloModule m", "ENTRY %main {", PLAIN, "  %a = f32[4]{0} add(%x, %y)", DOT, "}"])
+        "\n".join(["HloModule m", "%main {", PLAIN, "  %a = f32[4]{0} add(%x, %y)", PRODUCT, "}"])
     )
     assert (count.convolutions, count.dots, count.operations) == (
         112 * 112 * 64 * 147,
         4 * 368_000,
         2,
     )
-    assert not count.loops
+    assert not count.at_least
 
 
 def test_operands_without_shapes_are_looked_up() -> None:
@@ -77,10 +81,84 @@ def test_operands_without_shapes_are_looked_up() -> None:
     assert count_macs(text).total == 4 * 10 * 368
 
 
-def test_loops_are_reported_because_their_bodies_count_once() -> None:
-    assert count_macs(
-        "  %w = (s32[], f32[2]{0}) while((s32[], f32[2]{0}) %t), condition=%c, body=%b\n" + DOT
-    ).loops
+LOOP = """
+HloModule m
+%body (p: (s32[], f32[8,8])) -> (s32[], f32[8,8]) {
+  %p = (s32[], f32[8,8]{1,0}) parameter(0)
+  %i = s32[] get-tuple-element((s32[], f32[8,8]{1,0}) %p), index=0
+  %one = s32[] constant(1)
+  %next = s32[] add(s32[] %i, s32[] %one)
+  %x = f32[8,8]{1,0} get-tuple-element((s32[], f32[8,8]{1,0}) %p), index=1
+  %y = f32[8,8]{1,0} dot(f32[8,8]{1,0} %x, f32[8,8]{1,0} %x), lhs_contracting_dims={1}, rhs={0}
+  ROOT %t = (s32[], f32[8,8]{1,0}) tuple(s32[] %next, f32[8,8]{1,0} %y)
+}
+%condition (q: (s32[], f32[8,8])) -> pred[] {
+  %q = (s32[], f32[8,8]{1,0}) parameter(0)
+  %j = s32[] get-tuple-element((s32[], f32[8,8]{1,0}) %q), index=0
+  %limit = s32[] LIMIT
+  ROOT %go = pred[] compare(s32[] %j, s32[] %limit), direction=LT
+}
+ENTRY %main (a: f32[8,8]) -> (s32[], f32[8,8]) {
+  %a = f32[8,8]{1,0} parameter(0)
+  %zero = s32[] constant(-2)
+  %unused = f32[8,8]{1,0} dot(f32[8,8]{1,0} %a, f32[8,8]{1,0} %a), lhs_contracting_dims={1}, rhs={0}
+  %start = (s32[], f32[8,8]{1,0}) tuple(s32[] %zero, f32[8,8]{1,0} %a)
+  ROOT %w = (s32[], f32[8,8]{1,0}) while(%start), condition=%condition, body=%body
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "steps", "at_least"),
+    [
+        ("constant(7)", 9, False),
+        ("constant(-2)", 0, False),
+        ("custom-call()", 1, True),
+        ("constant(2000000000)", 1, True),
+    ],
+)
+def test_the_body_of_a_loop_counts_as_often_as_its_condition_lets_it_run(
+    limit: str, steps: int, at_least: bool
+) -> None:
+    count = count_macs(LOOP.replace("LIMIT", limit))
+    assert (count.total, count.at_least) == (steps * 8**3, at_least)
+
+
+@pytest.mark.tf
+def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() -> None:
+    import keras
+    import tensorflow as tf
+
+    def counted(function: Any, *shape: int) -> MacCount:
+        lowered = tf.function(function, jit_compile=True)
+        example = tf.zeros(shape)
+        return count_macs(lowered.experimental_get_compiler_ir(example)(stage="hlo_no_metadata"))
+
+    for unroll in (False, True):
+        layer = keras.layers.LSTM(64, unroll=unroll)
+        layer.build((1, 50, 64))
+        assert counted(layer, 1, 50, 64).total == 50 * 2 * 64 * 4 * 64
+        assert not counted(layer, 1, 50, 64).at_least
+
+    def nested(x: Any) -> Any:
+        for _ in tf.range(5):
+            for _ in tf.range(3):
+                x = tf.matmul(x, x)
+        return x
+
+    def until(x: Any) -> Any:
+        while tf.reduce_sum(x) < 100.0:
+            x = tf.matmul(x, x)
+        return x
+
+    def loss_free(x: Any) -> Any:
+        while tf.reduce_sum(x) < 100.0:
+            x = x + 1.0
+        return tf.matmul(x, x)
+
+    assert counted(nested, 8, 8).total == 5 * 3 * 8**3
+    assert (counted(until, 8, 8).total, counted(until, 8, 8).at_least) == (8**3, True)
+    assert (counted(loss_free, 8, 8).total, counted(loss_free, 8, 8).at_least) == (8**3, False)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
             device=str(first.device.get("name", "")),
             params=model.params,
             macs=model.macs,
+            macs_at_least=model.macs_at_least,
             eager_is_graph=model.eager_is_graph,
             replica_of=model.replica_of,
             request_id=last.request_id,

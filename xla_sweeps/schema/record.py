@@ -70,6 +70,11 @@ class ModelFacts:
     replica_of: str = ""
     inputs: tuple[str, ...] = ()
 
+    @property
+    def macs_at_least(self) -> bool:
+        """Whether there are more multiply-accumulates: a loop may run oftener than was counted."""
+        return self.macs is not None and bool(self.macs_note)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:

@@ -152,6 +152,11 @@ class TrialColumns:
     macs: int | None = _number(
         "multiply-accumulates of one sample", unit="1", page=True, wandb=True
     )
+    macs_at_least: bool = _column(
+        "how often a loop runs is not known: `macs` counts its body once",
+        page=True,
+        default=False,
+    )
     eager_is_graph: bool = _column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
         page=True,

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-_DEFINITION = re.compile(
-    r"^\s*(?:ROOT\s+)?%?(?P<name>[\w.\-]+)\s*=\s*\(?(?P<type>[a-z]\w*)\[(?P<shape>[\d,]*)\]"
-)
-
-_CALL = re.compile(
-    r"\s(?P<operation>convolution|dot)\((?P<operands>.*?)\)\s*,\s*(?P<attributes>.*)$"
-)
+from xla_sweeps.tf.hlo import Computation, Instruction, Module, Value
 
 _TYPED_OPERAND = re.compile(r"[a-z]\w*\[(?P<shape>[\d,]*)\]")
 _LABELS = re.compile(r"dim_labels=(?P<lhs>\w+)_(?P<rhs>\w+)->(?P<out>\w+)")
@@ -25,7 +19,7 @@ _DILATION = re.compile(r"\blhs_dilate=(?P<dilation>[\dx]+)")
 _GROUPS = re.compile(r"\bbatch_group_count=(?P<count>\d+)")
 _CONTRACTING = re.compile(r"lhs_contracting_dims=\{(?P<dimensions>[\d,]*)\}")
 
-LOOP_NOTE = "loop bodies are counted once"
+AT_LEAST_NOTE = "at least: how often a loop runs is not known, so its body is counted once"
 
 Shape = tuple[int, ...]
 
@@ -41,23 +35,43 @@ class MacCount:
     Attributes:
         convolutions: in convolutions; padding positions count, as in published figures.
         dots: in matrix multiplications, including attention.
-        operations: number of convolutions and dots.
-        loops: whether there is a while loop; its body counts once, however often it runs.
+        operations: number of convolutions and dots in the text; a loop's count once.
+        at_least: whether a loop whose number of steps is not known is counted once.
     """
 
-    convolutions: int
-    dots: int
-    operations: int
-    loops: bool
+    convolutions: int = 0
+    dots: int = 0
+    operations: int = 0
+    at_least: bool = False
 
     @property
     def total(self) -> int:
         """All multiply-accumulates."""
         return self.convolutions + self.dots
 
+    def __add__(self, other: MacCount) -> MacCount:
+        return MacCount(
+            convolutions=self.convolutions + other.convolutions,
+            dots=self.dots + other.dots,
+            operations=self.operations + other.operations,
+            at_least=self.at_least or other.at_least,
+        )
+
+    def times(self, number: int | None) -> MacCount:
+        """So many executions; None where the number is not known."""
+        return replace(
+            self,
+            convolutions=self.convolutions * (1 if number is None else number),
+            dots=self.dots * (1 if number is None else number),
+            at_least=self.at_least or (number is None and self.total > 0),
+        )
+
 
 def count_macs(hlo_text: str) -> MacCount:
     """Count a module's multiply-accumulates.
+
+    Only what the result depends on counts: Keras traces the first step of a recurrent layer twice.
+    A loop's body counts as often as it runs, and the costliest branch of a condition once.
 
     A convolution needs |output| x prod(kernel dimensions but the output features); the kernel's
     input-feature dimension is already per group, so grouped and depthwise convolutions come out
@@ -67,68 +81,80 @@ def count_macs(hlo_text: str) -> MacCount:
     Raises:
         UncountableError: a convolution or dot cannot be read.
     """
-    shapes: dict[str, Shape] = {}
-    convolutions = dots = operations = 0
-    loops = False
-    for line in hlo_text.splitlines():
-        definition = _DEFINITION.match(line)
-        if not definition:
-            continue
-        output = _shape(definition["shape"])
-        shapes[definition["name"]] = output
-        loops = loops or " while(" in line
-        call = _CALL.search(line)
-        if call is None:
-            if " convolution(" in line or " dot(" in line:
-                raise UncountableError(f"cannot read: {line.strip()[:200]}")
-            continue
-        operations += 1
-        if call["operation"] == "convolution":
-            convolutions += _convolution(output, call["operands"], call["attributes"], shapes, line)
-        else:
-            dots += _dot(output, call["operands"], call["attributes"], shapes, line)
-    return MacCount(convolutions=convolutions, dots=dots, operations=operations, loops=loops)
+    module = Module(hlo_text)
+    return _of_computation(module, module.entry, None) if module.computations else MacCount()
 
 
-def _convolution(
-    output: Shape, operands: str, attributes: str, shapes: Mapping[str, Shape], line: str
-) -> int:
-    labels = _LABELS.search(attributes)
-    kernel = _operand(operands, 1, shapes, line)
-    if labels is None or len(labels["rhs"]) != len(kernel):
-        raise UncountableError(f"cannot read: {line.strip()[:200]}")
+def _of_computation(module: Module, name: str, parameters: Sequence[Value] | None) -> MacCount:
+    computation, count = module.computations[name], MacCount()
+    value = module.values(name, parameters)
+    for item in computation.live():
+        if item.operation == "convolution":
+            macs = _convolution(computation, item)
+            count += MacCount(convolutions=macs, operations=1)
+        elif item.operation == "dot":
+            count += MacCount(dots=_dot(computation, item), operations=1)
+        elif item.called:
+            given = [value(operand) for operand in computation.operands(item)]
+            count += _of_called(module, item, given)
+    return count
+
+
+def _of_called(module: Module, item: Instruction, given: Sequence[Value]) -> MacCount:
+    if item.operation == "while":
+        steps, same = module.follow(item, given[0])
+        return _of_computation(module, item.called["body"][0], [same]).times(
+            steps
+        ) + _of_computation(module, item.called["condition"][0], [same]).times(
+            None if steps is None else steps + 1
+        )
+    called = [name for names in item.called.values() for name in names]
+    if item.operation == "call":
+        return _of_computation(module, called[0], given)
+    counts = [_of_computation(module, name, None) for name in called]
+    if item.operation == "conditional":
+        return max(counts, key=lambda count: count.total)
+    return sum((count.times(None) for count in counts), MacCount())
+
+
+def _convolution(computation: Computation, item: Instruction) -> int:
+    labels = _LABELS.search(item.attributes)
+    kernel = _operand(computation, item, 1)
+    if labels is None or item.shape is None or len(labels["rhs"]) != len(kernel):
+        raise UncountableError(f"cannot read: {item.line[:200]}")
     per_output = math.prod(
         size for label, size in zip(labels["rhs"], kernel, strict=True) if label != "o"
     )
-    dilation = _DILATION.search(attributes)
+    dilation = _DILATION.search(item.attributes)
     zeros = math.prod(int(step) for step in dilation["dilation"].split("x")) if dilation else 1
-    groups = _GROUPS.search(attributes)
+    groups = _GROUPS.search(item.attributes)
     if groups and int(groups["count"]) != 1:
         # The batch dimension is contracted in groups: only in gradients of grouped convolutions.
-        raise UncountableError(f"batch groups: {line.strip()[:200]}")
-    return math.prod(output) * per_output // zeros
+        raise UncountableError(f"batch groups: {item.line[:200]}")
+    return math.prod(item.shape) * per_output // zeros
 
 
-def _dot(
-    output: Shape, operands: str, attributes: str, shapes: Mapping[str, Shape], line: str
-) -> int:
-    contracting = _CONTRACTING.search(attributes)
-    left = _operand(operands, 0, shapes, line)
-    if contracting is None:
-        raise UncountableError(f"cannot read: {line.strip()[:200]}")
-    return math.prod(output) * math.prod(left[index] for index in _shape(contracting["dimensions"]))
+def _dot(computation: Computation, item: Instruction) -> int:
+    contracting = _CONTRACTING.search(item.attributes)
+    left = _operand(computation, item, 0)
+    if contracting is None or item.shape is None:
+        raise UncountableError(f"cannot read: {item.line[:200]}")
+    return math.prod(item.shape) * math.prod(
+        left[index] for index in _sizes(contracting["dimensions"])
+    )
 
 
-def _operand(operands: str, position: int, shapes: Mapping[str, Shape], line: str) -> Shape:
+def _operand(computation: Computation, item: Instruction, position: int) -> Shape:
     """Shape of an operand, given before its name or in the name's definition."""
-    typed = _TYPED_OPERAND.findall(operands)
+    typed = _TYPED_OPERAND.findall(item.arguments)
     if len(typed) > position:
-        return _shape(typed[position])
-    names = [name.strip().lstrip("%") for name in operands.split(",")]
-    if position < len(names) and names[position] in shapes:
-        return shapes[names[position]]
-    raise UncountableError(f"operand {position} has no known shape: {line.strip()[:200]}")
+        return _sizes(typed[position])
+    names = computation.operands(item)
+    shape = computation.instructions[names[position]].shape if position < len(names) else None
+    if shape is None:
+        raise UncountableError(f"operand {position} has no known shape: {item.line[:200]}")
+    return shape
 
 
-def _shape(text: str) -> Shape:
+def _sizes(text: str) -> Shape:
     return tuple(int(size) for size in text.split(",") if size)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, Scenario
 from xla_sweeps.tf import sources
-from xla_sweeps.tf.macs import LOOP_NOTE, count_macs
+from xla_sweeps.tf.macs import AT_LEAST_NOTE, count_macs
 from xla_sweeps.tf.sources import applications
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
@@ -162,7 +162,7 @@ def macs(built: BuiltModel) -> tuple[int, str]:
             forward, jit_compile=True, autograph=False
         ).experimental_get_compiler_ir(*signature)
         count = count_macs(str(lower(stage="hlo_no_metadata")))
-    return count.total // batch, LOOP_NOTE if count.loops else ""
+    return count.total // batch, AT_LEAST_NOTE if count.at_least else ""
 
 
 def library_functions_with_xla(concrete: Any) -> int:

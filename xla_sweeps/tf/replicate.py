@@ -327,7 +327,7 @@ def _count_macs(bench: _Bench, hlo: str, channel: Channel) -> None:
             counted = macs.count_macs(hlo)
             count, note = (
                 counted.total // bench.trial.batch_size,
-                macs.LOOP_NOTE if counted.loops else "",
+                macs.AT_LEAST_NOTE if counted.at_least else "",
             )
         else:
             count, note = models.macs(bench.built)

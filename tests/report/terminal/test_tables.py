@@ -164,6 +164,8 @@ def test_a_trial_that_never_started_shows_one_reason_and_no_table(
         ({"resolution_px": 0}, "samples/s"),
         ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub, random weights"),
         ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
+        ({"macs": 27_300_000}, "· 27.3 M MACs"),
+        ({"macs": 65_500, "macs_note": "at least: …"}, "· ≥ 65.5 k MACs"),
     ],
 )
 def test_a_trial_shows_what_its_model_is(

@@ -222,9 +222,8 @@ def _title(summary: TrialSummary) -> Text:
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
-        facts.append(
-            f"{model.macs / 1e9:.2f} GMACs" if model.macs >= 1e7 else f"{_scaled(model.macs)} MACs"
-        )
+        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{_scaled(model.macs)} "
+        facts.append(f"{'≥ ' if model.macs_at_least else ''}{number}MACs")
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")

@@ -7,14 +7,25 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import page_oracle
 import pytest
 from browser import Browser
-from dashboard_page import SIDES, Filters, Study, bring, draw_everything, selected, visit
-from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, NUMBERS, TEXTS
+from dashboard_page import (
+    SIDES,
+    Filters,
+    Study,
+    bring,
+    draw_everything,
+    open_all_details,
+    selected,
+    visit,
+    write_page,
+)
+from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, NUMBERS, TEXTS, base_row, compared
 
 pytestmark = pytest.mark.browser
 
@@ -350,3 +361,20 @@ def test_a_chart_of_a_sample_says_so_and_its_text_covers_all_rows(
         "[...document.querySelectorAll('#trust [aria-label]')].map((found) => found.ariaLabel)"
     )
     assert any(text.startswith(label) for text in labels), (label, labels)
+
+
+def test_operations_that_are_only_a_lower_bound_are_marked(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        base_row(trial_id=f"{number:016}", model=f"m{number}", macs=macs, macs_at_least=unknown)
+        | compared(100.0, 150.0, 0.02)
+        for number, (macs, unknown) in enumerate([(1.5e9, 0), (4.5e9, 1)])
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    draw_everything(browser)
+    open_all_details(browser)
+    shown = browser.evaluate("document.body.innerText").split()
+    assert "9" in shown[shown.index("≥") :][1]
+    assert shown.count("≥") == 2  # once for each of the two modes
+    assert "3" in shown

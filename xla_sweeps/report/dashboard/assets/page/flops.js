@@ -188,6 +188,12 @@ function flopsScatter(view, theme, width) {
   };
 }
 
+/** Operations of one image, 1e9; "≥" where how often a loop runs is not known. */
+function operations(view, row) {
+  const atLeast = view.rows.number("macs_at_least")[row] ? "≥ " : "";
+  return `${atLeast}${short((2 * view.rows.number("macs")[row]) / 1e9)}`;
+}
+
 function flopsTip(view, { row, mode, throughput }) {
   const n = (name) => view.rows.number(name)[row];
   const sides =
@@ -198,7 +204,7 @@ function flopsTip(view, { row, mode, throughput }) {
   return tip(
     rowName(view, row),
     `${mode}: ${rate(throughput)}${present(low) ? ` (95 % ${short(low)}–${short(high)})` : ""}`,
-    `${short((2 * n("macs")) / 1e9)} GFLOPs per image, ${short(n("params") / 1e6)} M parameters`,
+    `${operations(view, row)} GFLOPs per image, ${short(n("params") / 1e6)} M parameters`,
   );
 }
 
@@ -216,7 +222,7 @@ function flopsTable(view) {
         rowName(view, row),
         mode,
         short(throughput),
-        short((2 * n("macs", row)) / 1e9),
+        operations(view, row),
         short(n("params", row) / 1e6),
       ]),
   };
