@@ -304,3 +304,65 @@ def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Pa
     words = ["path='mine.py:build'", "trust_code=true", "weights='a/b.h5'"]
     assert sent["command"] == ["mine", "${args_json}", *words]
     assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}
+
+
+def test_a_secret_in_a_models_error_is_in_no_file_and_on_no_screen(place: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(SUPPORT / "fake_trial.py"), "model=mobilenet_v2", "modes=[graph,xla]"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={
+            **os.environ,
+            "FAKE_WORKER": f"raise:xla text:https://me:p4ssw0rd@host/{KEY}",
+            "TMPDIR": str(place.parent / "tools"),
+        },
+    )
+    assert "https://***@host/***" in done.stderr
+    ((record,),) = Store(place / "results").load().records.values()
+    failure = record.modes["xla"].failure
+    assert failure is not None
+    assert "https://***@host/***" in failure.message
+    written = {**contents(place), "out": done.stdout.encode(), "err": done.stderr.encode()}
+    assert any(name.endswith(".wandb") for name in written)
+    assert not [
+        name
+        for name, content in written.items()
+        if b"p4ssw0rd" in content or KEY.encode() in content
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["weights=https://me:p4ssw0rd@host/x", "source=hub", "trust_code=true"],
+        ["weights=https://host/x?token=p4ssw0rd"],
+        ["-m", "weights=https://me:p4ssw0rd@host/x,imagenet"],
+        ["weights==https://me:p4ssw0rd@host/x"],
+        ["model=https://me:p4ssw0rd@host/x"],
+        ["sweep", "s.yaml", "weights=https://me:p4ssw0rd@host/x"],
+        ['{"tracker.group": "https://me:p4ssw0rd@host/x"}'],
+    ],
+    ids=str,
+)
+def test_credentials_in_an_address_are_refused_and_not_repeated(
+    arguments: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "s.yaml").write_text("method: grid\nparameters: {seed: {value: 1}}\n")
+    error = refused(place, arguments, capsys)
+    assert "holds credentials, which records and W&B would keep" in error
+    assert "p4ssw0rd" not in error
+
+
+@pytest.mark.parametrize("arguments", [TRIAL[:2], ["push"]], ids=str)
+def test_credentials_in_the_servers_address_are_refused(
+    arguments: list[str],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", "https://me:p4ssw0rd@host")
+    error = refused(place, arguments, capsys)
+    assert "WANDB_BASE_URL holds a user and a password" in error
+    assert "p4ssw0rd" not in error

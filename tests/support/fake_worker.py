@@ -100,6 +100,8 @@ def main() -> None:
     )
     print("output of a library", flush=True)
     misbehave(script, out.fileno())
+    texts = [word.removeprefix("text:") for word in script if word.startswith("text:")]
+    text = (texts or ["it does not compile"])[0]
     for mode in job.modes:
         say(protocol.Stage(phase=Phase.COMPILE, mode=mode))
         if f"raise:{mode}" in script:
@@ -108,7 +110,7 @@ def main() -> None:
                     phase=Phase.COMPILE,
                     mode=mode,
                     kind="InvalidArgumentError",
-                    text="it does not compile",
+                    text=text,
                 )
             )
         elif f"segv:{mode}" in script:

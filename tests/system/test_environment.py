@@ -8,7 +8,7 @@ import pytest
 
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
-from xla_sweeps.system.environment import child_environment, identity
+from xla_sweeps.system.environment import FLAGS, child_environment, dropped_flags, identity
 
 CPU = Device(kind="cpu", index=0, name="Some CPU", memory_bytes=2**34)
 
@@ -41,6 +41,33 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
         "TF_XLA_FLAGS": "--a --b",
     }
     assert child_environment(environ, device=CPU, extra={})["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "dropped"),
+    [
+        (
+            "--xla_dump_to=/etc --xla_cpu_x=1",
+            {"XLA_FLAGS": "--xla_cpu_x=1"},
+            ["--xla_dump_to=/etc"],
+        ),
+        ("--xla_dump_to /etc", {}, ["--xla_dump_to", "/etc"]),
+        ("/tmp/flags", {}, ["/tmp/flags"]),
+        ("--xla_new_thing=../x", {}, ["--xla_new_thing=../x"]),
+        ("--xla_gpu_cuda_data_dir=/c", {"XLA_FLAGS": "--xla_gpu_cuda_data_dir=/c"}, []),
+    ],
+)
+def test_a_flag_that_names_a_file_reaches_no_trial(
+    given: str, kept: dict[str, str], dropped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"XLA_FLAGS": given}
+    child = child_environment(environ, device=A100, extra={})
+    assert {name: value for name, value in child.items() if name in FLAGS} == kept
+    assert dropped_flags(environ) == dropped
+    for name in FLAGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XLA_FLAGS", given)
+    assert environment.environment()["flags"] == kept
 
 
 def test_the_environment_is_recorded_without_the_hosts_name() -> None:

@@ -35,6 +35,7 @@ from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.schema.options import BY_NAME, RETIRED
 from xla_sweeps.schema.overrides import flattened, overrides
+from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
@@ -188,6 +189,8 @@ def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
 
     for settings in found:
         runner.check(settings, assignment)
+    if dropped := dropped_flags(os.environ):
+        warn(f"ignored {' '.join(dropped)}: a trial's flags name no files")
     return jobs
 
 

@@ -25,7 +25,12 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.foreign import MAX_YAML_DEPTH, check_config_dir, yaml_message
+from xla_sweeps.config.foreign import (
+    MAX_YAML_DEPTH,
+    check_config_dir,
+    check_credentials,
+    yaml_message,
+)
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.schema.overrides import override_value
@@ -242,6 +247,7 @@ def _check_text(text: str, *, where: str) -> None:
             raise ConfigError(
                 f"resolver ${{{resolver}:…}} in {where} is not allowed: write the value itself"
             )
+    check_credentials(text, where=where)
 
 
 def _translated(error: Exception) -> XlaSweepsError:

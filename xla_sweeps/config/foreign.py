@@ -18,6 +18,7 @@ import yaml
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.system.files import read_regular
+from xla_sweeps.system.text import has_credentials, redacted
 
 MAX_YAML_BYTES = 2**20
 
@@ -97,6 +98,20 @@ def check_text(text: str, *, where: str) -> None:
         raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
     if not text.isprintable():
         raise ConfigError(f"{where}: {text!r} holds a control character; remove it")
+    check_credentials(text, where=where)
+
+
+def check_credentials(text: str, *, where: str) -> None:
+    """Refuse a password or a token in an address: it would be in every record, page and run.
+
+    Raises:
+        ConfigError: without it.
+    """
+    if has_credentials(text):
+        raise ConfigError(
+            f"{redacted(where)}: {redacted(text)} holds credentials, which records and W&B would "
+            "keep; download the file and give its path"
+        )
 
 
 def check_config_dir(folder: Path) -> None:

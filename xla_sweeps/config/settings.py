@@ -29,8 +29,14 @@ from xla_sweeps.schema.trial import (
     label_modes,
 )
 from xla_sweeps.system import devices, environment
+from xla_sweeps.system.text import has_credentials
 
 MAX_BATCH = 65_536
+
+CREDENTIALS_RULE = (
+    "WANDB_BASE_URL holds a user and a password, which W&B's client writes into its logs; give the "
+    "address alone, and the key in WANDB_API_KEY or by `wandb login`"
+)
 
 MAX_PROJECT = 128
 """Characters of a W&B project's name."""
@@ -333,6 +339,8 @@ def _tracker(
             name = "none" if wandb_mode == "disabled" else "wandb_offline"
         elif wandb_mode == "online" or environ.get("WANDB_SWEEP_ID"):
             name = "wandb"
+    if name != "none" and has_credentials(environ.get("WANDB_BASE_URL", "")):
+        raise ConfigError(CREDENTIALS_RULE)
     tags = given.get("tags") or []
     if not isinstance(tags, list):
         raise ConfigError(f"tracker.tags={tags}: expected a list, as in tracker.tags=[{tags}]")

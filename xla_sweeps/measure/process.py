@@ -27,6 +27,7 @@ from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.files import tail, trim
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import adopting_orphans, signal_group
+from xla_sweeps.system.text import redacted
 
 EXIT_GRACE_S = 0.5
 
@@ -167,7 +168,7 @@ def _note_end(
         killed_for=killed_for,
         limit=limit,
         oom_kills=oom_kills,
-        log_tail=tail(log, limit=_LOG_TAIL_BYTES),
+        log_tail=redacted(tail(log, limit=_LOG_TAIL_BYTES)),
     )
     status, failure = diagnose_end(end)
     if stage.mode in job.modes and stage.phase in _MODE_PHASES and status is not Status.INTERRUPTED:

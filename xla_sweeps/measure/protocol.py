@@ -14,6 +14,7 @@ import msgspec
 
 from xla_sweeps.schema.measurement import ModeOutcome, Phase, Round
 from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.system.text import redacted
 
 
 class Stage(msgspec.Struct, frozen=True, tag="stage"):
@@ -142,11 +143,29 @@ class Reader:
             line = b"".join((*self._parts, end))
             self._parts, self._held = [], 0
             try:
-                yield decode(line)
+                yield _redacted(decode(line))
             except msgspec.DecodeError:
                 self._junk += len(line) + 1
         self._parts.append(rest)
         self._held += len(rest)
+
+
+def _redacted(event: Event) -> Event:
+    """The event without the secrets that a model's text may hold; squares hold numbers only."""
+    if isinstance(event, Square | Progressed):
+        return event
+    clean: Event = msgspec.convert(_without_secrets(msgspec.to_builtins(event)), type=Event)
+    return clean
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items()}
+    return value
 
 
 def encode(event: Event | Review) -> bytes:

@@ -25,6 +25,7 @@ from xla_sweeps.system.devices import (
     read_or_empty,
     usable_cores,
 )
+from xla_sweeps.system.text import SECRET_NAME
 
 FLAGS = (
     "XLA_FLAGS",
@@ -57,7 +58,12 @@ _KEPT = re.compile(
     r"|NVIDIA_\w+|KERAS_HOME|TFHUB_CACHE_DIR|OMP_\w+|MKL_\w+|KMP_\w+|XDG_CACHE_HOME"
 )
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I)
+_NAMES_FILES = re.compile(
+    r"(?!--)"  # a file that holds flags
+    r"|--(?!xla_gpu_cuda_data_dir\b)\w*(?:dump|_dir\b|_path\b|_file\b|_to\b|_from\b)"
+    r"|--(?!xla_gpu_cuda_data_dir\b)\w+=.*/"
+)
+"""Flags of XLA that name files."""
 
 REPLICA_VERSION = 1
 """Version of the replicas' architectures; files of another version are not used."""
@@ -81,7 +87,7 @@ def environment() -> dict[str, Any]:
             "memory_bytes": memory_bytes(),
         },
         "driver": _driver(),
-        "flags": {name: os.environ[name] for name in FLAGS if name in os.environ},
+        "flags": _flags(os.environ)[0],
     }
 
 
@@ -114,16 +120,38 @@ def child_environment(
     kept = {
         name: value
         for name, value in environ.items()
-        if _KEPT.fullmatch(name) and not _SECRET.search(name)
+        if _KEPT.fullmatch(name) and not SECRET_NAME.search(name)
     }
     shown = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
     return {
-        **kept,
+        **{name: value for name, value in kept.items() if name not in FLAGS},
+        **_flags(kept)[0],
         "KERAS_BACKEND": "tensorflow",
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": shown,
         **extra,
     }
+
+
+def dropped_flags(environ: Mapping[str, str]) -> list[str]:
+    """The flags that a trial ignores, because they name files that XLA would write or read."""
+    return _flags(environ)[1]
+
+
+def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The variables of `FLAGS` that are set, without the flags that name files; and those flags."""
+    kept: dict[str, str] = {}
+    dropped: list[str] = []
+    for name in FLAGS:
+        value = environ.get(name)
+        if value is not None and name in ("XLA_FLAGS", "TF_XLA_FLAGS"):
+            words = value.split()
+            unsafe = [word for word in words if _NAMES_FILES.match(word)]
+            dropped += unsafe
+            value = " ".join(word for word in words if word not in unsafe) if unsafe else value
+        if value:
+            kept[name] = value
+    return kept, dropped
 
 
 def versions() -> dict[str, str]:

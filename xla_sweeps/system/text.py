@@ -1,8 +1,9 @@
-"""Make text from models, errors and files safe to show on one line, or to name a file."""
+"""Make text from models, errors and files safe to show, to keep, or to name a file."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import unicodedata
 
@@ -10,6 +11,18 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 """Unicode categories: control (escape sequences too), format (direction too), no character."""
 
 FILE_NAME_CHARACTERS = 60
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I)
+"""Names of environment variables that hold secrets."""
+
+_SHORTEST_SECRET = 8
+
+_CREDENTIALS = re.compile(
+    r"(?<=://)[^/\s@'\"]+(?=@)"
+    r"|(?<=[?&])[\w-]*(?:token|key|secret|passw|signature)[\w-]*=[^&\s'\"]+",
+    re.I,
+)
+"""User and password of an address, or a secret among its parameters."""
 
 
 def displayable(text: object) -> str:
@@ -28,3 +41,16 @@ def file_name(text: str) -> str:
         return plain
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain}-{digest}".lstrip("-")
+
+
+def has_credentials(text: str) -> bool:
+    """Whether an address in it holds a password or a token."""
+    return _CREDENTIALS.search(text) is not None
+
+
+def redacted(text: str) -> str:
+    """Text without the credentials in its addresses and the secrets of this process's variables."""
+    for name, value in os.environ.items():
+        if len(value) >= _SHORTEST_SECRET and value in text and SECRET_NAME.search(name):
+            text = text.replace(value, "***")
+    return _CREDENTIALS.sub("***", text)

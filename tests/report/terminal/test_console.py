@@ -54,7 +54,7 @@ def test_an_error_of_our_own_is_one_line_that_names_the_file_with_its_traceback(
     if logs:
         (results / "logs").mkdir(parents=True)
     with pytest.raises(KeyError) as caught:
-        {}["two\nlines"]
+        dict[str, int]()["two\nlines"]
     assert report_bug(caught.value, results_dir=results) == BUG_CODE
     (kept,) = (results / "logs" if logs else tmp_path).glob("xla-sweeps-*.txt")
     line = capsys.readouterr().err

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from xla_sweeps.errors import BUG_CODE, XlaSweepsError
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import displayable, redacted
 
 COLOURS = {
     "faster": "green",
@@ -56,7 +56,9 @@ def ui_mode(asked: str, environ: Mapping[str, str]) -> str:
 
 def complain(error: XlaSweepsError) -> int:
     """Print an error as one line on standard error; returns the exit code."""
-    progress_console().print(Text(f"xla-sweeps: {displayable(error)}", style="red"), soft_wrap=True)
+    progress_console().print(
+        Text(f"xla-sweeps: {displayable(redacted(str(error)))}", style="red"), soft_wrap=True
+    )
     return error.exit_code
 
 
@@ -71,8 +73,8 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
     Returns:
         The exit code.
     """
-    text = "".join(traceback.format_exception(error))
-    line = displayable(f"{type(error).__name__}: {error}")[:BUG_LINE_CHARACTERS]
+    text = redacted("".join(traceback.format_exception(error)))
+    line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
     place = _kept(text, [results_dir / "logs"] if results_dir else [])
     progress_console().print(
         Text(f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", style="red"),
@@ -95,7 +97,7 @@ def _kept(text: str, folders: list[Path]) -> str:
 def warn(message: str) -> None:
     """Print a warning as one line on standard error."""
     progress_console().print(
-        Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
+        Text(f"warning: {displayable(redacted(message))}", style="yellow"), soft_wrap=True
     )
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from xla_sweeps.config.settings import CREDENTIALS_RULE
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
+from xla_sweeps.system.text import has_credentials
 
 ANSWER_S = 30.0
 
@@ -53,6 +55,8 @@ def require_login() -> None:
     Raises:
         ConfigError: they are missing or invalid; the message says what to do.
     """
+    if has_credentials(os.environ.get("WANDB_BASE_URL", "")):
+        raise ConfigError(CREDENTIALS_RULE)
     found = login()
     if found.logged_in:
         return

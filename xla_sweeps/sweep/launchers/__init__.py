@@ -21,6 +21,7 @@ from xla_sweeps.errors import BUG_CODE, HELD_CODE, USAGE_CODE
 from xla_sweeps.measure.failures import signal_name
 from xla_sweeps.system.files import tail
 from xla_sweeps.system.process import STOP_SIGNALS, ends_within, kill_tree
+from xla_sweeps.system.text import redacted
 
 NAMES = ("local", "ray", "slurm", "wandb")
 
@@ -199,4 +200,5 @@ def last_line(log: Path) -> str:
 
 def last_line_of(text: str) -> str:
     """The last line of a text that is not blank."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    lines = reversed(text.splitlines())
+    return redacted(next((line.strip() for line in lines if line.strip()), ""))
