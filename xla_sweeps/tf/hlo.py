@@ -221,7 +221,8 @@ def _result(item: Instruction, values: Sequence[Value]) -> Value:
         return None
     if item.operation == "get-tuple-element" and isinstance(values[0], tuple):
         (index,) = _INDEX.findall(item.attributes)
-        return values[0][int(index)]
+        element: Value = values[0][int(index)]
+        return element
     if item.operation in _PASSED_ON:
         return values[0]
     if item.operation == "and" and any(value is False for value in values):

@@ -80,6 +80,9 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
     run = server.runs[TRIAL_ID]
     assert run.rows == rows_of(FIRST)
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
+    of_rounds = {key for row in rows_of(FIRST) for key in row}
+    assert of_rounds >= {"round", "replicate", "dirty", "speedup_round", "xla/throughput"}
+    assert not of_rounds & set(run.summary), "the last round is no result"
     assert (run.exit_code, run.job_type, run.project) == (0, "trial", "xla-sweeps")
     assert run.config["cfg"] == dict(CONFIG)
     assert published_replicates(header(tmp_path)) == 1

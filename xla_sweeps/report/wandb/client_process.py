@@ -23,7 +23,7 @@ from typing import Any, Literal
 import wandb
 
 from xla_sweeps.report.wandb.client import MARK, REPAIR, kill_marked
-from xla_sweeps.report.wandb.payload import REPLICATES_KEY, SUMMARY_KEYS
+from xla_sweeps.report.wandb.payload import REPLICATES_KEY, ROUND_KEYS, SUMMARY_KEYS
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
@@ -164,6 +164,10 @@ class Session:
             settings=client_settings(mode, header),
             **place,
         )
+        # The last round is no result: only estimates are in the summary.
+        self.run.define_metric("round", summary="none")
+        for name in (*ROUND_KEYS, *(f"{label}/*" for label in header["config"].get("modes", ()))):
+            self.run.define_metric(name, step_metric="round", summary="none")
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
         self.run.config.update(
             {**header["scalars"], "cfg": header["config"]}, allow_val_change=True

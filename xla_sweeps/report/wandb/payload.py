@@ -44,6 +44,10 @@ SUMMARY_KEYS = (
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
 
+ROUND_KEYS = ("replicate", "dirty", "speedup_round")
+"""Keys of a round beside `<mode>/latency_ms` and `<mode>/throughput`."""
+
+
 def history_rows(
     replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
