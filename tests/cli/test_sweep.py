@@ -22,6 +22,7 @@ import pytest
 from commands import command
 from paths import ROOT, SUPPORT
 
+from xla_sweeps.cli.sweep import options_of, resume_words
 from xla_sweeps.results import index
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
@@ -364,6 +365,26 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
         "or accelerator\n",
     )
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["mine.yaml"],
+        ["mine.yaml", "batch_size=4", "--devices", "cpu:0,cpu:1", "--max-trials", "7"],
+        ["mine.yaml", "--seed", "3", "--retry", "crashed", "--retry", "timeout"],
+        ["mine.yaml", "--launcher", "ray", "--address", "a:1", "--slots", "4"],
+        ["mine.yaml", "--launcher", "slurm", "--slurm", "partition=a b", "--chunk", "2"],
+        ["mine.yaml", "--rerun", "verdict=ambiguous"],
+    ],
+)
+def test_the_command_that_resumes_has_the_options_of_the_one_that_was_stopped(
+    arguments: list[str],
+) -> None:
+    options = options_of(arguments)
+    name, *resumed = resume_words(options)
+    assert name == "sweep"
+    assert options_of(resumed) == options
 
 
 def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_path: Path) -> None:

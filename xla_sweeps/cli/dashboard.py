@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import tempfile
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -160,8 +162,10 @@ def report(
         plan = build_report.plan_document(
             records, found, entity=entity or "", project=project, unsent=0, project_runs=None
         )
-        with build_report.writing(log.parent):
-            spec = publish.spec(plan, log=log)
+        # Not below the results, which may be read-only; it stays if there is an error.
+        log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
+        spec = publish.spec(plan, log=log)
+        shutil.rmtree(log.parent)
         export.write_text(json.dumps(spec, indent=1, ensure_ascii=False) + "\n", output)
         return 0
     unsent = build_report.unsent_trials(results_dir, records, entity, project)

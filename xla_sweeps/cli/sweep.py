@@ -128,13 +128,18 @@ class _Request:
 
 def sweep_command(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
-    options = _parsed(arguments)
+    options = options_of(arguments)
     if options.launcher == "wandb" and not options.dry_run:
         return _launch_agents(options)
     return run(options)
 
 
-def _parsed(arguments: Sequence[str]) -> Options:
+def options_of(arguments: Sequence[str]) -> Options:
+    """The options that these arguments of `sweep` give.
+
+    Raises:
+        ConfigError: an argument is wrong.
+    """
     parser = command_parser(
         "sweep",
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
@@ -438,7 +443,7 @@ def _conclude(request: _Request, tasks: Sequence[Task], outcome: Outcome) -> int
         outcome=outcome,
         planned=len(tasks),
         results_dir=results_dir,
-        again=shlex.join(["xla-sweeps", *_resume_words(request.options)]),
+        again=shlex.join(["xla-sweeps", *resume_words(request.options)]),
     )
     if outcome.signal_number:
         return 128 + outcome.signal_number
@@ -475,19 +480,18 @@ def _run_agents(
         )
 
 
-def _resume_words(options: Options) -> list[str]:
-    """The arguments that resume the sweep."""
+def resume_words(options: Options) -> list[str]:
+    """The arguments that resume the sweep: those that gave these options."""
     words = ["sweep", str(options.path), *options.overrides]
-    if options.launcher != "local":
-        words += ["--launcher", options.launcher]
-    for name, value in (("--devices", options.devices), ("--address", options.address)):
-        words += [name, value] if value else []
-    words += [
-        part
-        for key, value in (options.slurm or {}).items()
-        for part in ("--slurm", f"{key}={value}")
-    ]
-    return words + (["--seed", str(options.seed)] if options.seed else [])
+    defaults = Options(path=options.path)
+    for name in ("launcher", "devices", "address", "seed", "max_trials", "chunk", "slots"):
+        if getattr(options, name) != getattr(defaults, name):
+            words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    for key, value in (options.slurm or {}).items():
+        words += ["--slurm", f"{key}={value}"]
+    for status in options.retry:
+        words += ["--retry", str(status)]
+    return words + (["--rerun", "=".join(options.rerun)] if options.rerun else [])
 
 
 def _trial_overrides(options: Options) -> tuple[str, ...]:

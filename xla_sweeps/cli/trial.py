@@ -160,7 +160,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         for name in ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
         if getattr(asked, name)
     ]
-    if asked.shell_completion and not asked.overrides:
+    orders = ("install=", "uninstall=", "query=")
+    if asked.shell_completion and not any(word.startswith(orders) for word in asked.overrides):
         raise ConfigError(
             "--shell-completion: expected install=SHELL, uninstall=SHELL or query=SHELL"
         )

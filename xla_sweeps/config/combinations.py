@@ -29,8 +29,10 @@ def check_count(overrides: Sequence[str], *, at_most: int = MAX_TRIALS) -> None:
     """
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except (HydraException, ValueError) as error:
+    except HydraException as error:
         raise ConfigError(str(error).splitlines()[0]) from error
+    except ValueError as error:
+        raise ConfigError("-m: it has a number of too many digits") from error
     counts = {override.get_key_element(): _count(override) for override in parsed}
     total = math.prod(counts.values())
     if total > at_most:

@@ -135,8 +135,10 @@ def _parsed(text: str) -> Override:
         reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
     except RecursionError:
         reason = f"nested deeper than {MAX_YAML_DEPTH} levels"
-    except (HydraException, ValueError) as error:
+    except HydraException as error:
         reason = str(error).splitlines()[0]
+    except ValueError:
+        reason = "it has a number of too many digits"
     raise ConfigError(f"cannot read the override '{_cut(text)}': {reason}. {quoting(text)}")
 
 

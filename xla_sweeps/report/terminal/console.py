@@ -30,6 +30,8 @@ PLAIN_WIDTH = 120
 
 BUG_LINE_CHARACTERS = 300
 
+LINE_CHARACTERS = 1000
+
 
 def results_console() -> Console:
     """Standard output, for results only."""
@@ -55,10 +57,11 @@ def ui_mode(asked: str, environ: Mapping[str, str]) -> str:
 
 
 def complain(error: XlaSweepsError) -> int:
-    """Print an error as one line on standard error; returns the exit code."""
-    progress_console().print(
-        Text(f"xla-sweeps: {displayable(redacted(str(error)))}", style="red"), soft_wrap=True
-    )
+    """Print an error as one line of bounded length on standard error; returns the exit code."""
+    line = displayable(redacted(str(error)))
+    if len(line) > LINE_CHARACTERS:
+        line = f"{line[: LINE_CHARACTERS // 2]} … {line[-LINE_CHARACTERS // 2 :]}"
+    progress_console().print(Text(f"xla-sweeps: {line}", style="red"), soft_wrap=True)
     return error.exit_code
 
 
