@@ -122,6 +122,8 @@ def test_fewer_than_three_replicates_on_a_side_are_preliminary(
     (change,) = found.changes
     assert change.preliminary is preliminary
     assert change.verdict is Verdict.SLOWER
+    assert bool(failures(found, ["slower"])) is not preliminary
+    assert any("meet no --fail-on" in note for note in found.notes) is preliminary
 
 
 def test_three_processes_give_welchs_interval() -> None:

@@ -1,37 +1,13 @@
-"""Drift between anchors, and the A/A floor."""
+"""Drift between anchors."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from factories import make_record
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Verdict
-
-
-def headline(records: list[Record], **arguments: float) -> ComparisonRow:
-    return summarize(records, **arguments).comparisons[0]
-
-
-def aa_record(trial: int, ratio: float) -> Record:
-    return make_record({"graph": 0.1 * ratio, "graph_2": 0.1}, trial_id=f"{trial:016x}")
-
-
-def test_the_floor_is_the_apparent_difference_of_copies_of_one_mode_on_a_device() -> None:
-    rows = [headline([aa_record(index, 1 + 0.01 * index)]) for index in range(5)]
-    distances = [noise.aa_distance(row.speedup.value) for row in rows if row.speedup.value]
-    assert noise.floor_of(distances) == pytest.approx(0.038, abs=5e-4)
-    assert noise.floor_of(distances[:4]) == 0.01
-    assert noise.floor_of([0.001] * 5) == 0.01
-    assert (
-        headline([make_record({"graph": 0.102, "xla": 0.1})], floor=0.038).speedup.verdict
-        is Verdict.EQUIVALENT
-    )
-    assert headline([make_record({"graph": 0.102, "xla": 0.1})]).speedup.verdict is Verdict.FASTER
 
 
 def anchor(minute: int, latency_s: float, device: str = "d") -> Record:

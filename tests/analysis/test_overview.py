@@ -17,6 +17,7 @@ from scipy.stats import false_discovery_control, t
 from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
+    PodiumKey,
     answer,
     discoveries,
     geometric_mean,
@@ -129,6 +130,14 @@ def test_families_are_summarized_over_all_variants_and_never_by_the_best() -> No
     assert (second.family, second.n, second.failed, second.geomean) == ("B", 0, 1, None)
 
 
+@pytest.mark.parametrize("key", ["absolute_speedup", "speedup_percent"])
+def test_an_interval_within_one_process_gives_no_rank_and_no_discovery(key: PodiumKey) -> None:
+    rows = [row(3.0), *(row(2.0, model="n", freedom=2.0, p_value=0.001) for _ in range(2))]
+    assert [rank for rank, _ in podium(rows, key)] == [None, 2, 2]
+    assert overview(rows).discoveries == 2
+    assert overview(rows[:1]).discoveries == 0
+
+
 def test_ranks_are_shared_while_an_interval_reaches_the_leaders() -> None:
     intervals = [(9.0, 11.0), (8.5, 9.5), (8.0, 8.9), (None, None), (7.9, 8.3), (1.0, 2.0)]
     assert shared_ranks(intervals) == [1, 1, 3, None, 3, 6]
@@ -147,7 +156,7 @@ def test_ranks_never_decrease_and_a_leader_differs_from_the_one_before(
 
 def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> None:
     rows = [
-        row(value, model=f"m{value}", device=device)
+        row(value, model=f"m{value}", device=device, freedom=4.0)
         for value in (3.0, 1.5, 2.0)
         for device in ("A", "B")
     ]
@@ -243,7 +252,7 @@ def test_shared_ranks_agree_with_an_independent_computation() -> None:
         if row["device"] == "AMD EPYC 9654" and row["candidate"] == "xla"
     ]
     ranked = page_oracle.ranked(rows, page_oracle.speedup)
-    assert shared_ranks([(row["speedup_low"], row["speedup_high"]) for _, row in ranked]) == [
+    assert shared_ranks([page_oracle.speedup(row)[1:] for _, row in ranked]) == [
         rank for rank, _ in ranked
     ]
     assert len({rank for rank, _ in ranked}) < np.sum([rank is not None for rank, _ in ranked])

@@ -13,6 +13,7 @@ import pytest
 from factories import CONFIG, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis import noise
+from xla_sweeps.analysis.pool import Findings, Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results import rows as rows_
@@ -20,7 +21,6 @@ from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
 from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
-from xla_sweeps.schema.trial import is_aa_pair
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 
@@ -60,20 +60,23 @@ def from_records(folder: Path) -> list[ComparisonRow]:
     anchors = (record for record in every if noise.is_anchor(record))
     timed = ((noise.device_of(item), item.started_at, noise.call_s(item)) for item in anchors)
     spans = noise.spans_of((device, at, call_s) for device, at, call_s in timed if call_s)
-    plain = [row for group in records.values() for row in summarize(group).comparisons]
-    apart: dict[str, list[float]] = {}
-    for row in plain:
-        if row.speedup.value and is_aa_pair(row.baseline.mode, row.candidate.mode):
-            apart.setdefault(row.trial.device, []).append(noise.aa_distance(row.speedup.value))
-    floors = {device: noise.floor_of(found) for device, found in apart.items()}
+    pools: dict[tuple[object, ...], Pool] = {}
+    groups: dict[tuple[object, ...], dict[str, Findings]] = {}
+    for identifier, group in records.items():
+        groups.setdefault(like(group), {})[identifier] = evidence_of(summarize(group))
+    for name, trials in groups.items():
+        pools[name] = pool_of(trials)
     found = [
         row
         for group in records.values()
-        for row in summarize(
-            noise.flagged(group, spans), floor=floors.get(group[0].device["name"], 0.01)
-        ).comparisons
+        for row in summarize(noise.flagged(group, spans), pool=pools[like(group)]).comparisons
     ]
     return sorted(found, key=key)
+
+
+def like(records: list[Record]) -> tuple[object, ...]:
+    """What trials share that learn from each other."""
+    return records[0].config["effort"]["name"], records[0].device["name"]
 
 
 def kept(folder: Path) -> list[ComparisonRow]:
@@ -156,10 +159,9 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
         save(tmp_path, number)
     assert {row.speedup.floor for row in kept(tmp_path)} == {0.01}
     assert {row.speedup.verdict for row in kept(tmp_path) if row.headline} == {Verdict.FASTER}
-    for number in range(10, 16):
-        apart = 1 + 0.02 * (number - 9)
-        save(tmp_path, number, call_s={"graph": 0.2, "graph_2": 0.2 / apart})
-    save(tmp_path, 20, device={"kind": "cpu", "name": "Another CPU"})
+    for number in range(10, 30):
+        save(tmp_path, number, call_s=aa(number - 9))
+    save(tmp_path, 40, device={"kind": "cpu", "name": "Another CPU"})
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
     assert {row.speedup.floor for row in rows if row.trial.device == "Another CPU"} == {0.01}
@@ -248,7 +250,7 @@ def test_a_failed_row_has_the_floor_of_its_device_too(tmp_path: Path) -> None:
         modes={"graph": make_outcome(0.2), "xla": failed_outcome(Status.COMPILE_ERROR)},
         call_s={"graph": 0.2},
     )
-    for number in range(10, 16):
+    for number in range(10, 30):
         save(tmp_path, number, call_s={"graph": 0.2, "graph_2": 0.19})
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
@@ -264,7 +266,10 @@ def end(folder: Path, number: int, **changes: object) -> rows_.EndedTrial:
 
 
 def aa(number: int) -> dict[str, float]:
-    return {"graph": 0.2, "graph_2": 0.2 / (1 + 0.02 * number)}
+    return {"graph": 0.2, "graph_2": 0.2 / (1 + 0.01 * number)}
+
+
+AA_PAIRS = range(1, 21)
 
 
 @pytest.fixture
@@ -326,10 +331,10 @@ def test_a_record_that_follows_the_end_of_its_trial_is_read(
 def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     tmp_path: Path,
 ) -> None:
-    for number in range(1, 6):
+    for number in AA_PAIRS:
         end(tmp_path, number, call_s=aa(number))
-    end(tmp_path, 6, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
-    ended = end(tmp_path, 20).summary
+    end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
+    ended = end(tmp_path, 40).summary
     assert ended is not None
     floor = ended.comparisons[0].speedup.floor
     assert floor > 0.05
@@ -338,47 +343,74 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     }
     assert same(
         sorted(ended.comparisons, key=key),
-        [row for row in kept(tmp_path) if row.trial.trial_id == trial(20)],
+        [row for row in kept(tmp_path) if row.trial.trial_id == trial(40)],
     )
-    another = end(tmp_path, 21, device={"kind": "cpu", "name": "Another CPU"}).summary
+    another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"}).summary
     assert another is not None
     assert another.comparisons[0].speedup.floor == 0.01
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": [99, 1], "devices": {}}'])
+def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_are_loaded(
+    tmp_path: Path,
+) -> None:
+    alone = end(tmp_path, 1).summary
+    assert alone is not None
+    assert {row.speedup.freedom for row in alone.comparisons} == {None}
+    for number in range(10, 13):
+        for replicate in range(3):
+            times = {**TIMES, "xla": 0.19 * (1 + 0.02 * replicate)}
+            ended = end(
+                tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate
+            ).summary
+    assert ended is not None
+    rows = kept(tmp_path)
+    assert same(rows, from_records(tmp_path))
+    assert same(
+        sorted(ended.comparisons, key=key),
+        [row for row in rows if row.trial.trial_id == trial(12)],
+    )
+    assert {row.speedup.freedom for row in rows if row.trial.trial_id == trial(1)} == {6.0}
+    assert max(row.speedup.freedom or 0 for row in rows) == 6.0
+    for number in range(10, 13):
+        shutil.rmtree(tmp_path / "records" / trial(number))
+    assert same(kept(tmp_path), from_records(tmp_path))
+    assert {row.speedup.freedom for row in kept(tmp_path)} == {None}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"version": [99, 1], "groups": {}}'])
 def test_without_the_kept_pairs_the_floor_is_the_same(
     tmp_path: Path, content: bytes | None, read: list[str]
 ) -> None:
-    for number in range(1, 6):
+    for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     if content is not None:
         rows_.load(tmp_path)
-        (tmp_path / "cache" / "aa.json").write_bytes(content)
-    ended = end(tmp_path, 20).summary
+        (tmp_path / "cache" / "pool.json").write_bytes(content)
+    ended = end(tmp_path, 40).summary
     assert ended is not None
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
     assert ended.comparisons[0].speedup.floor > 0.05
     read.clear()
-    end(tmp_path, 21)
-    assert read == [trial(21)]
+    end(tmp_path, 41)
+    assert read == [trial(41)]
 
 
 def test_a_cache_that_cannot_be_written_changes_no_floor(tmp_path: Path) -> None:
-    for number in range(1, 6):
+    for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     (tmp_path / "cache").write_text("in the way")
-    ended = end(tmp_path, 20).summary
+    ended = end(tmp_path, 40).summary
     assert ended is not None
     assert ended.comparisons[0].speedup.floor > 0.05
     assert same(kept(tmp_path), from_records(tmp_path))
 
 
 def test_trials_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
-    numbers = range(1, 17)
+    numbers = AA_PAIRS
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: end(tmp_path, number, call_s=aa(number)), numbers))
         list(pool.map(lambda _: rows_.load(tmp_path), range(4)))
-    ended = end(tmp_path, 20).summary
+    ended = end(tmp_path, 40).summary
     assert ended is not None
     assert same(kept(tmp_path), from_records(tmp_path))
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
@@ -416,7 +448,7 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
             config=tagged,
             started_at=f"2026-01-01T0{hour}:00:00+00:00",
         )
-    for number in range(10, 16):
+    for number in range(10, 30):
         save(tmp_path, number, call_s=aa(number - 9))
     save(tmp_path, 3, started_at="2026-01-01T04:00:00+00:00")
     loaded = rows_.load(tmp_path)

@@ -8,16 +8,18 @@ from typing import Any
 from factories import make_record
 
 from xla_sweeps.analysis.matching import Side
+from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
 
 
 def side(*groups: Sequence[Record], title: str = "A", floor: float = 0.01) -> Side:
+    pool = Pool(floors={"": floor})
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,
         records=records,
-        summaries={trial: summarize(group, floor=floor) for trial, group in records.items()},
+        summaries={trial: summarize(group, pool=pool) for trial, group in records.items()},
     )
 
 

@@ -150,6 +150,7 @@ def base_row(**changes: Any) -> Row:
         "floor": 0.01,
         "replicates": 5,
         "rounds": 300,
+        "freedom": 4,
     }
     return {**row, **changes}
 
@@ -259,6 +260,7 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
                 * math.sqrt(5 / setting.replicates)
             )
             row |= compared(rates[baseline], rates[candidate], half_width)
+            row["p_value"] = row["p_value"] if row["freedom"] else None
             extra = {"xla": compile_s, "graph": 0.4, "graph_2": 0.4}[candidate] - (
                 0.4 if baseline == "graph" else 0.0
             )
@@ -368,6 +370,7 @@ def _common(setting: _Setting, source: random.Random) -> Row:
         replicates=setting.replicates,
         rounds=60 * setting.replicates,
         preliminary=float(setting.replicates < 3),
+        freedom=setting.replicates - 1 or None,
         host_bound=float(source.random() < 0.05 and gpu),
         flags=" ".join(flags),
         eager_is_graph=float(setting.source == "hub"),

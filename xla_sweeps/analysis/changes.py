@@ -19,15 +19,14 @@ import numpy as np
 from xla_sweeps.analysis import matching, stats
 from xla_sweeps.analysis.estimates import (
     LEVEL,
-    MIN_REPLICATES,
     NARROWER,
-    NORMAL_95,
     Seconds,
     counting,
     log_ratios,
     verdict_of,
 )
 from xla_sweeps.analysis.matching import Side, Trial
+from xla_sweeps.analysis.pool import MIN_REPLICATES, NORMAL_95
 from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, Verdict
@@ -35,6 +34,11 @@ from xla_sweeps.schema.row import ComparisonRow, ModeSummary, Verdict
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
 BROKE, FIXED = "broke", "fixed"
+
+_NO_GATE = (
+    "preliminary changes meet no --fail-on but broke and missing: their intervals leave out how "
+    "processes differ (measure three replicates on each side)"
+)
 
 FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
 """What `failures` looks for, by name."""
@@ -171,6 +175,7 @@ def difference_of(first: Side, second: Side) -> Difference:
         notes=(
             *found.notes,
             *([f"{too_few} quantities have too few rounds to compare"] if too_few else []),
+            *([_NO_GATE] if any(change.preliminary for change in changes) else []),
         ),
     )
 
@@ -235,7 +240,10 @@ def counts(difference: Difference) -> dict[str, int]:
 
 
 def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
-    """A line for each of the conditions (`FAIL_ON`) that is met."""
+    """A line for each of the conditions (`FAIL_ON`) that is met.
+
+    A preliminary change meets none: its interval does not cover how processes differ.
+    """
     names: Mapping[str, list[str]] = {
         "slower": _named(difference, Verdict.SLOWER, THROUGHPUT),
         "smaller-speedup": _named(difference, Verdict.SLOWER, SPEEDUP),
@@ -294,7 +302,7 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
     return [
         f"{change.name}, {change.quantity} {change.ratio:.3f}×"
         for change in difference.changes
-        if change.verdict is verdict and change.kind == kind
+        if change.verdict is verdict and change.kind == kind and not change.preliminary
     ]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.pool import MIN_REPLICATES, NORMAL_95, Numbers, errors_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.row import Estimate, Verdict
@@ -19,10 +21,6 @@ LEVEL = 0.95
 
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
-
-MIN_REPLICATES = 3
-
-NORMAL_95 = 1.96
 
 
 def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interval]]:
@@ -91,20 +89,77 @@ def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdi
     return Verdict.AMBIGUOUS
 
 
-def p_value_of(interval: Interval, *, floor: float, replicates: int, rounds: int) -> float | None:
-    """How likely an estimate so far past the floor is where the true difference lies within it.
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Intervals, p-values and verdicts of speedups, an array each.
+
+    Attributes:
+        low: of the speedup's interval at `LEVEL`; so is `high`, and `_90` at `NARROWER`.
+        freedom: degrees of freedom of the interval; NaN where it holds within the processes only.
+        p_value: of the speedup against the floor; NaN where `freedom` is.
+    """
+
+    low: Numbers
+    high: Numbers
+    low_90: Numbers
+    high_90: Numbers
+    freedom: Numbers
+    p_value: Numbers
+    verdict: list[Verdict]
+
+
+def judge(
+    speedup: Numbers,
+    *,
+    within_percent: Numbers,
+    between_percent: Numbers,
+    replicates: Numbers,
+    priors: Numbers,
+    floor: Numbers,
+) -> Judgement:
+    """Judge speedups, each from its replicates and from what other trials say of their spread.
+
+    A verdict is a difference exactly where the p-value is below 0.05, wherever there is one.
 
     Args:
-        interval: of the log speedup, from `over_replicates`.
+        speedup: the ratios.
+        within_percent: as in `errors_of`.
+        between_percent: likewise.
+        replicates: likewise.
+        priors: likewise.
         floor: the smallest relative difference that counts.
-        replicates: how many; under three, the figure is from within a replicate, and no smaller
-            than the signed-rank test of so many rounds can give.
-        rounds: of all replicates together.
     """
-    if replicates >= MIN_REPLICATES:
-        return stats.p_beyond(interval, math.log1p(floor), freedom=replicates - 1)
-    p_value = stats.p_beyond(interval, math.log1p(floor))
-    return None if p_value is None else max(p_value, 0.5 ** (rounds // max(1, replicates) - 1))
+    special = stats.special()
+    logs, bound = np.log(speedup), np.log1p(floor)
+    error, freedom, extra = errors_of(
+        within_percent=within_percent,
+        between_percent=between_percent,
+        replicates=replicates,
+        priors=priors,
+    )
+    wide, narrow = (
+        extra + error * special.stdtrit(freedom, (1 + level) / 2) for level in (LEVEL, NARROWER)
+    )
+    low, high = logs - wide, logs + wide
+    excess = np.abs(logs) - bound
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * special.stdtr(freedom, -excess / error)
+    p_value = np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
+    verdict = np.select(
+        [low > bound, high < -bound, (logs - narrow > -bound) & (logs + narrow < bound)],
+        [0, 1, 2],
+        3,
+    )
+    words = (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT, Verdict.AMBIGUOUS)
+    return Judgement(
+        np.exp(low),
+        np.exp(high),
+        np.exp(logs - narrow),
+        np.exp(logs + narrow),
+        np.where(np.isinf(freedom), np.nan, freedom),
+        np.where(np.isinf(freedom), np.nan, p_value),
+        [words[place] for place in verdict],
+    )
 
 
 def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:

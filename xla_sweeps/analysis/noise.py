@@ -1,16 +1,12 @@
-"""What the machine adds by itself: drift between anchor trials, and the A/A floor. Pure."""
+"""What the machine adds by itself: drift between anchor trials. Pure."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from xla_sweeps.analysis.summary import MIN_FLOOR
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record
 
@@ -18,9 +14,6 @@ ANCHOR_TAG = "anchor"
 
 DRIFT = 0.02
 """Relative change of the anchor's latency past which the trials between are flagged."""
-
-MIN_AA_PAIRS = 5
-"""The fewest A/A pairs of a device that raise its floor."""
 
 Span = tuple[str, str]
 """ISO times of two neighbouring anchors."""
@@ -80,22 +73,3 @@ def device_of(record: Record) -> str:
     """One string for each device of each machine."""
     device = record.device.get("uuid") or record.device.get("name", "")
     return f"{record.environment.get('host', '')} {device}"
-
-
-def aa_distance(speedup: float) -> float:
-    """How far apart two copies of one mode seem to be, as a log ratio."""
-    return abs(math.log(speedup))
-
-
-def floor_of(distances: Sequence[float]) -> float:
-    """The smallest relative difference that counts on a device.
-
-    Args:
-        distances: `aa_distance` of each of its A/A pairs.
-
-    Returns:
-        The 95th percentile of what they differ by, from five pairs on; never less than 1 %.
-    """
-    if len(distances) < MIN_AA_PAIRS:
-        return MIN_FLOOR
-    return max(MIN_FLOOR, math.expm1(float(np.quantile(distances, 0.95))))

@@ -63,7 +63,8 @@ class Overview:
         models: that these are of.
         geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % interval over
             models (`geometric_mean`).
-        discoveries: differences past the floor at a false discovery rate of 5 %.
+        discoveries: differences past the floor at a false discovery rate of 5 %, among the pairs
+            whose interval covers how processes differ.
         median_extra_compile_s: seconds.
         median_break_even_calls: a pair that never pays back counts as infinitely many calls; None
             where that is the median, or nothing is known.
@@ -228,7 +229,10 @@ def podium(
 def podium_figure(
     row: ComparisonRow, key: PodiumKey
 ) -> tuple[float | None, float | None, float | None]:
-    """What the podium ranks by, with its bounds: samples per second, or percent."""
+    """What the podium ranks by, with its bounds: samples per second, or percent.
+
+    None for the bounds of an interval that holds within the processes only.
+    """
     if key == "throughput":
         return (
             row.candidate.throughput_samples_per_s,
@@ -237,7 +241,11 @@ def podium_figure(
         )
     if row.speedup.value is None:
         return None, None, None
-    bounds = [None if bound is None else bound - 1 for bound in (row.speedup.low, row.speedup.high)]
+    known = row.speedup.freedom is not None
+    bounds = [
+        bound - 1 if known and bound is not None else None
+        for bound in (row.speedup.low, row.speedup.high)
+    ]
     if key == "speedup_percent":
         low, high = (None if bound is None else 100 * bound for bound in bounds)
         return row.speedup.percent, low, high

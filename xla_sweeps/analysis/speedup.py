@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 import shlex
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xla_sweeps.analysis.estimates import (
-    LEVEL,
-    MIN_REPLICATES,
-    NARROWER,
     Samples,
     counting,
-    exponentiated,
+    judge,
     log_ratios,
     over_replicates,
-    p_value_of,
     variance_budget,
-    verdict_of,
     within_replicates,
 )
-from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Pool, Prior
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import override_value
@@ -112,7 +110,7 @@ def compare(
     baseline: str,
     candidate: str,
     *,
-    floor: float,
+    pool: Pool,
     shared: Shared,
 ) -> ComparisonRow:
     """The row of one candidate against one baseline.
@@ -122,15 +120,19 @@ def compare(
         modes: all modes of the trial, by label.
         baseline: label of the baseline mode.
         candidate: label of the candidate mode.
-        floor: the smallest relative difference that counts.
+        pool: what other trials of the device and effort say.
         shared: `shared_of`.
     """
     first, second = modes[baseline], modes[candidate]
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
     counted, contaminated = counting(samples, baseline, candidate)
-    within = within_replicates(log_ratios(counted))
-    interval = None if failed else over_replicates([wide for wide, _ in within])
-    narrower = None if failed else over_replicates([narrow for _, narrow in within])
+    within = [wide for wide, _ in within_replicates(log_ratios(counted))]
+    value = None
+    if within and not failed:
+        value = math.exp(statistics.fmean(interval.estimate for interval in within))
+    budget = variance_budget(within)
+    prior = UNKNOWN if contaminated else pool.prior(baseline, candidate)
+    floor = pool.floor(shared.provenance.host)
     labels = list(modes)
     return ComparisonRow(
         trial=shared.trial,
@@ -138,16 +140,11 @@ def compare(
         candidate=_mode_columns(second),
         baseline=_mode_columns(first),
         speedup=SpeedupColumns(
-            **_ratio(interval, narrower, first, second),
-            **_judgement(
-                interval,
-                narrower,
-                floor=floor,
-                replicates=len(within),
-                rounds=sum(map(len, counted)),
-            ),
-            **variance_budget([wide for wide, _ in within]),
-            **_costs(first, second, compared=interval is not None),
+            **_ratio(value, first, second),
+            **_judgement(value, budget, replicates=len(within), floor=floor, prior=prior),
+            rounds=sum(map(len, counted)),
+            **budget,
+            **_costs(first, second, compared=value is not None),
             raw=None if failed else _raw(samples, baseline, candidate),
             cv_percent=second.cv_percent,
         ),
@@ -189,78 +186,49 @@ def _costs(baseline: ModeSummary, candidate: ModeSummary, *, compared: bool) -> 
     }
 
 
-def judged(
-    bounds: Sequence[float | None], *, floor: float, replicates: int, rounds: int
-) -> tuple[Verdict, float | None]:
-    """The verdict and p-value of a kept speedup against a floor.
-
-    Args:
-        bounds: `speedup`, `speedup_low`, `speedup_high`, `speedup_low_90` and `speedup_high_90` of
-            the row; the first is known, the others are None where they are infinite.
-        floor: the smallest relative difference that counts.
-        replicates: of the row.
-        rounds: of the row.
-    """
-    estimate, low, high, low_90, high_90 = (
-        None if bound is None else math.log(bound) for bound in bounds
-    )
-    if estimate is None:
-        raise ValueError("a row without a speedup has no verdict to change")
-    wide, narrow = (
-        Interval(
-            estimate=estimate,
-            low=-math.inf if below is None else below,
-            high=math.inf if above is None else above,
-            level=level,
-        )
-        for below, above, level in ((low, high, LEVEL), (low_90, high_90, NARROWER))
-    )
-    p_value = p_value_of(wide, floor=floor, replicates=replicates, rounds=rounds)
-    return verdict_of(wide, narrow, floor=floor), p_value
-
-
-def _ratio(
-    interval: Interval | None,
-    narrower: Interval | None,
-    baseline: ModeSummary,
-    candidate: ModeSummary,
-) -> dict[str, Any]:
-    speedup, narrow = exponentiated(interval, 1.0), exponentiated(narrower, 1.0)
+def _ratio(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
     rates = (baseline.throughput_samples_per_s, candidate.throughput_samples_per_s)
+    known = value is not None and rates[0] and rates[1]
     return {
-        "value": speedup.value if speedup else None,
-        "low": speedup.low if speedup else None,
-        "high": speedup.high if speedup else None,
-        "low_90": narrow.low if narrow else None,
-        "high_90": narrow.high if narrow else None,
-        "percent": 100 * (speedup.value - 1) if speedup else None,
+        "value": value,
+        "percent": None if value is None else 100 * (value - 1),
         "absolute_samples_per_s": rates[1].value - rates[0].value
-        if speedup and rates[0] and rates[1]
+        if known and rates[0] and rates[1]
         else None,
     }
 
 
 def _judgement(
-    interval: Interval | None,
-    narrower: Interval | None,
+    value: float | None,
+    budget: Mapping[str, float | None],
     *,
-    floor: float,
     replicates: int,
-    rounds: int,
+    floor: float,
+    prior: Prior,
 ) -> dict[str, Any]:
-    """The columns that depend on the floor, and what they rest on."""
-    known = interval is not None and narrower is not None
-    return {
+    """The columns that depend on other trials, and the number of replicates."""
+    known: dict[str, Any] = {
         "floor": floor,
-        "verdict": verdict_of(interval, narrower, floor=floor)
-        if interval and narrower
-        else Verdict.FAILED,
-        "p_value": p_value_of(interval, floor=floor, replicates=replicates, rounds=rounds)
-        if known and interval
-        else None,
+        "verdict": Verdict.FAILED,
         "preliminary": replicates < MIN_REPLICATES,
         "replicates": replicates,
-        "rounds": rounds,
+    }
+    if value is None:
+        return known
+    numbers = {name: np.array([found], dtype=float) for name, found in budget.items()}
+    found = judge(
+        np.array([value]),
+        **numbers,
+        replicates=np.array([replicates]),
+        priors=np.array([prior]),
+        floor=np.array([floor]),
+    )
+    names = ("low", "high", "low_90", "high_90", "freedom", "p_value")
+    figures = {name: float(getattr(found, name)[0]) for name in names}
+    return {
+        **known,
+        "verdict": found.verdict[0],
+        **{name: None if math.isnan(figure) else figure for name, figure in figures.items()},
     }
 
 

@@ -105,7 +105,7 @@ def interval_about(
     """
     tail = (1 + level) / 2
     reach = error * float(
-        _special().ndtri(tail) if freedom is None else _special().stdtrit(freedom, tail)
+        special().ndtri(tail) if freedom is None else special().stdtrit(freedom, tail)
     )
     return Interval(estimate=estimate, low=estimate - reach, high=estimate + reach, level=level)
 
@@ -162,16 +162,14 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
     if not math.isfinite(near):
         return None
     tail = (1 + interval.level) / 2
-    quantile = float(
-        _special().ndtri(tail) if freedom is None else _special().stdtrit(freedom, tail)
-    )
+    quantile = float(special().ndtri(tail) if freedom is None else special().stdtrit(freedom, tail))
     excess, error = abs(interval.estimate) - bound, (abs(interval.estimate) - near) / quantile
     if error <= 0:
         return 0.0 if excess > 0 else 1.0
     score = -excess / error
     return min(
         1.0,
-        2 * float(_special().ndtr(score) if freedom is None else _special().stdtr(freedom, score)),
+        2 * float(special().ndtr(score) if freedom is None else special().stdtr(freedom, score)),
     )
 
 
@@ -204,8 +202,27 @@ def _pairs(count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return np.triu_indices(count)
 
 
+def trigamma_inverse(value: float) -> float:
+    """The positive x whose trigamma function is this positive value.
+
+    References:
+        Smyth (2004), Linear Models and Empirical Bayes Methods, appendix.
+    """
+    if value > 1e7:
+        return 1 / math.sqrt(value)
+    found = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(special().polygamma(1, found))
+        step = trigamma * (1 - trigamma / value) / float(special().polygamma(2, found))
+        found += step
+        if -step / found < 1e-10:
+            break
+    return found
+
+
 @functools.cache
-def _special() -> Any:
+def special() -> Any:
+    """`scipy.special`, imported when it is first needed."""
     from scipy import special
 
     return special
@@ -216,7 +233,7 @@ def _signed_rank_quantile(count: int, tail: float) -> int:
     """The largest k with P(W < k) <= tail, W the signed-rank statistic of `count` values."""
     if count > _EXACT_UP_TO:
         mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
-        return max(0, math.floor(mean + float(_special().ndtri(tail)) * math.sqrt(variance) + 0.5))
+        return max(0, math.floor(mean + float(special().ndtri(tail)) * math.sqrt(variance) + 0.5))
     ways = [1] + [0] * (count * (count + 1) // 2)
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):

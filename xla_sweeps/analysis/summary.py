@@ -22,11 +22,10 @@ from xla_sweeps.analysis.estimates import (
     reciprocal,
     within_replicates,
 )
+from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Status
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
-
-MIN_FLOOR = 0.01
 
 MIN_P99_CALLS = 1000
 
@@ -39,12 +38,12 @@ WITHHELD = (
 """Statuses of a mode whose timings are kept and whose speedup is not given."""
 
 
-def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSummary:
+def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummary:
     """Summarize the replicates of one trial, in any order, failed ones included.
 
     Args:
         records: of one trial, at least one.
-        floor: the smallest relative difference that counts.
+        pool: what other trials of the device and effort say.
 
     Raises:
         ValueError: no records, or records of several trials.
@@ -74,7 +73,7 @@ def summarize(records: Sequence[Record], *, floor: float = MIN_FLOOR) -> TrialSu
                 modes,
                 baseline,
                 candidate,
-                floor=floor,
+                pool=pool,
                 shared=shared,
             )
             for baseline, candidate in speedup.comparison_pairs(labels)

@@ -109,6 +109,8 @@ def _sure(row: ComparisonRow) -> str:
     replicates = (
         "1 replicate" if row.speedup.replicates == 1 else f"{row.speedup.replicates} replicates"
     )
+    if row.speedup.freedom is None and low is not None:
+        interval += " within one process"
     return f"{interval}, {replicates}{': preliminary' if row.speedup.preliminary else ''}"
 
 

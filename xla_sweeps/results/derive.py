@@ -12,16 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from xla_sweeps.analysis import noise, summary
+from xla_sweeps.analysis.estimates import judge
 from xla_sweeps.analysis.noise import Span
-from xla_sweeps.analysis.speedup import comparison_pairs, judged
+from xla_sweeps.analysis.pool import (
+    LATEST,
+    NOTHING,
+    UNKNOWN,
+    Evidence,
+    Findings,
+    Pool,
+    evidence_of,
+    latest,
+    pool_of,
+)
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
+from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
-from xla_sweeps.schema.trial import is_aa_pair
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,8 +43,15 @@ PARALLEL_FROM = 1000
 
 CHUNK = 200
 
-AaDistances = dict[str, dict[str, list[float]]]
-"""`noise.aa_distance` of each A/A pair, by device and trial."""
+Groups = dict[str, dict[str, Findings]]
+"""What trials learn from each other, by `group_of` and trial."""
+
+_ENDS = ("baseline", "candidate")
+
+_EVIDENCE = Evidence.__struct_fields__
+
+_ROWS_A_TRIAL = 10
+"""About as many rows as a trial ever has."""
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -126,7 +145,7 @@ def read_many(
 def settled(
     table: pyarrow.Table, facts: Mapping[str, Facts]
 ) -> tuple[pyarrow.Table, dict[str, list[Span]]]:
-    """The rows with what depends on other trials: floor, verdict and the flag `drift`.
+    """The rows with what depends on other trials: interval, floor, verdict and the flag `drift`.
 
     Returns:
         The table, and the spans of drift by device.
@@ -140,86 +159,128 @@ def settled(
         for name, fact in facts.items()
         if any(_drifts(run, spans.get(run.device, ())) for run in fact.runs)
     }
-    return _with_drift(_with_floors(table), drifted), spans
+    return _with_drift(_judged(table), drifted), spans
 
 
-def aa_distances(table: pyarrow.Table) -> AaDistances:
-    """How far apart the A/A pairs of each device are."""
+def group_of(effort: str, device: str) -> str:
+    """The trials that learn from each other: of one effort and device."""
+    return f"{effort} {device}"
+
+
+def group_of_records(records: Sequence[Record]) -> str:
+    """The group of a trial."""
+    first = records[0]
+    effort = options.name_of(first.config.get("effort"))
+    return group_of(effort, str(first.device.get("name", "")))
+
+
+def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
+    """What the trials of each group say together."""
+    return {group: pool_of(trials) for group, trials in findings_of(table).items()}
+
+
+def findings_of(table: pyarrow.Table) -> Groups:
+    """What trials learn from each other, by group and trial: of the latest trials."""
     import pyarrow.compute as compute
 
-    labels = table.group_by(["baseline", "candidate"]).aggregate([]).to_pylist()
-    found: AaDistances = {}
-    for pair in labels:
-        if not is_aa_pair(pair["baseline"], pair["candidate"]):
-            continue
-        chosen = compute.and_(
-            *(compute.equal(table[side], pair[side]) for side in ("baseline", "candidate"))
+    aa = compute.equal(*(compute.replace_substring_regex(table[side], "_.*", "") for side in _ENDS))
+    counts = compute.and_(
+        compute.and_(compute.is_valid(table["speedup"]), compute.equal(table["status"], "ok")),
+        compute.or_(compute.greater(table["replicates"], 1), aa),
+    )
+    table = table.filter(counts)
+    codes, names = _grouped(table, "effort", "device")
+    moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
+    groups: Groups = {}
+    for code, (effort, device) in enumerate(names):
+        mine = np.flatnonzero(codes == code)
+        mine = mine[np.argsort(-moments[mine], kind="stable")][: _ROWS_A_TRIAL * LATEST]
+        rows = table.select(["trial_id", *_EVIDENCE]).take(mine).to_pylist()
+        trials: dict[str, list[Evidence]] = {}
+        for row in rows:
+            trials.setdefault(row.pop("trial_id"), []).append(Evidence(**row))
+        groups[group_of(effort, device)] = latest(
+            {trial: tuple(found) for trial, found in trials.items()}
         )
-        for row in table.filter(chosen).select(["device", "trial_id", "speedup"]).to_pylist():
-            if row["speedup"]:
-                trials = found.setdefault(row["device"], {})
-                trials.setdefault(row["trial_id"], []).append(noise.aa_distance(row["speedup"]))
-    return found
+    return groups
 
 
-def aa_distances_of(found: TrialSummary) -> list[float]:
-    """How far apart the A/A pairs of one trial are."""
-    return [
-        noise.aa_distance(row.speedup.value)
-        for row in found.comparisons
-        if row.speedup.value and is_aa_pair(row.baseline.mode, row.candidate.mode)
-    ]
-
-
-def aa_distances_of_records(store: Store) -> tuple[AaDistances, tuple[str, ...]]:
-    """The same as `aa_distances`, from all records: for a folder of which nothing is kept.
+def findings_of_records(store: Store) -> tuple[Groups, tuple[str, ...]]:
+    """The same from all records: for a folder of which nothing is kept.
 
     Returns:
-        The distances, and a line for each file that cannot be used.
+        The findings, and a line for each file that cannot be used.
     """
-    devices: AaDistances = {}
+    groups: Groups = {}
     problems: tuple[str, ...] = ()
     for trial, _ in store.folders():
         loaded = store.load(trial)
         problems += loaded.problems
         for records in loaded.records.values():
-            if any(is_aa_pair(*pair) for pair in comparison_pairs(list(records[0].modes))):
-                found, _ = guarded(store.records_dir / trial, partial(summary.summarize, records))
-                if found is not None:
-                    devices.setdefault(found.device, {})[trial] = aa_distances_of(found)
-    return devices, problems
+            found, _ = guarded(store.records_dir / trial, partial(summary.summarize, records))
+            if found is not None:
+                add_findings(groups, found)
+    return groups, problems
 
 
-def floor_of(trials: Mapping[str, Sequence[float]]) -> float:
-    """The floor that the A/A pairs of one device ask for."""
-    return noise.floor_of([distance for found in trials.values() for distance in found])
+def add_findings(groups: Groups, found: TrialSummary) -> str:
+    """Note what others learn from a trial; returns its group."""
+    effort = found.comparisons[0].trial.effort if found.comparisons else ""
+    group = group_of(effort, found.device)
+    trials = groups.setdefault(group, {})
+    trials[found.trial_id] = evidence_of(found)
+    groups[group] = latest(trials)
+    return group
 
 
 def _drifts(run: Run, spans: Iterable[Span]) -> bool:
     return not run.anchor and noise.is_within(run.started_at, spans)
 
 
-def _with_floors(table: pyarrow.Table) -> pyarrow.Table:
-    """The rows, each judged against the floor of its device."""
-    floors = {name: floor_of(trials) for name, trials in aa_distances(table).items()}
-    devices = table["device"].combine_chunks().dictionary_encode()
-    names = devices.dictionary.to_pylist()
-    by_name = np.array([floors.get(name, summary.MIN_FLOOR) for name in names], dtype=float)
-    wanted = by_name[np.asarray(devices.indices)] if names else np.empty(0)
-    wrong = np.flatnonzero(wanted != table["floor"].to_numpy())
-    if not wrong.size:
-        return table
-    verdicts, p_values = table["verdict"].to_pylist(), table["p_value"].to_pylist()
-    bounds = ["speedup", "speedup_low", "speedup_high", "speedup_low_90", "speedup_high_90"]
-    chosen = table.select([*bounds, "replicates", "rounds"]).take(wrong).to_pylist()
-    for place, row in zip(wrong.tolist(), chosen, strict=True):
-        replicates, rounds = row.pop("replicates"), row.pop("rounds")
-        if row["speedup"] is not None and replicates:
-            verdict, p_values[place] = judged(
-                list(row.values()), floor=wanted[place], replicates=replicates, rounds=rounds
-            )
-            verdicts[place] = str(verdict)
-    return _replaced(table, floor=wanted.tolist(), verdict=verdicts, p_value=p_values)
+def _judged(table: pyarrow.Table) -> pyarrow.Table:
+    """The rows, each judged by what the other trials of its device and effort say."""
+    pools = pools_of(table)
+    codes, names = _grouped(table, "effort", "device", "host", "baseline", "candidate", "status")
+    priors, floors = [], []
+    for effort, device, host, baseline, candidate, status in names:
+        pool = pools.get(group_of(effort, device), NOTHING)
+        priors.append(pool.prior(baseline, candidate) if status == "ok" else UNKNOWN)
+        floors.append(pool.floor(host))
+    floor = np.array(floors, dtype=float)[codes]
+    numbers = {
+        name: table[name].cast("float64").to_numpy().copy()
+        for name in ("speedup", "within_percent", "between_percent", "replicates")
+    }
+    known = np.flatnonzero(~np.isnan(numbers["speedup"]) & (numbers["replicates"] > 0))
+    found = judge(
+        **{name: column[known] for name, column in numbers.items()},
+        priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[known]],
+        floor=floor[known],
+    )
+    columns = {"floor": floor}
+    for name in ("low", "high", "low_90", "high_90", "freedom", "p_value"):
+        column = name if name in ("freedom", "p_value") else f"speedup_{name}"
+        columns[column] = table[column].cast("float64").to_numpy().copy()
+        columns[column][known] = getattr(found, name)
+    verdicts = np.array(table["verdict"].to_pylist(), dtype=object)
+    verdicts[known] = [str(verdict) for verdict in found.verdict]
+    return _replaced(table, verdict=verdicts, **columns)
+
+
+def _grouped(
+    table: pyarrow.Table, *columns: str
+) -> tuple[npt.NDArray[np.intp], list[tuple[str, ...]]]:
+    """A code for each row, and the values of these columns that each code stands for."""
+    coded = [table[name].combine_chunks().dictionary_encode() for name in columns]
+    parts = [np.asarray(column.indices) for column in coded]
+    if not table.num_rows:
+        return np.empty(0, dtype=np.intp), []
+    found, codes = np.unique(np.stack(parts), axis=1, return_inverse=True)
+    texts = [column.dictionary.to_pylist() for column in coded]
+    return codes.ravel(), [
+        tuple(text[place] for text, place in zip(texts, places, strict=True))
+        for places in found.T.tolist()
+    ]
 
 
 def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
@@ -236,13 +297,15 @@ def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
     return table if changed == flags else _replaced(table, flags=changed)
 
 
-def _replaced(table: pyarrow.Table, **columns: list[Any]) -> pyarrow.Table:
+def _replaced(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
+    """The table with other columns; NaN is a missing number."""
     import pyarrow
 
     for name, values in columns.items():
         place = table.schema.get_field_index(name)
         kept = table.schema.field(place)
-        table = table.set_column(place, kept, pyarrow.array(values, kept.type))
+        made = pyarrow.array(values, kept.type, from_pandas=True)
+        table = table.set_column(place, kept, made)
     return table
 
 

@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xla_sweeps.analysis.summary import MIN_FLOOR
+from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.config.catalog import CatalogEntry
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status

@@ -4,7 +4,7 @@ Rows are kept in `cache/`, which may be deleted at any time:
 
 - `rows.parquet`: all rows, with floors, verdicts and drift as they follow from all trials.
 - `rows/<trial>.json`: what a trial wrote when it ended, until the next reader merges it.
-- `aa.json`: how far apart A/A pairs are, for the floor at the end of a trial.
+- `pool.json`: what trials learn from each other, for intervals and floor at the end of a trial.
 
 A trial is read again when its folder changed, or when not all of it could be used. What was kept
 elsewhere is not believed: in a copy of the folder, whose records lie elsewhere on the disk, all are
@@ -29,10 +29,11 @@ import msgspec
 
 from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.noise import Span
-from xla_sweeps.analysis.summary import MIN_FLOOR, summarize
+from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
-from xla_sweeps.results.derive import AaDistances, Facts, Trials
+from xla_sweeps.results.derive import Facts, Groups, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of_documents
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
@@ -42,7 +43,7 @@ from xla_sweeps.system import files
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 3
+VERSION = 4
 
 _LIMIT_BYTES = 2**30
 
@@ -100,11 +101,11 @@ class _KeptTrial(msgspec.Struct):
     rows: list[dict[str, str | bool | int | float | None]]
 
 
-class _KeptAa(msgspec.Struct):
-    """What `aa.json` holds."""
+class _KeptPool(msgspec.Struct):
+    """What `pool.json` holds."""
 
     version: _Key
-    devices: AaDistances
+    groups: Groups
 
 
 def load(
@@ -154,7 +155,7 @@ def summaries(
 
     Args:
         results_dir: the results folder.
-        rows: of the folder; floors and drift are taken from them.
+        rows: of the folder; what trials say of each other and drift are taken from them.
         only: these trials (default: all).
 
     Raises:
@@ -163,8 +164,7 @@ def summaries(
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
     loaded = [store.load()] if only is None else [store.load(trial) for trial in sorted(only)]
-    columns = (rows.table[name].to_pylist() for name in ("trial_id", "floor"))
-    floors = dict(zip(*columns, strict=True))
+    pools = derive.pools_of(rows.table)
     records: dict[str, list[Record]] = {}
     found: dict[str, TrialSummary] = {}
     problems = [problem for part in loaded for problem in part.problems]
@@ -172,9 +172,9 @@ def summaries(
         (trial, group) for part in loaded for trial, group in part.records.items()
     ):
         flagged = noise.flagged(group, rows.spans)
-        floor = floors.get(trial, MIN_FLOOR)
+        pool = pools.get(derive.group_of_records(group), NOTHING)
         summary, unusable = guarded(
-            store.records_dir / trial, partial(summarize, flagged, floor=floor)
+            store.records_dir / trial, partial(summarize, flagged, pool=pool)
         )
         problems += unusable
         if summary is not None:
@@ -187,8 +187,8 @@ def summaries(
 def end_trial(store: Store, trial_id: str) -> EndedTrial:
     """Summarize a trial that ended, and keep its rows for the next reader.
 
-    Reads the records of this trial alone. The floor comes from the A/A pairs that other trials
-    kept; pairs that were copied into the folder count from the next `load` on.
+    Reads the records of this trial alone. What other trials say comes from what they kept; trials
+    that were copied into the folder count from the next `load` on.
     """
     listing = store.listing(trial_id)
     loaded = store.load(trial_id)
@@ -204,11 +204,10 @@ def end_trial(store: Store, trial_id: str) -> EndedTrial:
         facts, rows = derive.facts_of(records, listing), found.comparisons
         kept = _KeptTrial(_key(store), facts, list(map(row_dict, rows)))
         _write(store.results_dir, f"rows/{trial_id}.json", msgspec.json.encode(kept))
-    others, unread = guarded(store.records_dir, partial(_with_own_aa, store, trial_id, found))
-    distances, said = others or ({}, ())
-    floor = derive.floor_of(distances)
+    others, unread = guarded(store.records_dir, partial(_with_own, store, trial_id, found))
+    pool, said = others or (NOTHING, ())
     return EndedTrial(
-        found if floor == MIN_FLOOR else summarize(records, floor=floor),
+        found if pool == NOTHING else summarize(records, pool=pool),
         tuple(dict.fromkeys((*problems, *said, *unread))),
     )
 
@@ -303,25 +302,26 @@ def _ended_trials(
     return Trials(table_of_documents(documents), facts)
 
 
-def _with_own_aa(
-    store: Store, trial_id: str, found: TrialSummary
-) -> tuple[dict[str, list[float]], tuple[str, ...]]:
-    """The A/A distances of a trial's device by trial, with its own, which are kept.
+def _with_own(store: Store, trial_id: str, found: TrialSummary) -> tuple[Pool, tuple[str, ...]]:
+    """What the trials like this one say, with its own share, which is kept.
 
     Also a line for each file that cannot be used.
     """
-    first, problems = AaDistances(), tuple[str, ...]()
-    if _decoded(store, "aa.json", _KeptAa) is None:
-        first, problems = derive.aa_distances_of_records(store)
-    device, own = found.device, derive.aa_distances_of(found)
+    first, problems = Groups(), tuple[str, ...]()
+    if _decoded(store, "pool.json", _KeptPool) is None:
+        first, problems = derive.findings_of_records(store)
     with _locked(store.results_dir):
-        kept = _decoded(store, "aa.json", _KeptAa)
-        known = _KeptAa(_key(store), first) if kept is None else kept
-        trials = known.devices.setdefault(device, {})
-        if kept is None or trials.get(trial_id, []) != own:
-            trials[trial_id] = own
-            _write(store.results_dir, "aa.json", msgspec.json.encode(known))
-    return trials, problems
+        kept = _decoded(store, "pool.json", _KeptPool)
+        groups = first if kept is None else kept.groups
+        before = {trial: own for trials in groups.values() for trial, own in trials.items()}
+        group = derive.add_findings(groups, found)
+        if kept is None or before.get(trial_id, ()) != groups[group].get(trial_id, ()):
+            _write(
+                store.results_dir,
+                "pool.json",
+                msgspec.json.encode(_KeptPool(_key(store), groups)),
+            )
+    return pool_of(groups[group]), problems
 
 
 def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]) -> None:
@@ -343,13 +343,14 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]
         with contextlib.suppress(OSError):
             (cache / "rows" / f"{name}.json").unlink()
     with _locked(store.results_dir):
-        devices = derive.aa_distances(table)
-        before = _decoded(store, "aa.json", _KeptAa) or _KeptAa(_key(store), {})
-        for device, trials in before.devices.items():
+        groups = derive.findings_of(table)
+        before = _decoded(store, "pool.json", _KeptPool) or _KeptPool(_key(store), {})
+        for group, trials in before.groups.items():
             for trial, found in trials.items():  # of a trial that ended meanwhile
                 if trial not in beside.modified_ns and (store.records_dir / trial).is_dir():
-                    devices.setdefault(device, {})[trial] = found
-        _write(store.results_dir, "aa.json", msgspec.json.encode(_KeptAa(_key(store), devices)))
+                    groups.setdefault(group, {})[trial] = found
+        kept = _KeptPool(_key(store), groups)
+        _write(store.results_dir, "pool.json", msgspec.json.encode(kept))
 
 
 def _read_parquet(
@@ -407,7 +408,7 @@ def _locked(results_dir: Path) -> Iterator[None]:
     """One process at a time, where the file system has locks and can be written."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            descriptor = files.own_file(files.folder_in(results_dir, "cache") / "aa.lock")
+            descriptor = files.own_file(files.folder_in(results_dir, "cache") / "pool.lock")
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
 
-STATISTICS_VERSION = 3
+STATISTICS_VERSION = 4
 """Of the estimates and verdicts that are derived from records."""
 
 MEASURED, IMPORTED = "measured", "imported"
@@ -241,6 +241,13 @@ class SpeedupColumns:
         "faster, slower, equivalent, ambiguous, failed", page=True, wandb=True
     )
     preliminary: bool = _column("fewer than three replicates", page=True, wandb=True)
+    freedom: float | None = _number(
+        "degrees of freedom of the interval; missing where it holds within the processes only: "
+        "fewer than three replicates, and no other trials say how processes differ",
+        unit="1",
+        page=True,
+        wandb=True,
+    )
     floor: float = _column(
         "the smallest relative difference that counts: 0.01 is 1 %",
         unit="relative",
@@ -249,7 +256,7 @@ class SpeedupColumns:
     )
     p_value: float | None = _number(
         "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
-        "or slower",
+        "or slower; missing where `freedom` is",
         unit="1",
         page=True,
     )

@@ -113,7 +113,10 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
 
 def _show_footnotes(console: Console, rows: Sequence[ComparisonRow]) -> None:
     if any(row.speedup.preliminary and row.provenance.origin != IMPORTED for row in rows):
-        console.print(Text("* fewer than 3 replicates: preliminary", style="dim"))
+        text = "* fewer than 3 replicates: preliminary"
+        if any(row.speedup.low is not None and row.speedup.freedom is None for row in rows):
+            text += "; intervals hold within one process and leave out how processes differ"
+        console.print(Text(text, style="dim"))
     if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(

@@ -413,6 +413,7 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
     if not pairs:
         return "Nothing was measured."
     preliminary = sum(row.speedup.preliminary for row in pairs)
+    alone = sum(row.speedup.value is not None and row.speedup.freedom is None for row in pairs)
     replicates = Counter(row.speedup.replicates for row in pairs)
     floors = {row.trial.device: row.speedup.floor for row in pairs}
     spread = [row.speedup.cv_percent for row in pairs if row.speedup.cv_percent is not None]
@@ -425,7 +426,8 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
             f"{number} ({count:,} {'pair' if count == 1 else 'pairs'})"
             for number, count in sorted(replicates.items())
         )
-        + f". {preliminary:,} of {len(pairs):,} pairs have fewer than three and are preliminary.",
+        + f". {preliminary:,} of {len(pairs):,} pairs have fewer than three and are preliminary; "
+        f"the intervals of {alone:,} hold within one process, so these have no rank.",
         "Smaller differences do not count: "
         + ", ".join(f"{floor:.1%} on {escape(device)}" for device, floor in sorted(floors.items()))
         + ".",

@@ -196,12 +196,18 @@ function paysBackOne(needed) {
   return needed < 1 ? "; preparation takes no longer" : `; pays back after ${images(needed)}`;
 }
 
+/** ", its interval holds within one process", where nothing is known of how processes differ. */
+const withinOneProcess = (rows, row) =>
+  present(rows.number("speedup")[row]) && !present(rows.number("freedom")[row])
+    ? ", its interval holds within one process"
+    : "";
+
 /** The caveats of a pair's figures. */
 function caveats({ rows }, row) {
   const replicates = plural(rows.number("replicates")[row], "replicate");
   const flags = rows.text("flags", row).split(" ").filter(Boolean);
   return [
-    rows.number("preliminary")[row] ? `From ${replicates}: preliminary.` : "",
+    rows.number("preliminary")[row] ? `From ${replicates}: preliminary${withinOneProcess(rows, row)}.` : "",
     flags.length ? `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.` : "",
   ];
 }

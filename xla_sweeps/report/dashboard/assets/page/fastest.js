@@ -22,21 +22,24 @@ const PODIUMS = {
         "speedup_low",
         "speedup_high",
       ].map((name) => view.rows.number(name)[row]);
-      return [
-        present(view.rows.number("speedup")[row]) ? candidate - baseline : NaN,
-        baseline * (low - 1),
-        baseline * (high - 1),
-      ];
+      const value = present(view.rows.number("speedup")[row]) ? candidate - baseline : NaN;
+      return coversProcesses(view, row) ? [value, baseline * (low - 1), baseline * (high - 1)] : [value, NaN, NaN];
     },
   },
   percent: {
     title: "Speedup percent",
     unit: "%",
     write: (value) => `${signed(value, percent)} %`,
-    of: (view, row) =>
-      ["speedup", "speedup_low", "speedup_high"].map((name) => 100 * (view.rows.number(name)[row] - 1)),
+    of: (view, row) => {
+      const found = ["speedup", "speedup_low", "speedup_high"].map((name) => 100 * (view.rows.number(name)[row] - 1));
+      return coversProcesses(view, row) ? found : [found[0], NaN, NaN];
+    },
   },
 };
+
+/** Whether the interval covers how processes differ; one that does not gives no rank. */
+const coversProcesses = (view, row) => present(view.rows.number("freedom")[row]);
+
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
 

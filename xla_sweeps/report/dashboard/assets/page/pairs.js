@@ -368,7 +368,7 @@ function pairTip(view, row) {
     present(n("compile_s_extra"))
       ? `extra compile time ${seconds(n("compile_s_extra"))}, ${view.breakEven(row) === Infinity ? "never pays back" : `pays back after ${images(view.breakEven(row))}`}`
       : "",
-    `${plural(n("replicates"), "replicate")}${n("preliminary") ? ", preliminary" : ""}`,
+    `${plural(n("replicates"), "replicate")}${n("preliminary") ? `, preliminary${withinOneProcess(rows, row)}` : ""}`,
   );
 }
 

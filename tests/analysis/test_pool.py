@@ -1,0 +1,233 @@
+"""What trials say of each other: the spread between processes, and the A/A floor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from factories import make_record
+
+from xla_sweeps.analysis.estimates import judge
+from xla_sweeps.analysis.pool import (
+    LATEST,
+    MIN_FLOOR,
+    NOTHING,
+    UNKNOWN,
+    Evidence,
+    Numbers,
+    Pool,
+    Prior,
+    evidence_of,
+    pool_of,
+    prior_of,
+)
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import Verdict
+
+WITHIN = 0.002
+"""Standard error within a process."""
+
+TWINS = ("graph", "graph_2")
+
+
+def evidence(
+    replicates: int,
+    between: float,
+    *,
+    speedup: float = 1.0,
+    within: float = WITHIN,
+    pair: tuple[str, str] = ("graph", "xla"),
+    host: str = "",
+    at: int = 0,
+) -> Evidence:
+    return Evidence(
+        measured_at=f"{at:06d}",
+        host=host,
+        baseline=pair[0],
+        candidate=pair[1],
+        headline=True,
+        replicates=replicates,
+        speedup=speedup,
+        within_percent=100 * within,
+        between_percent=100 * between if replicates > 1 else None,
+    )
+
+
+def simulated(
+    source: np.random.Generator, trials: int, replicates: int, spread: float
+) -> tuple[Numbers, Numbers]:
+    """Mean and standard deviation of the replicates' log ratios of each trial; the truth is 0."""
+    estimates = source.normal(0, math.hypot(spread, WITHIN), (trials, replicates))
+    apart = estimates.std(axis=1, ddof=1) if replicates > 1 else np.full(trials, np.nan)
+    return estimates.mean(axis=1), apart
+
+
+def judged(means: Numbers, between: Numbers, replicates: int, prior: Prior) -> tuple[Numbers, ...]:
+    count = len(means)
+    found = judge(
+        np.exp(means),
+        within_percent=np.full(count, 100 * WITHIN),
+        between_percent=100 * between,
+        replicates=np.full(count, replicates),
+        priors=np.array([prior] * count),
+        floor=np.full(count, 0.01),
+    )
+    return np.log(found.low), np.log(found.high), found.p_value
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.005, 0.01, 0.02])
+@pytest.mark.parametrize("replicates", [1, 2, 3, 5])
+def test_pooled_intervals_hold_the_truth_whatever_processes_differ_by(
+    spread: float, replicates: int
+) -> None:
+    """A sweep of 24 trials; one replicate has ten anchors instead."""
+    source = np.random.default_rng(round(1e4 * spread) + replicates)
+    held = found = 0
+    for _ in range(150):
+        means, between = simulated(source, 24, replicates, spread)
+        if replicates == 1:
+            _, apart = simulated(source, 1, 10, spread)
+            prior = prior_of([evidence(10, float(apart[0]))])
+        else:
+            prior = prior_of([evidence(replicates, float(value)) for value in between])
+        low, high, p_value = judged(means, between, replicates, prior)
+        held += int(np.count_nonzero((low <= 0) & (high >= 0)))
+        found += int(np.count_nonzero(p_value < 0.05))
+    assert 0.93 <= held / 150 / 24 <= 0.985
+    assert found / 150 / 24 <= 0.05
+
+
+def test_pooling_halves_the_interval_of_three_replicates() -> None:
+    source = np.random.default_rng(0)
+    alone: list[float] = []
+    together: list[float] = []
+    for _ in range(50):
+        means, between = simulated(source, 24, 3, 0.01)
+        prior = prior_of([evidence(3, float(value)) for value in between])
+        for widths, known in ((alone, UNKNOWN), (together, prior)):
+            low, high, _ = judged(means, between, 3, known)
+            widths.append(float((high - low).mean()))
+    assert np.mean(together) < 0.6 * np.mean(alone)
+
+
+def test_one_trial_with_nobody_to_learn_from_keeps_students_interval() -> None:
+    prior = prior_of([evidence(5, 0.01)])
+    own, plain = (judged(np.zeros(1), np.array([0.01]), 5, item)[1][0] for item in (prior, UNKNOWN))
+    assert prior.pooled == 4
+    assert own == pytest.approx(plain)
+    assert prior_of([evidence(3, 0.01)]) is UNKNOWN
+
+
+def test_trials_whose_spread_scatters_count_less_for_each_other() -> None:
+    alike = prior_of([evidence(4, value) for value in np.linspace(0.008, 0.012, 30)])
+    apart = prior_of([evidence(4, value) for value in np.geomspace(0.0005, 0.2, 30)])
+    assert math.isinf(alike.freedom)
+    assert apart.freedom < 2
+    assert alike.between == pytest.approx(0.01**2 - WITHIN**2, rel=0.05)
+
+
+def test_a_pair_of_modes_learns_from_its_own_where_there_is_enough() -> None:
+    trials = {f"x{n}": (evidence(3, 0.02),) for n in range(4)}
+    anchors = {"a": (evidence(12, 0.005, pair=TWINS),)}
+    pool = pool_of({**trials, **anchors})
+    assert pool.prior("graph", "xla").pooled == 8
+    assert pool.prior("graph", "graph_2").pooled == 11
+    assert pool.prior("eager", "xla") == pool.headline
+    assert pool.headline.pooled == 19
+    assert pool_of(anchors).prior("graph", "xla").pooled == 11
+
+
+def test_only_the_latest_trials_count() -> None:
+    old = {f"old{n}": (evidence(3, 0.5, at=n),) for n in range(50)}
+    new = {f"new{n}": (evidence(3, 0.01, at=1000 + n),) for n in range(LATEST)}
+    assert pool_of({**new, **old}) == pool_of(new)
+
+
+def replicates(count: int, spread: float, **changes: Any) -> list[Record]:
+    source = np.random.default_rng(7)
+    return [
+        make_record(
+            {"graph": 0.2 * math.exp(source.normal(0, spread)), "xla": 0.19},
+            noise=0.004,
+            seed=number,
+            replicate=number,
+            **changes,
+        )
+        for number in range(count)
+    ]
+
+
+def test_one_replicate_is_widened_by_what_other_trials_differ_by() -> None:
+    records = replicates(1, 0.0)
+    pool = pool_of({"other": (evidence(10, 0.04),)})
+    (alone,), (known,) = (summarize(records, pool=item).comparisons for item in (NOTHING, pool))
+    assert (alone.speedup.freedom, alone.speedup.p_value) == (None, None)
+    assert alone.speedup.verdict is Verdict.FASTER
+    assert known.speedup.freedom == 9
+    assert known.speedup.verdict is Verdict.AMBIGUOUS
+    half = math.log((known.speedup.high or 0) / (known.speedup.low or 1)) / 2
+    assert half == pytest.approx(2.262 * 0.04, rel=0.05)
+    assert known.speedup.value == alone.speedup.value
+
+
+def test_contaminated_trials_neither_teach_nor_learn() -> None:
+    pool = pool_of({"other": (evidence(10, 0.04),)})
+    found = summarize(replicates(2, 0.01, status=Status.CONTAMINATED), pool=pool)
+    assert evidence_of(found) == ()
+    assert found.comparisons[0].speedup.freedom is None
+    assert len(evidence_of(summarize(replicates(2, 0.01)))) == 1
+
+
+def twins(
+    count: int, spread: float, *, host: str = "h", seed: int = 0
+) -> dict[str, tuple[Evidence, ...]]:
+    """A/A trials whose copies differ by `spread` beyond what their rounds explain."""
+    apart = np.random.default_rng(seed).normal(0, math.hypot(spread, WITHIN), count)
+    return {
+        f"{host}{number}": (
+            evidence(1, 0, speedup=math.exp(value), pair=TWINS, host=host, at=number),
+        )
+        for number, value in enumerate(apart)
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "spread", "floor"), [(19, 0.03, 0.01), (100, 0.0, 0.01), (100, 0.03, 0.0605)]
+)
+def test_the_floor_is_what_copies_differ_by_beyond_their_own_intervals(
+    count: int, spread: float, floor: float
+) -> None:
+    assert pool_of(twins(count, spread)).floor("h") == pytest.approx(floor, rel=0.2)
+
+
+def test_noise_that_the_intervals_hold_already_raises_no_floor() -> None:
+    """A quick A/A sweep on a noisy day: copies differ by 5 %, and their intervals say so."""
+    noisy = {
+        trial: (evidence(1, 0, speedup=item.speedup**20, within=20 * WITHIN, pair=TWINS),)
+        for trial, (item,) in twins(60, 0.0).items()
+    }
+    pool = pool_of({trial: tuple(found) for trial, found in noisy.items()})
+    assert pool.floor("") == MIN_FLOOR
+
+
+def test_the_floor_is_that_of_the_host_and_of_its_latest_pairs() -> None:
+    loud, quiet = twins(40, 0.05, host="loud"), twins(40, 0.0, host="quiet")
+    pool = pool_of({**loud, **quiet})
+    assert pool.floor("loud") > 0.05
+    assert (pool.floor("quiet"), pool.floor("unknown")) == (MIN_FLOOR, MIN_FLOOR)
+    later = {
+        f"later{trial}": (evidence(1, 0, pair=TWINS, host="loud", at=5000 + n),)
+        for n, trial in enumerate(twins(100, 0.0))
+    }
+    assert pool_of({**loud, **later}).floor("loud") == MIN_FLOOR
+
+
+def test_the_floor_decides_what_counts() -> None:
+    record = make_record({"graph": 0.102, "xla": 0.1})
+    assert summarize([record]).comparisons[0].speedup.verdict is Verdict.FASTER
+    found = summarize([record], pool=Pool(floors={"": 0.038}))
+    assert found.comparisons[0].speedup.verdict is Verdict.EQUIVALENT

@@ -1,0 +1,280 @@
+"""What the trials of one device and effort say together of how processes differ. Pure.
+
+A few replicates of one trial say little of how replicates differ; many trials together say much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import is_aa_pair
+
+MIN_FLOOR = 0.01
+
+MIN_FREEDOM = 4
+"""The fewest degrees of freedom from which a pooled variance is used."""
+
+LATEST = 200
+"""Only so many trials of a device and effort count, the latest."""
+
+MIN_AA_PAIRS = 20
+"""The fewest A/A pairs that raise a floor."""
+
+MAX_AA_PAIRS = 100
+"""Only so many pairs count, the latest."""
+
+NORMAL_95 = 1.96
+
+MIN_REPLICATES = 3
+
+Pair = tuple[str, str]
+"""Labels of baseline and candidate."""
+
+Numbers = npt.NDArray[np.float64]
+
+
+class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One comparison of one trial, as far as other trials learn from it.
+
+    Attributes:
+        measured_at: ISO time of its last replicate.
+        replicates: how many count.
+        speedup: the ratio.
+        within_percent: standard error of one replicate's estimate, from its own rounds, percent.
+        between_percent: standard deviation of the replicates' estimates, percent; None for one.
+    """
+
+    measured_at: str
+    host: str
+    baseline: str
+    candidate: str
+    headline: bool
+    replicates: int
+    speedup: float
+    within_percent: float
+    between_percent: float | None
+
+    @property
+    def is_aa(self) -> bool:
+        """Whether it compares copies of one mode."""
+        return is_aa_pair(self.baseline, self.candidate)
+
+
+Findings = tuple[Evidence, ...]
+"""What other trials learn from one."""
+
+
+class Prior(NamedTuple):
+    """The variance of one replicate's estimate, from all trials: NaN where it is not known.
+
+    A trial whose own rounds give the standard error w has the variance `scale` * (`between` + w²),
+    which is worth `freedom` observations of its own.
+
+    Attributes:
+        between: variance of the log ratio between processes.
+        scale: factor, near 1.
+        freedom: prior degrees of freedom; infinite where all trials seem to have the same variance.
+        pooled: degrees of freedom of all trials together, which no interval exceeds.
+    """
+
+    between: float = math.nan
+    scale: float = math.nan
+    freedom: float = math.nan
+    pooled: float = math.nan
+
+
+UNKNOWN = Prior()
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What is known of one device and effort.
+
+    Attributes:
+        priors: by pair of modes.
+        headline: for other pairs.
+        floors: the smallest relative difference that counts, by host.
+    """
+
+    priors: Mapping[Pair, Prior] = field(default_factory=dict)
+    headline: Prior = UNKNOWN
+    floors: Mapping[str, float] = field(default_factory=dict)
+
+    def prior(self, baseline: str, candidate: str) -> Prior:
+        """The prior of a pair of modes: its own where enough trials have one."""
+        return self.priors.get((baseline, candidate), self.headline)
+
+    def floor(self, host: str) -> float:
+        """The floor of trials that a host measured."""
+        return self.floors.get(host, MIN_FLOOR)
+
+
+NOTHING = Pool()
+"""No other trials."""
+
+
+def evidence_of(found: TrialSummary) -> Findings:
+    """What other trials learn from this one; nothing from contaminated measurements."""
+    return tuple(
+        Evidence(
+            measured_at=row.provenance.measured_at,
+            host=row.provenance.host,
+            baseline=row.baseline.mode,
+            candidate=row.candidate.mode,
+            headline=row.headline,
+            replicates=row.speedup.replicates,
+            speedup=row.speedup.value,
+            within_percent=row.speedup.within_percent,
+            between_percent=row.speedup.between_percent,
+        )
+        for row in found.comparisons
+        if row.speedup.value is not None
+        and row.speedup.within_percent is not None
+        and row.status is Status.OK
+        and (row.speedup.replicates > 1 or is_aa_pair(row.baseline.mode, row.candidate.mode))
+    )
+
+
+def latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
+    """The trials of which something counts, the latest `LATEST` of them."""
+    known = sorted((found[0].measured_at, trial) for trial, found in trials.items() if found)
+    return {trial: trials[trial] for _, trial in known[-LATEST:]}
+
+
+def pool_of(trials: Mapping[str, Findings]) -> Pool:
+    """What the trials of one device and effort, by id, say together."""
+    evidence = [item for found in latest(trials).values() for item in found]
+    several = [item for item in evidence if item.replicates > 1]
+    pairs: dict[Pair, list[Evidence]] = {}
+    for item in several:
+        pairs.setdefault((item.baseline, item.candidate), []).append(item)
+    priors = {pair: prior_of(found) for pair, found in pairs.items()}
+    pool = Pool(
+        {pair: prior for pair, prior in priors.items() if prior is not UNKNOWN},
+        prior_of([item for item in several if item.headline]),
+    )
+    twins: dict[str, list[Evidence]] = {}
+    for item in evidence:
+        if item.is_aa:
+            twins.setdefault(item.host, []).append(item)
+    floors = {host: floor_of(found, pool) for host, found in twins.items()}
+    return Pool(pool.priors, pool.headline, floors)
+
+
+def prior_of(evidence: Sequence[Evidence]) -> Prior:
+    """The variance of one replicate's estimate from trials with several replicates each.
+
+    The variance between processes is the mean of what the trials' variances exceed their squared
+    errors within processes by. How much the trials' variances scatter beyond chance gives the prior
+    degrees of freedom.
+
+    Returns:
+        `UNKNOWN` below `MIN_FREEDOM` degrees of freedom.
+
+    References:
+        Smyth (2004), Linear Models and Empirical Bayes Methods for Assessing Differential
+        Expression in Microarray Experiments, section 6.2 (limma).
+    """
+    freedom = np.array([item.replicates - 1 for item in evidence], dtype=float)
+    if freedom.sum() < MIN_FREEDOM:
+        return UNKNOWN
+    variance = np.array([item.between_percent or 0.0 for item in evidence]) ** 2 / 1e4
+    within = np.array([item.within_percent for item in evidence]) ** 2 / 1e4
+    between = max(0.0, float(freedom @ (variance - within) / freedom.sum()))
+    expected = between + within
+    if not (expected > 0).all():
+        return Prior(between, 1.0, math.inf, float(freedom.sum()))
+    ratio = np.maximum(variance / expected, 1e-5)
+    special = stats.special()
+    logs = np.log(ratio) - special.digamma(freedom / 2) + np.log(freedom / 2)
+    excess = -math.inf
+    if logs.size > 1:
+        excess = float(np.var(logs, ddof=1) - special.polygamma(1, freedom / 2).mean())
+    if excess <= 0:
+        scale = max(1.0, float(freedom @ variance / (freedom @ expected)))
+        return Prior(between, scale, math.inf, float(freedom.sum()))
+    prior = 2 * stats.trigamma_inverse(excess)
+    scale = math.exp(float(logs.mean() + special.digamma(prior / 2)) - math.log(prior / 2))
+    return Prior(between, scale, prior, float(freedom.sum()))
+
+
+def floor_of(evidence: Iterable[Evidence], pool: Pool) -> float:
+    """The smallest relative difference that counts, from A/A pairs of one host.
+
+    Returns:
+        What 95 % of pairs of copies differ by beyond what their own errors explain (a random-effect
+        model with mean zero), from the latest `MAX_AA_PAIRS`; 1 % where that is less, or where
+        there are fewer than `MIN_AA_PAIRS`.
+
+    References:
+        Paule & Mandel (1982), Consensus Values and Weighting Factors.
+    """
+    pairs = sorted(evidence, key=lambda item: item.measured_at)[-MAX_AA_PAIRS:]
+    if len(pairs) < MIN_AA_PAIRS:
+        return MIN_FLOOR
+    squares = np.log([item.speedup for item in pairs]) ** 2
+    errors = np.array([standard_error(item, pool) for item in pairs]) ** 2
+    low, high = 0.0, float(squares.max())
+    if high == 0 or float((squares / np.maximum(errors, 1e-18)).sum()) <= len(pairs):
+        return MIN_FLOOR
+    for _ in range(60):
+        middle = (low + high) / 2
+        if float((squares / (errors + middle)).sum()) > len(pairs):
+            low = middle
+        else:
+            high = middle
+    return max(MIN_FLOOR, math.expm1(NORMAL_95 * math.sqrt(high)))
+
+
+def errors_of(
+    *, within_percent: Numbers, between_percent: Numbers, replicates: Numbers, priors: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """How uncertain log speedups are, each from its replicates and its prior.
+
+    With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
+    (Smyth 2004). Without one, three replicates have their own variance, and fewer have only what
+    varies within their processes.
+
+    Args:
+        within_percent: standard error of one replicate's estimate, from its own rounds.
+        between_percent: standard deviation of the replicates' estimates; NaN for a single one.
+        replicates: how many.
+        priors: a `Prior` in each row, shape (n, 4).
+
+    Returns:
+        Standard errors; degrees of freedom, infinite where nothing is known of how processes
+        differ; and what is to be added to the interval's half-width: two replicates without a prior
+        get the hull of both intervals.
+    """
+    between, scale, freedom, pooled = priors.T
+    within, own = within_percent / 100, np.nan_to_num(between_percent) / 100
+    known, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
+    spread = scale * (between + within**2)
+    weight = np.where(np.isinf(freedom), 0.0, 1 / (freedom + replicates - 1))
+    moderated = spread + weight * (replicates - 1) * (own**2 - spread)
+    variance = np.where(known, moderated / replicates, own**2 / replicates)
+    alone = ~known & ~several
+    error = np.where(alone, within, np.sqrt(variance))
+    degrees = np.where(known, np.fmin(freedom + replicates - 1, pooled), replicates - 1.0)
+    return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
+
+
+def standard_error(item: Evidence, pool: Pool) -> float:
+    """Standard error of the log speedup, as its interval has it."""
+    error, _, _ = errors_of(
+        within_percent=np.array([item.within_percent]),
+        between_percent=np.array([item.between_percent or 0.0]),
+        replicates=np.array([item.replicates]),
+        priors=np.array([pool.prior(item.baseline, item.candidate)]),
+    )
+    return float(error[0])
