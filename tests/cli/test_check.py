@@ -2,36 +2,235 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
-from quick_trial import record
+from factories import make_record
+from paths import DATA
 
-from xla_sweeps.cli.check import check
+from xla_sweeps.cli import check_record, check_rows, main
+from xla_sweeps.cli.check import examined
+from xla_sweeps.results import rows
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
+from xla_sweeps.schema.row import STATISTICS_VERSION
 
-CHECKED: Sequence[tuple[str, str, str]] = [
-    ("replicate", '"replicate": 0', '"replicate": 7'),
-    ("trial_id", '"trial_id": "t0"', '"trial_id": "t9"'),
-    ("unknown status", '"status": "ok",\n "config"', '"status": "fine",\n "config"'),
-    ("finished before", "2026-01-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00"),
-]
+GOLDEN = DATA / "records" / "schema_2.json"
 
 
-@pytest.mark.parametrize(("word", "before", "after"), CHECKED)
-def test_check_reports_each_kind_of_inconsistency(
-    word: str, before: str, after: str, tmp_path: Path
+def xla_times_by(factor: float) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        for item in document["rounds"]:
+            for block in item["blocks"]:
+                if block["mode"] == "xla":
+                    for name in ("elapsed_ns", "enqueue_ns"):
+                        block[name] = int(block[name] * factor)
+        mode = document["modes"]["xla"]
+        mode["latencies_s"] = [factor * value for value in mode["latencies_s"]]
+
+    return change
+
+
+def put(path: str, value: Any) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        *names, last = path.split(".")
+        for name in names:
+            document = document[int(name) if isinstance(document, list) else name]
+        document[int(last) if isinstance(document, list) else last] = value
+
+    return change
+
+
+def finish_after(seconds: float) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        begun = datetime.datetime.fromisoformat(document["started_at"])
+        document["finished_at"] = (begun + datetime.timedelta(seconds=seconds)).isoformat()
+
+    return change
+
+
+CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
+    "XLA ten times as fast": ("xla: its blocks last", xla_times_by(0.1)),
+    "XLA ten times as slow": ("take longer than the round", xla_times_by(10)),
+    "blocks alone": ("alone and", put("modes.xla.latencies_s", [1e-4] * 20)),
+    "batch size": ("batch_size -4", put("config.batch_size", -4)),
+    "no batch": ("batch_size 0", put("config.batch_size", 0)),
+    "a negative latency": ("a latency that is not above 0", put("modes.xla.latencies_s.0", -0.1)),
+    "a latency of nothing": ("a latency that is not above 0", put("modes.xla.latencies_s.0", 0)),
+    "compilation": ("compile_s -5 is below 0", put("modes.xla.compile_s", -5)),
+    "more compilation than call": ("more than first_call_s", put("modes.xla.compile_s", 500.0)),
+    "a round": ("finished before it started", put("rounds.3.finished_ns", 1)),
+    "order": ("a round started before the one before it", put("rounds.3.started_ns", 1)),
+    "round numbers": ("duplicate round", put("rounds.3.round", 2)),
+    "calls": ("not as before", put("rounds.3.blocks.0.calls", 7)),
+    "unknown block": ("a block of an unknown mode", put("rounds.3.blocks.0.mode", "y")),
+    "impossible block": ("impossible block", put("rounds.3.blocks.0.elapsed_ns", -1)),
+    "order of blocks": ("not those of its order", put("rounds.3.order", ["xla"])),
+    "no configuration": ("config lacks model", put("config", {})),
+    "configuration": ("wrong type: config", put("config", 5)),
+    "schema": ("schema 99 is unknown", put("schema_version", 99)),
+    "schema 0": ("schema 0 is unknown", put("schema_version", 0)),
+    "trial": ("trial_id", put("trial_id", "t9")),
+    "replicate": ("replicate 7", put("replicate", 7)),
+    "status": ("unknown status fine", put("status", "fine")),
+    "a status without a reason": ("and no failure", put("status", "crashed")),
+    "a mode's status": ("unknown status fine", put("modes.xla.status", "fine")),
+    "a mode that failed": ("and no failure", put("modes.xla.status", "compile_error")),
+    "agreement": ("its outputs disagree", put("modes.xla.agreement.ok", False)),
+    "in force": ("it was not in force", put("modes.xla.effective.in_force", False)),
+    "64 bits": ("does not fit 64 bits", put("device.memory_bytes", 2**70)),
+    "model": ("is not that of config", put("model.name", "resnet50")),
+    "parameters": ("more than model.params", put("model.params", 3)),
+    "finish": ("finished before it started", finish_after(-86_400)),
+    "time": ("times cannot be checked", put("started_at", "yesterday")),
+    "modes": ("are not those of config", put("config.modes", ["graph", "xla"])),
+    "packages": ("environment.packages", put("environment.packages", 5)),
+    "stages": ("less than nothing", put("seconds.build", -1)),
+}
+
+
+def folder_with(tmp_path: Path, text: bytes) -> Path:
+    path = tmp_path / "records" / json.loads(GOLDEN.read_bytes())["trial_id"] / "0.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    return path
+
+
+def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:
+    folder_with(tmp_path, GOLDEN.read_bytes())
+    found = examined(tmp_path)
+    assert (found.problems, found.notes) == ([], [])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_check_reports_each_kind_of_inconsistency(name: str, tmp_path: Path) -> None:
+    word, change = CHANGES[name]
+    document = json.loads(GOLDEN.read_bytes())
+    change(document)
+    path = folder_with(tmp_path, sealed(document))
+    lines = examined(tmp_path).problems
+    assert any(line.startswith(f"{path}: ") and word in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("its digest is not", GOLDEN.read_bytes().replace(b"ok", b"no", 1)),
+        ("last line is not a digest", GOLDEN.read_bytes().rstrip(b"\n}") + b"}"),
+        ("is there twice", b'{"a": 1, "a": 2}'),
+        ("NaN is no number", b'{"a": NaN}'),
+        ("cannot be read", b"[" * 100_000),
+        ("not a record", b"[]"),
+        ("cannot be read", b"\xff"),
+    ],
+)
+def test_check_names_what_is_damaged(word: str, text: bytes, tmp_path: Path) -> None:
+    path = folder_with(tmp_path, text)
+    (line,) = examined(tmp_path).problems
+    assert line.startswith(f"{path}: ")
+    assert word in line
+
+
+def test_a_clock_that_was_set_and_litter_are_notes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, path = Store(tmp_path).save(record("t0", "unsupported_op", {}))
-    path.write_text(
-        path.read_text()
-        .replace('"unsupported_op"', '"ok"', 1)
-        .replace('"ok"', '"unsupported_op"', 1)
-    )
-    text = path.read_text().replace(
-        '"status": "unsupported_op",\n "config"', '"status": "ok",\n "config"'
-    )
-    assert before in text
-    path.write_text(text.replace(before, after, 1))
-    assert any(word in line for line in check(tmp_path)[1]), check(tmp_path)
+    document = json.loads(GOLDEN.read_bytes())
+    finish_after(-3000)(document)
+    path = folder_with(tmp_path, sealed(document))
+    for place in (path.with_name(".abc.tmp"), path.with_name("notes.txt")):
+        place.write_text("")
+    (tmp_path / "records" / ".probe-abc").write_text("")
+    assert main.run(["check", str(tmp_path)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len([line for line in said if line.startswith("note: ")]) == 4
+    assert said[-1].endswith("0 problems")
+
+
+def test_links_are_named_and_names_cannot_write_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder_with(tmp_path, GOLDEN.read_bytes())
+    (tmp_path / "records" / ("e" * 16)).symlink_to(path.parent)
+    (tmp_path / "records" / "a\x1b[2Jb").mkdir()
+    assert main.run(["check", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "a link, which no reader follows" in said
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose kept rows are believed, of clean, contaminated, failed and A/A trials."""
+    monkeypatch.setattr(rows, "RACY_NS", -1)
+    store = Store(tmp_path)
+    for seed in range(3):
+        status = Status.CONTAMINATED if seed == 1 else Status.OK
+        store.save(make_record(noise=0.1, seed=seed, status=status))
+    aa = {"graph": 0.2, "graph_2": 0.21}
+    config = {**make_record().config, "modes": ["graph", "graph"]}
+    store.save(make_record(aa, trial_id="a" * 16, noise=0.1, config=config))
+    store.save(Record.from_json(GOLDEN.read_bytes()))
+    rows.load(tmp_path)
+    return tmp_path
+
+
+EDITS: Mapping[str, Any] = {
+    "speedup": 99.0,
+    "throughput_samples_per_s": 1.0,
+    "baseline_latency_ms": 1.0,
+    "status": "ok",
+    "device": "Another",
+    "params": 7,
+    "speedup_low": 98.0,
+}
+
+
+@pytest.mark.parametrize("column", [None, *EDITS])
+def test_kept_rows_that_are_not_those_of_the_records_are_reported(
+    kept: Path, column: str | None
+) -> None:
+    path = kept / "cache" / "rows.parquet"
+    if column is not None:
+        file = pyarrow.parquet.ParquetFile(path)
+        table, beside = file.read(), file.metadata.metadata
+        place = table.schema.names.index(column)
+        values = [EDITS[column] for _ in table[column]]
+        table = table.set_column(place, column, pyarrow.array(values, table[column].type))
+        pyarrow.parquet.write_table(table.replace_schema_metadata(beside), path)
+        shown = rows.load(kept).table[column].to_pylist()
+        assert set(shown) == {EDITS[column]}  # as readers believe it
+    lines = [line for line in examined(kept).problems if "cache" in line]
+    assert len(lines) == (column is not None), lines
+    assert all("not the rows of the records" in line and str(path) in line for line in lines)
+
+
+def test_rows_that_were_kept_elsewhere_are_not_believed(kept: Path, tmp_path: Path) -> None:
+    before = rows.load(kept).table
+    path = kept / "cache" / "rows.parquet"
+    file = pyarrow.parquet.ParquetFile(path)
+    table, beside = file.read(), file.metadata.metadata
+    place = table.schema.names.index("speedup")
+    table = table.set_column(place, "speedup", pyarrow.array([99.0] * table.num_rows))
+    pyarrow.parquet.write_table(table.replace_schema_metadata(beside), path)
+    shutil.copytree(kept, tmp_path / "copy")
+    for folder in (kept / "records").iterdir():
+        stamp = folder.stat()
+        os.utime(
+            tmp_path / "copy" / "records" / folder.name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns)
+        )
+    assert rows.load(tmp_path / "copy").table.equals(before)
+
+
+def test_check_knows_the_schemas_and_statistics_of_today() -> None:
+    assert tuple(range(1, SCHEMA_VERSION + 1)) == check_record.SCHEMAS
+    assert {str(status) for status in Status} == check_record.STATUSES
+    assert check_rows.STATISTICS_VERSION == STATISTICS_VERSION

@@ -114,6 +114,7 @@ READERS: Mapping[str, tuple[str, ...]] = {
     "page": ("dashboard", "{}"),
     "compare": ("compare", "{}", "{}"),
     "report": ("report", "{}", "--dry-run"),
+    "check": ("check", "{}"),
 }
 
 

@@ -103,6 +103,7 @@ def make_rounds(
 ) -> tuple[Round, ...]:
     """Rounds in which each mode takes its time, times log-normal noise."""
     source = random.Random(seed)
+    length_ns = round(sum(4e9 * seconds for seconds in call_s.values()))
     return tuple(
         Round(
             round=number,
@@ -116,8 +117,8 @@ def make_rounds(
                 )
                 for mode, seconds in call_s.items()
             ),
-            started_ns=number * 10**9,
-            finished_ns=number * 10**9 + 10**8,
+            started_ns=number * length_ns,
+            finished_ns=(number + 1) * length_ns,
             dirty="other processes used 1.0 cores" if number in dirty else "",
         )
         for number in range(count)

@@ -23,7 +23,7 @@ from xla_sweeps.system.faults import fault_point
 
 def outcome() -> ModeOutcome:
     return ModeOutcome(
-        status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.4, latencies_s=(0.01,) * 10
+        status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.49, latencies_s=(0.01,) * 10
     )
 
 
@@ -31,12 +31,19 @@ def square(modes: tuple[str, ...], first: int, slower: int) -> protocol.Square:
     rounds = []
     for number in range(first, first + 4):
         now = time.perf_counter_ns() // slower
+        length_ns = (10_000_000 + number) * len(modes)
         blocks = tuple(
             Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000)
             for mode in modes
         )
         rounds.append(
-            Round(round=number, order=modes, blocks=blocks, started_ns=now, finished_ns=now + 1)
+            Round(
+                round=number,
+                order=modes,
+                blocks=blocks,
+                started_ns=now,
+                finished_ns=now + length_ns,
+            )
         )
     return protocol.Square(rounds=tuple(rounds))
 
@@ -88,11 +95,11 @@ def main() -> None:
     say(
         protocol.Built(
             model=ModelFacts(
-                name="fake",
-                family="F",
-                variant="V",
-                source="s",
-                task="t",
+                name=job.trial.model.name,
+                family=job.trial.model.family,
+                variant=job.trial.model.variant,
+                source=job.trial.model.source,
+                task=job.trial.model.task,
                 resolution_px=8,
                 params=7,
             )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from xla_sweeps.errors import HeldError
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Block, ModeOutcome, Round, Status
+from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import Assignment, die_with_parent
@@ -35,8 +35,9 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
         Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1)
         for label in modes
     )
+    spent_ns = sum(block.elapsed_ns for block in blocks)
     rounds = (
-        (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=2),)
+        (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=1 + spent_ns),)
         if status == "ok"
         else ()
     )
@@ -44,12 +45,15 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
         trial_id=trial_id,
         replicate=0,
         status=Status(status),
-        config=config,
+        config={"model": "m", "batch_size": 1, "modes": list(modes), **config},
         model=MODEL,
         environment={},
         device={"name": "d"},
         modes=modes,
         rounds=rounds,
+        failure=None
+        if status == "ok"
+        else Failure(phase=Phase.MEASURE, kind=status, message="as the test asked for"),
         started_at=stamp,
         finished_at=stamp,
     )

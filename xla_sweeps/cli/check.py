@@ -1,29 +1,39 @@
 """The command `check`: validates a results folder independently of the code that wrote it.
 
-It reads the files as plain JSON and checks what must hold: names, numbers, times, samples, and that
-no replicate was stored twice.
+It reads the files as plain JSON and checks what must hold: digests, names, numbers, times, samples,
+that no replicate was stored twice, and that kept rows are those of the records.
 """
 
 from __future__ import annotations
 
 import collections
-import datetime
 import hashlib
 import json
+import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.cli import command_parser
+from xla_sweeps.cli import check_rows, command_parser
+from xla_sweeps.cli.check_record import Unreadable, notes_of, problems_of, read
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError
+from xla_sweeps.system.text import displayable
+
+_RECORD = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
+
+_TRIAL = re.compile(r"[0-9A-Za-z_-]{1,64}")
+
+_OLD_S = 24 * 3600
 
 
 def check_command(arguments: Sequence[str]) -> int:
     """Validate a results folder."""
     parser = command_parser(
         "check",
-        "Independent of the code that wrote it. Exit code 1 if there is a problem.",
+        "Independent of the code that wrote it. Exit code 1 if there is a problem; a note is none.",
     )
     parser.add_argument(
         "dir",
@@ -33,131 +43,112 @@ def check_command(arguments: Sequence[str]) -> int:
         help="results folder (default: results)",
     )
     options = parser.parse_args(arguments)
-    if not (options.dir / "records").is_dir():
+    if not (options.dir / "records").exists():
         raise StoreError(f"{options.dir} holds no records")
-    counts, problems = check(options.dir)
-    for problem in problems:
-        print(problem)
-    counted = ", ".join(f"{count} {word}" for word, count in counts.items())
-    print(f"{options.dir}: {counted}; {len(problems)} problems")
-    return 1 if problems else 0
+    found = examined(options.dir)
+    for line in (*found.problems, *(f"note: {note}" for note in found.notes)):
+        print(displayable(line))
+    counted = ", ".join(f"{count} {word}" for word, count in found.counts.items())
+    print(f"{displayable(options.dir)}: {displayable(counted)}; {len(found.problems)} problems")
+    return 1 if found.problems else 0
 
 
-STATUSES = {
-    "ok",
-    "contaminated",
-    "wrong_result",
-    "nondeterministic",
-    "mode_not_effective",
-    "retraced",
-    "unsupported_op",
-    "dynamic_shape",
-    "build_error",
-    "trace_error",
-    "compile_error",
-    "run_error",
-    "oom_gpu",
-    "oom_host",
-    "timeout",
-    "crashed",
-    "infra",
-    "interrupted",
-    "skipped",
-}
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a results folder holds, and a line for each problem and for what is no problem."""
 
-REQUIRED = (
-    "schema_version",
-    "trial_id",
-    "replicate",
-    "status",
-    "config",
-    "model",
-    "environment",
-    "device",
-    "modes",
-    "rounds",
-)
+    counts: collections.Counter[str] = field(default_factory=collections.Counter)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def check(results_dir: Path) -> tuple[dict[str, int], list[str]]:
     """Counts of what the folder holds, and a line for each problem."""
-    problems: list[str] = []
-    counts: collections.Counter[str] = collections.Counter()
-    seen: dict[str, str] = {}
-    for folder in sorted(path for path in (results_dir / "records").glob("*") if path.is_dir()):
-        counts["trials"] += 1
-        problems += [f"{path}: left-over temporary file" for path in folder.glob(".*.tmp")]
-        machines = set()
-        for path in sorted(folder.glob("*.json")):
-            counts["records"] += 1
-            document, found = _read(path)
-            problems += [f"{path}: {text}" for text in found]
-            if document is None:
-                continue
-            counts[str(document["status"])] += 1
-            machines.add(
-                json.dumps(
-                    [document["device"].get("name"), document["environment"].get("packages")]
-                )
-            )
-            if document["rounds"]:
-                digest = hashlib.sha256(
-                    json.dumps([document["rounds"], document["started_at"]]).encode()
-                ).hexdigest()
-                if digest in seen:
-                    problems.append(f"{path}: the same measurement as {seen[digest]}")
-                seen[digest] = str(path)
-        if len(machines) > 1:
-            problems.append(f"{folder}: records of different devices or versions under one trial")
-    counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
-    return dict(counts), problems
+    found = examined(results_dir)
+    return dict(found.counts), found.problems
 
 
-def _read(path: Path) -> tuple[Mapping[str, Any] | None, list[str]]:
-    """A record as plain data, and its problems."""
+def examined(results_dir: Path) -> Findings:
+    """All that there is to say about a results folder.
+
+    Raises:
+        StoreError: its records cannot be listed.
+    """
+    found = Findings()
+    records = results_dir / "records"
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        return None, [f"cannot be read: {error}"]
-    missing = (
-        [key for key in REQUIRED if key not in document]
-        if isinstance(document, dict)
-        else list(REQUIRED)
-    )
-    if missing:
-        return None, [f"lacks {', '.join(missing)}"]
-    return document, list(_wrong(path, document))
+        entries = sorted(records.iterdir())
+    except OSError as error:
+        raise StoreError(f"{records} cannot be read: {error.strerror or error}") from error
+    seen: dict[str, str] = {}
+    kept = check_rows.Kept(results_dir)
+    for path in entries:
+        if path.name.startswith("."):
+            found.notes.extend(_left_over(path))
+        elif path.is_symlink():
+            found.problems.append(f"{path}: a link, which no reader follows")
+        elif not path.is_dir() or not _TRIAL.fullmatch(path.name):
+            found.notes.append(f"{path}: not a trial's folder")
+        else:
+            found.counts["trials"] += 1
+            kept.compare(path.name, list(_trial(path, found, seen)))
+    for folder in ("", "cache", "cache/rows"):
+        found.notes.extend(
+            note for path in sorted((results_dir / folder).glob(".*")) for note in _left_over(path)
+        )
+    found.problems.extend(kept.differing())
+    found.counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
+    return found
 
 
-def _wrong(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
-    if document["trial_id"] != path.parent.name:
-        yield f"trial_id {document['trial_id']} differs from the folder's name"
-    if str(document["replicate"]) != path.stem:
-        yield f"replicate {document['replicate']} differs from the file's name"
-    if document["status"] not in STATUSES:
-        yield f"unknown status {document['status']}"
-    begun, ended = document.get("started_at") or "", document.get("finished_at") or ""
-    if (
-        begun
-        and ended
-        and datetime.datetime.fromisoformat(ended) < datetime.datetime.fromisoformat(begun)
-    ):
-        yield "finished before it started"
-    numbers = [item["round"] for item in document["rounds"]]
-    if len(set(numbers)) != len(numbers):
-        yield "duplicate round"
-    for item in document["rounds"]:
-        for block in item["blocks"]:
-            if block["mode"] not in document["modes"]:
-                yield f"round {item['round']}: a block of an unknown mode {block['mode']}"
-            if (
-                block["calls"] < 1
-                or block["elapsed_ns"] <= 0
-                or not 0 <= block["enqueue_ns"] <= block["elapsed_ns"]
-            ):
-                yield f"round {item['round']}: impossible block: {block}"
-    unmeasured = (
-        document["status"] == "ok" and not document["rounds"] and len(document["modes"]) > 1
-    )
-    if unmeasured and all(mode.get("status") == "ok" for mode in document["modes"].values()):
-        yield "ok without a single round"
+def _trial(folder: Path, found: Findings, seen: dict[str, str]) -> Iterator[Mapping[str, Any]]:
+    """The records of a trial; what is wrong goes to `found`."""
+    machines = set()
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        found.problems.append(f"{folder}: {error.strerror or error}")
+        return
+    for path in paths:
+        if path.name.startswith("."):
+            found.notes.extend(_left_over(path))
+            continue
+        if not _RECORD.fullmatch(path.name):
+            found.notes.append(f"{path}: not a record's name; no reader reads it")
+            continue
+        found.counts["records"] += 1
+        try:
+            document = read(path)
+        except Unreadable as error:
+            found.problems.append(f"{path}: {error}")
+            continue
+        found.problems.extend(f"{path}: {text}" for text in problems_of(path, document))
+        found.notes.extend(f"{path}: {text}" for text in notes_of(document))
+        found.counts[str(document["status"])] += 1
+        machines.add(_machine(document))
+        if document["rounds"]:
+            measured = json.dumps([document["rounds"], document.get("started_at")])
+            digest = hashlib.sha256(measured.encode()).hexdigest()
+            if digest in seen:
+                found.problems.append(f"{path}: the same measurement as {seen[digest]}")
+            seen[digest] = str(path)
+        yield document
+    if len(machines) > 1:
+        found.problems.append(f"{folder}: records of different devices or versions under one trial")
+
+
+def _machine(document: Mapping[str, Any]) -> str:
+    parts = [document[name] for name in ("device", "environment")]
+    device, environment = (part if isinstance(part, dict) else {} for part in parts)
+    return json.dumps([device.get("name"), environment.get("packages")])
+
+
+def _left_over(path: Path) -> Iterator[str]:
+    """A note on a temporary file of a process that was killed."""
+    if path.name.startswith(".probe-") or path.suffix == ".tmp":
+        try:
+            old = time.time() - path.lstat().st_mtime > _OLD_S
+        except OSError:
+            return
+        when = "the next trial removes it" if old else "removed when it is a day old"
+        yield f"{path}: left-over temporary file; {when}"

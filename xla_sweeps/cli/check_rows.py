@@ -1,0 +1,218 @@
+"""Whether the kept rows of a results folder are those of its records, computed once more.
+
+It shares no code with what made the rows: an edited or foreign cache is found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STATISTICS_VERSION = 3
+"""The estimates that are computed here; rows of others are not compared."""
+
+_MIN_ROUNDS = 6
+
+_WITHHELD = ("wrong_result", "nondeterministic", "retraced", "mode_not_effective")
+
+_MODEL = ("family", "variant", "source", "task", "resolution_px", "params", "macs")
+
+_COLUMNS = (
+    "trial_id",
+    "baseline",
+    "candidate",
+    "status",
+    "batch_size",
+    "device",
+    "model",
+    "statistics_version",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "speedup_percent",
+    "latency_ms",
+    "baseline_latency_ms",
+    "throughput_samples_per_s",
+    "baseline_throughput_samples_per_s",
+    *_MODEL,
+)
+
+_Document = Mapping[str, Any]
+
+
+class Kept:
+    """The rows that `cache/` keeps, to be compared with the records trial by trial.
+
+    Args:
+        results_dir: the results folder.
+    """
+
+    def __init__(self, results_dir: Path) -> None:
+        self._cache = results_dir / "cache"
+        self._lines: list[str] = []
+        self._rows: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
+        self._wrong: dict[Path, list[str]] = {}
+        for path in (
+            self._cache / "rows.parquet",
+            *sorted((self._cache / "rows").glob("*.json")),
+        ):
+            try:
+                for row in _believed(path, results_dir):
+                    self._rows.setdefault(row["trial_id"], []).append((path, row))
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                self._lines.append(f"{path}: cannot be read: {type(error).__name__}: {error}")
+
+    def compare(self, trial: str, documents: Sequence[_Document]) -> None:
+        """Compare the kept rows of a trial with its records."""
+        for path, row in self._rows.pop(trial, ()):
+            try:
+                self._wrong.setdefault(path, []).extend(_wrong(row, documents))
+            except Exception as error:
+                self._wrong[path].append(f"{trial}: {type(error).__name__}: {error}")
+
+    def differing(self) -> Iterator[str]:
+        """A line for each kept file that cannot be read, or whose rows are not of the records."""
+        for trial in list(self._rows):
+            self.compare(trial, ())
+        yield from self._lines
+        for path, wrong in self._wrong.items():
+            if wrong:
+                more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+                yield f"{path}: not the rows of the records: {wrong[0]}{more}; delete {self._cache}"
+
+
+def _believed(path: Path, results_dir: Path) -> Iterator[dict[str, Any]]:
+    """The rows that readers would believe: of this folder, and of trials as they are now."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError("not a regular file")
+    records = results_dir / "records"
+    if path.suffix == ".json":
+        document = json.loads(path.read_bytes())
+        rows, version, modified = document["rows"], document["version"], None
+    else:
+        import pyarrow.parquet
+
+        file = pyarrow.parquet.ParquetFile(path)
+        beside, table = json.loads((file.metadata.metadata or {})[b"xla_sweeps"]), file.read()
+        version, modified = beside.get("version", ()), beside.get("modified_ns", {})
+        rows = table.to_pylist() if set(_COLUMNS) <= set(table.schema.names) else []
+    if len(version) != 4 or version[-1] != records.stat().st_ino:
+        return
+    for row in rows:
+        folder = records / row["trial_id"]
+        now = folder.stat().st_mtime_ns if folder.is_dir() else None
+        if modified is not None and modified.get(row["trial_id"]) != now:
+            continue
+        if row["statistics_version"] == STATISTICS_VERSION:
+            yield row
+
+
+def _wrong(row: Mapping[str, Any], documents: Sequence[_Document]) -> Iterator[str]:
+    """What of a row does not follow from the records of its trial."""
+    what = f"{row['candidate']} against {row['baseline']} of {row['trial_id']}"
+    if not documents:
+        yield f"{what}: there is no record"
+        return
+    for name, value in _expected(row, documents).items():
+        kept = row[name]
+        close = (
+            math.isclose(kept, value, rel_tol=1e-6)
+            if isinstance(kept, float) and isinstance(value, float)
+            else kept == value
+        )
+        if not close:
+            yield f"{what}: {name} is {kept!r} there and {value!r} here"
+    bounds = [row["speedup_low"], row["speedup"], row["speedup_high"]]
+    known = [bound for bound in bounds if bound is not None]
+    if known != sorted(known):
+        yield f"{what}: its speedup is outside of its interval"
+
+
+def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[str, Any]:
+    documents = sorted(documents, key=lambda document: int(document["replicate"]))
+    clean = [item for item in documents if item["status"] != "contaminated"]
+    enough = any(len(item["rounds"]) >= _MIN_ROUNDS for item in clean)
+    counted = clean if enough else documents
+    first, candidate, baseline = counted[0], row["candidate"], row["baseline"]
+    model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
+    model = model or documents[-1]["model"]
+    batch_size = first["config"].get("batch_size") or 1
+    statuses = [_status(counted, label) for label in (candidate, baseline)]
+    failed = next((status for status in statuses if status != "ok"), None)
+    ratios, contaminated = _counting(documents, baseline, candidate)
+    speedup = _estimate([[math.log(a / b) for a, b in group] for group in ratios])
+    value = None if failed or speedup is None else math.exp(speedup)
+    expected: dict[str, Any] = {
+        "batch_size": batch_size,
+        "device": str(first["device"].get("name", "")),
+        "model": model["name"],
+        **{name: model.get(name) for name in _MODEL},
+        "speedup": value,
+        "speedup_percent": None if value is None else 100 * (value - 1),
+        "status": failed or ("contaminated" if contaminated else "ok"),
+    }
+    for prefix, label in (("", candidate), ("baseline_", baseline)):
+        alone, _ = _counting(documents, label)
+        log_s = _estimate([[math.log(call_s) for (call_s,) in group] for group in alone])
+        expected[f"{prefix}latency_ms"] = None if log_s is None else 1e3 * math.exp(log_s)
+        rate = None if log_s is None else batch_size / math.exp(log_s)
+        expected[f"{prefix}throughput_samples_per_s"] = rate
+    return expected
+
+
+def _status(documents: Sequence[_Document], label: str) -> str:
+    modes = [item["modes"][label] for item in documents if label in item["modes"]]
+    told = [mode for mode in modes if mode["status"] in ("ok", "nondeterministic")]
+    for mode in modes:
+        status = str(mode["status"])
+        if status in _WITHHELD and (status != "nondeterministic" or mode is told[-1]):
+            return status
+    if any(mode["status"] == "ok" and mode.get("latencies_s") for mode in modes):
+        return "ok"
+    return next((str(mode["status"]) for mode in modes if mode["status"] != "ok"), "skipped")
+
+
+def _counting(
+    documents: Sequence[_Document], *labels: str
+) -> tuple[list[list[tuple[float, ...]]], bool]:
+    """Seconds a call of the rounds that count, by replicate; whether they are contaminated."""
+    quiet = [
+        (item["status"] == "contaminated", _calls(item, labels, dirty=False)) for item in documents
+    ]
+    enough = [(busy, calls) for busy, calls in quiet if len(calls) >= _MIN_ROUNDS]
+    if enough:
+        clean = [calls for busy, calls in enough if not busy]
+        return clean or [calls for _, calls in enough], not clean
+    every = [_calls(item, labels, dirty=True) for item in documents]
+    every = [calls for calls in every if len(calls) >= _MIN_ROUNDS]
+    return every, bool(every)
+
+
+def _calls(document: _Document, labels: Sequence[str], *, dirty: bool) -> list[tuple[float, ...]]:
+    found = []
+    for item in document["rounds"]:
+        call_s = {
+            block["mode"]: block["elapsed_ns"] / block["calls"] / 1e9 for block in item["blocks"]
+        }
+        if all(label in call_s for label in labels) and (dirty or not item.get("dirty")):
+            found.append(tuple(call_s[label] for label in labels))
+    return found
+
+
+def _estimate(groups: Sequence[Sequence[float]]) -> float | None:
+    """The mean over replicates of the median of all averages of two rounds."""
+    middles = []
+    for group in groups:
+        first, second = np.triu_indices(len(group))
+        values = np.array(group)
+        middles.append(float(np.median((values[first] + values[second]) / 2)))
+    return statistics.fmean(middles) if middles else None
