@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from browser import NAMES, Browser, find, started
 
+from xla_sweeps.system.leases import LEASES
+
 if TYPE_CHECKING:
     from dashboard_page import Study
     from wandb_server import WandbServer
+
+
+@pytest.fixture(autouse=True)
+def own_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases of devices that no other test, and nobody's trial on this machine, waits for."""
+    monkeypatch.setenv(LEASES, str(tmp_path / "leases"))
 
 
 @pytest.fixture(scope="session", params=list(NAMES))

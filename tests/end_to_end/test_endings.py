@@ -53,20 +53,40 @@ def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(tmp_path
     numbers = [signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGXCPU, signal.SIGQUIT]
     running = {}
     for number in numbers:  # each with leases of its own, so that none waits for another
-        (own := tmp_path / f"tmp-{number.name}").mkdir()
         running[number] = start(
             tmp_path / number.name,
             *REQUEST,
             "tracker=none",
             script="wait-at:4",
-            TMPDIR=str(own),
+            XLA_SWEEPS_LEASES=str(tmp_path / f"leases-{number.name}"),
         )
     for number, trial in running.items():
-        wait_until(lambda number=number: said(tmp_path / number.name, "review"))  # type: ignore[misc]
-        trial.send_signal(number)
-        output, _ = trial.communicate(timeout=60)
+        try:
+            wait_until(lambda number=number: said(tmp_path / number.name, "review"))  # type: ignore[misc]
+            trial.send_signal(number)
+            output, _ = trial.communicate(timeout=60)
+        finally:
+            trial.kill()
         assert trial.returncode == 128 + number, output
         assert "what was measured is saved. Resume with:" in output
         (record,) = records(tmp_path / number.name)
         assert record.status == "interrupted"
         assert len(record.rounds) >= 4
+
+
+def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    own = {"TMPDIR": str(elsewhere), "HOME": str(elsewhere)}
+    for script in ("", "die-at:0"):
+        trial = start(tmp_path / "r", *REQUEST, script=script, **own)
+        output, _ = trial.communicate(timeout=60)
+        assert "W&B" in output
+    killed = start(tmp_path / "r", *REQUEST, script="wait-at:0", **own)
+    try:
+        wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("tmp-*"))))
+    finally:
+        killed.kill()
+        killed.communicate()
+    wait_until(lambda: not list((tmp_path / "r" / "wandb").glob("tmp-*")))
+    assert list(elsewhere.iterdir()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -272,9 +271,8 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(tmp_pa
 
 
 def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     waits = []
     with Leases(["core-0"], holder="the other trial") as other:
         assert other.take() == ""
@@ -290,10 +288,7 @@ def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs
     assert waits == [f"the other trial (pid {os.getpid()})"]
 
 
-def test_a_replicate_that_waits_for_the_device_can_be_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
     with Leases(["core-0"], holder="other") as other, process.Stop() as stop:
         other.take()
 

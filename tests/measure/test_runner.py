@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,8 @@ from paths import SUPPORT
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, to_settings
-from xla_sweeps.errors import HeldError
-from xla_sweeps.measure import process, runner
+from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.measure import process, runner, saving
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
@@ -152,14 +155,38 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
 def test_a_failing_disk_is_an_error_and_not_a_silent_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from xla_sweeps.errors import StoreError
-
     def full(self: Store, record: Record) -> None:
         raise StoreError("cannot save the record: No space left on device")
 
     monkeypatch.setattr(Store, "save", full)
-    with pytest.raises(StoreError, match="No space left"):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(saving, "TRY_S", 0.0)
+    with pytest.raises(StoreError, match="No space left") as caught:
         run(tmp_path, monkeypatch)
+    command = str(caught.value).partition("bring it back with: ")[2]
+    monkeypatch.undo()
+    for words in command.split(" && "):
+        subprocess.run(shlex.split(words), check=True)
+    ((record,),) = Store(tmp_path).load().records.values()
+    assert record.status == "ok"
+    assert len(record.rounds) == 8
+
+
+def test_a_record_is_saved_once_there_is_space_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tries = Store.save, []
+
+    def sometimes(self: Store, record: Record) -> tuple[Record, Path]:
+        tries.append(record.replicate)
+        if len(tries) < 3:
+            raise StoreError("cannot save the record: No space left on device")
+        return real(self, record)
+
+    monkeypatch.setattr(Store, "save", sometimes)
+    monkeypatch.setattr(saving, "PAUSE_S", 0.01)
+    result, _ = run(tmp_path, monkeypatch)
+    assert [record.status for record in result.records] == ["ok"]
 
 
 def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
-from xla_sweeps.errors import HeldError
+from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import process, protocol
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.saving import save
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
@@ -38,6 +39,8 @@ from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.leases import Leases, lease_names
 from xla_sweeps.system.process import Assignment, StopSignals
+
+_ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
 CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
 
@@ -167,10 +170,14 @@ def run_trial(
             assignment=assignment,
         )
         tracker.open(header)
-        for _ in range(replicates):
-            _run_replicate(session)
-            if signals.number or session.records[-1].status in (Status.INFRA, Status.BUILD_ERROR):
-                break
+        try:
+            for _ in range(replicates):
+                _run_replicate(session)
+                if signals.number or session.records[-1].status in _ENDS_TRIAL:
+                    break
+        except StoreError as error:
+            tracker.finish(session.records, None, exit_code=error.exit_code)
+            raise
         return _conclude(session)
 
 
@@ -202,7 +209,7 @@ def _run_replicate(session: _Session) -> None:
         log=str(log.relative_to(settings.results_dir)),
     )
     fault_point("supervisor.result")
-    stored, path = session.store.save(record)
+    stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
     session.records.append(stored)
     session.paths.append(path)
     session.screen.replicate_done(
@@ -220,21 +227,26 @@ def _attempts(session: _Session, number: int, log: Path) -> Attempt:
         job = ReplicateJob(
             trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number
         )
-        with Leases(names, holder=session.title) as leases:
-            attempt = process.run_attempt(
-                job,
-                environment=child_environment(trial, session.settings),
-                log=log,
-                watch=lambda pid, exceeded: Sampler.watching(
-                    pid,
-                    device=device,
-                    memory_limit_bytes=trial.memory_limit_bytes,
-                    exceeded=exceeded,
-                ),
-                stop=session.stop,
-                leases=leases,
-                on_event=lambda event: _follow(session, number, event),
-            )
+        try:
+            with Leases(names, holder=session.title) as leases:
+                attempt = process.run_attempt(
+                    job,
+                    environment=child_environment(trial, session.settings),
+                    log=log,
+                    watch=lambda pid, exceeded: Sampler.watching(
+                        pid,
+                        device=device,
+                        memory_limit_bytes=trial.memory_limit_bytes,
+                        exceeded=exceeded,
+                    ),
+                    stop=session.stop,
+                    leases=leases,
+                    on_event=lambda event: _follow(session, number, event),
+                )
+        except OSError as error:
+            raise StoreError(
+                f"cannot start the measuring process with its log {log}: {error.strerror or error}"
+            ) from error
         if together and attempt.rounds:
             attempt.flags.append(str(Flag.TOOK_TURNS))
         attempt.modes.update(dead)

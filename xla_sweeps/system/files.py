@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable
@@ -85,6 +86,21 @@ def tail(path: Path, *, limit: int) -> str:
         handle.seek(max(0, handle.seek(0, os.SEEK_END) - limit))
         return handle.read().decode("utf-8", "replace")
     return ""
+
+
+def private_folder(given: str | None = None) -> Path | None:
+    """This user's folder below the temporary one, or the given one; made if need be.
+
+    None where it cannot be made, or others could write to it.
+    """
+    folder = Path(given or Path(tempfile.gettempdir()) / f"xla-sweeps-{os.getuid()}")
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if mine and not status.st_mode & 0o022:
+            return folder
+    return None
 
 
 def trim(path: Path, *, limit: int) -> None:

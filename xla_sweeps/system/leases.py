@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
-import tempfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from xla_sweeps.system.devices import Device
+from xla_sweeps.system.files import private_folder
+
+LEASES = "XLA_SWEEPS_LEASES"
+"""Environment variable that names another folder for the leases."""
 
 _TEXT_LIMIT = 200
 
@@ -56,7 +58,7 @@ class Leases:
 
         What was taken is kept, so that many devices can be waited for.
         """
-        folder = _folder()
+        folder = private_folder(os.environ.get(LEASES))
         while folder is not None and self._missing:
             holder = self._take_one(folder / f"{self._missing[0]}.lock")
             if holder:
@@ -88,15 +90,3 @@ class Leases:
         """Give them back."""
         while self._held:
             os.close(self._held.pop())
-
-
-def _folder() -> Path | None:
-    """This user's folder for leases, made if need be; None where others could write to it."""
-    folder = Path(tempfile.gettempdir()) / f"xla-sweeps-{os.getuid()}"
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()
-        mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-        if mine and not status.st_mode & 0o022:
-            return folder
-    return None

@@ -6,10 +6,12 @@ Nothing here imports wandb. A failure of that process never raises an exception 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import queue
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +30,9 @@ MARK = "XLA_SWEEPS_TRACKER"
 
 It identifies them, since W&B's own service leaves the process group.
 """
+
+SCRATCH = "XLA_SWEEPS_SCRATCH"
+"""Environment variable that names the helper's folder for temporary and cached files."""
 
 MODULE = "xla_sweeps.report.wandb.client_process"
 
@@ -53,7 +58,10 @@ class Helper:
     def __init__(self, log: Path, *, module: str = MODULE) -> None:
         files.folder_in(log.parent.parent, log.parent.name)
         self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._scratch = new_scratch(log.parent)
         environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
+        names = ("TMPDIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR", SCRATCH)
+        environment |= dict.fromkeys(names, str(self._scratch))
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
         # The client must not join the service of a process that may outlive this one.
         environment.pop("WANDB_SERVICE", None)
@@ -71,6 +79,7 @@ class Helper:
                 )
         except OSError:
             os.close(read_end)
+            shutil.rmtree(self._scratch, ignore_errors=True)
             raise
         finally:
             os.close(write_end)
@@ -109,6 +118,7 @@ class Helper:
         for wait in (self._process.wait, *(thread.join for thread in self._threads)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 wait(KILLED_S)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -129,6 +139,22 @@ class Helper:
         with self._changed:
             self._gone = True
             self._changed.notify_all()
+
+
+def new_scratch(folder: Path) -> Path:
+    """A new folder for a helper's temporary files; those of helpers that were killed are removed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    prefix = f"tmp-{os.uname().nodename}-"
+    for left in folder.glob(f"{glob.escape(prefix)}*"):
+        owner = left.name.removeprefix(prefix).partition("-")[0]
+        if owner.isdecimal() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    made = folder.absolute() / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
+    made.mkdir()
+    return made
 
 
 def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
