@@ -58,6 +58,7 @@ def test_a_users_model_has_the_same_name_everywhere(tmp_path: Path) -> None:
         trial_id="0",
         device_kind="cpu",
         device_name="Some CPU",
+        environment={},
         results_dir=tmp_path,
     )
     assert header.name == "net b4 xla Some CPU"

@@ -62,7 +62,7 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
             )
             assert pushed.returncode == 0, pushed.stderr
         ours = {name: run for name, run in server.runs.items() if run.history}
-        assert sorted(run.config["cfg"]["model"]["name"] for run in ours.values()) == [
+        assert sorted(run.config["model"] for run in ours.values()) == [
             "mobilenet_v2",
             "resnet50",
             "vgg16",

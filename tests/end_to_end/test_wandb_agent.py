@@ -76,7 +76,7 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_pa
     (records,) = Store(tmp_path / "results").load().records.values()
     assert run.sweep
     assert run.exit_code == 0, ran.stdout + ran.stderr
-    assert run.config["cfg"]["model"]["name"] == "mobilenet_v2"
+    assert run.config["model"] == "mobilenet_v2"
     assert run.config["xla"] is True
     assert run.summary["speedup"] > 0
     assert len(run.history) == len(records[0].rounds)

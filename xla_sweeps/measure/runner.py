@@ -155,6 +155,7 @@ def run_trial(
             trial_id=identifier,
             device_kind=settings.device.kind,
             device_name=settings.device.name,
+            environment=facts,
             results_dir=settings.results_dir,
         )
         session = _Session(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.options import name_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ExecutionMode, headline_candidates, mode_of
@@ -25,9 +26,9 @@ class RunHeader:
 
     Attributes:
         name: readable name: "efficientnetv2s 384 xla cpu".
-        config: the resolved configuration; stored under the single key `cfg`.
-        scalars: flat values for panels (`family, variant, source_name, resolution, xla,
-            accelerator, ...`).
+        config: the resolved configuration.
+        scalars: the flat values by which runs are filtered and grouped (`model, batch_size,
+            precision, source, tensorflow, host, ...`).
         results_dir: the results folder; the tracker keeps its files below it.
     """
 
@@ -50,6 +51,7 @@ def run_header(
     trial_id: str,
     device_kind: str,
     device_name: str,
+    environment: Mapping[str, Any],
     results_dir: Path,
 ) -> RunHeader:
     """The header of a trial's run, from its resolved configuration.
@@ -59,6 +61,7 @@ def run_header(
         trial_id: the run's id.
         device_kind: `cpu` or `gpu`; a tag.
         device_name: W&B's `accelerator`.
+        environment: versions, driver and host, as in a record.
         results_dir: the results folder.
     """
     model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
@@ -69,22 +72,50 @@ def run_header(
         name=f"{model['name']}{resolution} b{config['batch_size']} {candidate} {device_name}",
         config=config,
         scalars={
-            "family": model["family"],
-            "variant": model["variant"],
-            "source_name": config["source"],
-            "resolution": config["resolution"],
+            **_trial_scalars(config),
             "xla": candidate is ExecutionMode.XLA,
             "accelerator": device_name,
-            "batch": config["batch_size"],
-            "precision_name": config["precision"],
-            "effort_name": config["effort"]["name"],
+            "device_kind": device_kind,
+            **_environment_scalars(environment),
         },
-        tags=(model["family"], config["source"], device_kind, *tracker["tags"]),
+        tags=(model["family"], name_of(config["source"]), device_kind, *tracker["tags"]),
         results_dir=results_dir,
         project=tracker["project"],
         entity=tracker["entity"],
         group=tracker["group"],
     )
+
+
+def _trial_scalars(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for; W&B passes keys that are options back when it resumes a run."""
+    model, source = config["model"], name_of(config["source"])
+    return {
+        "model": "local" if source == "local" else model["name"],
+        "variant": model["variant"],
+        "family": model["family"],
+        "task": model.get("task"),
+        "source": source,
+        "resolution": config["resolution"],
+        "batch_size": config["batch_size"],
+        "precision": config["precision"],
+        "scenario": name_of(config.get("scenario")),
+        "effort": name_of(config["effort"]),
+        "execution_modes": list(config["modes"]),
+        "pretrained": config.get("weights", "random") != "random",
+    }
+
+
+def _environment_scalars(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Where it was measured; "" for what is not there or not known."""
+    packages, driver, flags = (
+        environment.get(key) or {} for key in ("packages", "driver", "flags")
+    )
+    return {
+        **{name: packages.get(name, "") for name in ("tensorflow", "keras")},
+        **{name: driver.get(name, "") for name in ("driver", "cuda")},
+        **{name: environment.get(name, "") for name in ("host", "python", "xla_sweeps", "git")},
+        "flags": " ".join(f"{name}={value}" for name, value in sorted(flags.items())),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.tracking import run_header, tracker_named
 record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1})
 tracker = tracker_named(sys.argv[2])
-device = {"device_kind": "cpu", "device_name": "Some CPU"}
+device = {"device_kind": "cpu", "device_name": "Some CPU", "environment": {}}
 tracker.open(run_header(CONFIG, trial_id=TRIAL_ID, results_dir=Path(sys.argv[3]), **device))
 tracker.log_rounds(0, record.rounds, batch_size=4)
 if sys.argv[4] == "finish":

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 from factories import TRIAL_ID, make_outcome
-from wandb_runs import FIRST, SECOND, SUMMARY, WANDB, assert_repaired, header, rows_of, tracked
+from wandb_runs import (
+    FIRST,
+    SECOND,
+    SUMMARY,
+    WANDB,
+    assert_repaired,
+    header,
+    rounds_of,
+    rows_of,
+    tracked,
+)
 from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
@@ -29,11 +39,11 @@ def test_a_replicate_that_reached_the_server_does_not_hide_an_earlier_one_that_d
     head = header(tmp_path)
     assert tracked(offline_tracker(), head, FIRST).complete
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
-    assert server.runs[TRIAL_ID].rows == rows_of(SECOND)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(SECOND)
     both = summarize([FIRST, SECOND])
     assert push([(head, [FIRST, SECOND], both)], log=tmp_path / "log").sent == 1
     run = server.runs[TRIAL_ID]
-    assert sorted_rows(run.rows) == rows_of(FIRST, SECOND)
+    assert sorted_rows(rounds_of(run)) == rows_of(FIRST, SECOND)
     assert [row["_step"] for row in run.history] == list(range(len(run.history)))
     assert run.summary["speedup"] == both.comparisons[0].speedup.value
     assert push([(head, [FIRST, SECOND], both)], log=tmp_path / "log").already == 1
@@ -44,9 +54,9 @@ def test_push_after_wandb_sync_duplicates_nothing(server: WandbServer, tmp_path:
     tracked(offline_tracker(), head, FIRST)
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
     subprocess.run([WANDB, "sync", folder], check=True, capture_output=True, cwd=tmp_path)
-    assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
     assert push([(head, [FIRST], summarize([FIRST]))], log=tmp_path / "log").sent == 1
-    assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
 def test_push_removes_a_speedup_that_is_no_longer_valid(
@@ -82,7 +92,7 @@ def test_push_gives_up_on_a_server_that_does_not_answer(
     assert report.failed[1] == "2 more not tried"
     server.heal()
     assert push(trials, log=tmp_path / "log").sent == 3
-    assert all(server.runs[head.trial_id].rows == rows_of(FIRST) for head in heads)
+    assert all(rounds_of(server.runs[head.trial_id]) == rows_of(FIRST) for head in heads)
 
 
 def test_push_of_a_refused_key_says_so_without_the_key(server: WandbServer, tmp_path: Path) -> None:
@@ -107,7 +117,7 @@ def test_two_pushes_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> 
     assert [line for report in reports for line in report.failed] == [
         f"another push of {tmp_path} is running; wait for it, then push again"
     ]
-    assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
 def test_push_repairs_the_agents_run_and_makes_no_other(
@@ -133,7 +143,7 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
         == 1
     )
     assert list(server.runs) == ["agentrun"]
-    assert server.runs["agentrun"].rows == rows_of(FIRST)
+    assert rounds_of(server.runs["agentrun"]) == rows_of(FIRST)
 
 
 def test_push_does_not_duplicate_rounds_that_were_already_uploaded(
@@ -144,10 +154,10 @@ def test_push_does_not_duplicate_rounds_that_were_already_uploaded(
     tracker.open(head)
     tracker.log_rounds(0, FIRST.rounds[:5], batch_size=4)
     tracker.finish([FIRST], None, exit_code=143)
-    assert len(server.runs[TRIAL_ID].rows) == 5
+    assert len(rounds_of(server.runs[TRIAL_ID])) == 5
     assert_repaired(server, head, tmp_path / "push.log")
     assert push([(head, [FIRST], SUMMARY)], log=tmp_path / "push.log", force=True).sent == 1
-    assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
 def test_push_to_a_refusing_server_says_which_run_failed(

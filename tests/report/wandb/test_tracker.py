@@ -16,6 +16,7 @@ from wandb_runs import (
     header,
     inspected,
     marked,
+    rounds_of,
     rows_of,
     tracked,
 )
@@ -23,7 +24,7 @@ from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.tracking import TrackerReport
-from xla_sweeps.report.wandb.payload import run_summary
+from xla_sweeps.report.wandb.payload import result_point, run_summary
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import offline_tracker, online_tracker, published_replicates
 
@@ -44,23 +45,36 @@ def test_an_offline_run_contains_config_history_and_summary(
     for item in read:
         if item["type"] == "config":
             config.update(item["config"]["update"])
-    assert config["cfg"] == dict(CONFIG)
-    scalars = {
-        "family": "ResNetV1",
+    assert config == {
+        "model": "resnet50",
         "variant": "ResNet50",
-        "source_name": "applications",
+        "family": "ResNetV1",
+        "task": None,
+        "source": "applications",
         "resolution": 224,
+        "batch_size": 4,
+        "precision": "float32",
+        "scenario": "call",
+        "effort": "quick",
+        "execution_modes": ["eager", "graph", "xla"],
+        "pretrained": False,
         "xla": True,
         "accelerator": "Some CPU",
-        "batch": 4,
-        "precision_name": "float32",
-        "effort_name": "quick",
+        "device_kind": "cpu",
+        "tensorflow": "2.21.0",
+        "keras": "3.15.1",
+        "driver": "550.54",
+        "cuda": "12.4",
+        "host": "5bce98f7",
+        "python": "3.11.7",
+        "xla_sweeps": "0.1.0",
+        "git": "0123456789ab",
+        "flags": "TF_XLA_FLAGS=--a",
     }
-    assert {key: config[key] for key in scalars} == scalars
     rows = [item["history"]["item"] for item in read if item["type"] == "history"]
-    assert [{key: value for key, value in row.items() if key[0] != "_"} for row in rows] == rows_of(
-        FIRST
-    )
+    shown = [{key: value for key, value in row.items() if key[0] != "_"} for row in rows]
+    assert shown[:-1] == rows_of(FIRST)
+    assert shown[-1] == result_point(run_summary([FIRST], SUMMARY))
     summary: dict[str, Any] = {}
     for item in read:
         if item["type"] == "summary":
@@ -78,13 +92,18 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
         place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
     )
     run = server.runs[TRIAL_ID]
-    assert run.rows == rows_of(FIRST)
+    assert rounds_of(run) == rows_of(FIRST)
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
     of_rounds = {key for row in rows_of(FIRST) for key in row}
     assert of_rounds >= {"round", "replicate", "dirty", "speedup_round", "xla/throughput"}
     assert not of_rounds & set(run.summary), "the last round is no result"
     assert (run.exit_code, run.job_type, run.project) == (0, "trial", "xla-sweeps")
-    assert run.config["cfg"] == dict(CONFIG)
+    assert run.config["model"] == "resnet50"
+    (point,) = [row for row in run.rows if "round" not in row]
+    assert point["result/speedup"] == run.summary["result/speedup"] == run.summary["speedup"]
+    assert set(point) == {"result/speedup", "result/compile_s"} | {
+        f"result/throughput_{mode}" for mode in CONFIG["modes"]
+    }
     assert published_replicates(header(tmp_path)) == 1
     assert server.unknown == []
 
@@ -103,7 +122,7 @@ def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Pa
     run = server.runs[TRIAL_ID]
     assert run.preempting
     assert run.exit_code == 143
-    assert len(run.rows) == 6
+    assert len(rounds_of(run)) == 6
 
 
 def test_under_an_agent_the_agents_run_id_is_used(
@@ -113,7 +132,7 @@ def test_under_an_agent_the_agents_run_id_is_used(
     monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
     tracked(online_tracker(), header(tmp_path))
     assert set(server.runs) == {"agentrun"}
-    assert server.runs["agentrun"].rows == rows_of(FIRST)
+    assert rounds_of(server.runs["agentrun"]) == rows_of(FIRST)
 
 
 @pytest.mark.parametrize("fault", ["fail", "hang", "die"])
@@ -127,7 +146,7 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
     assert len(report.warnings) == 1
     assert "xla-sweeps push" in report.warnings[0]
     rows = [item for item in inspected(tmp_path) if item["type"] == "history"]
-    assert len(rows) == len(FIRST.rounds)
+    assert len(rows) == len(FIRST.rounds) + 1
     assert published_replicates(head) is None
     assert_repaired(server, head, tmp_path / "push.log")
 
@@ -157,7 +176,7 @@ def test_a_second_command_adds_its_rounds_to_the_same_run(
     assert tracked(online_tracker(), head, FIRST).complete
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
     assert list(server.runs) == [TRIAL_ID]
-    assert server.runs[TRIAL_ID].rows == rows_of(FIRST, SECOND)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST, SECOND)
     assert (
         push([(head, [FIRST, SECOND], summarize([FIRST, SECOND]))], log=tmp_path / "log").already
         == 1
@@ -172,7 +191,7 @@ def test_a_run_is_uploaded_completely_although_every_fifth_request_is_refused(
     assert tracked(online_tracker(), header(tmp_path), FIRST) == TrackerReport(
         place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
     )
-    assert server.runs[TRIAL_ID].rows == rows_of(FIRST)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
 def test_a_swept_key_keeps_the_sweeps_value_among_the_other_keys(
@@ -192,12 +211,11 @@ def test_a_swept_key_keeps_the_sweeps_value_among_the_other_keys(
     assert tracked(online_tracker(), header(tmp_path), FIRST).complete
     run = server.runs["agentrun"]
     assert (run.project, run.entity, run.job_type) == ("swept-project", "team", "trial")
-    assert run.config["cfg"] == dict(CONFIG)
-    assert {key: run.config[key] for key in ("variant", "model", "family", "batch")} == {
+    assert {key: run.config[key] for key in ("variant", "model", "family", "batch_size")} == {
         "variant": "swept",
         "model": "resnet50",
         "family": "ResNetV1",
-        "batch": 4,
+        "batch_size": 4,
     }
 
 

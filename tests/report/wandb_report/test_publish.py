@@ -137,7 +137,12 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
     measure(tmp_path / "r", "a")
     report(tmp_path / "r")
     scalars = run_header(
-        CONFIG, trial_id="0" * 16, device_kind="cpu", device_name="d", results_dir=tmp_path
+        CONFIG,
+        trial_id="0" * 16,
+        device_kind="cpu",
+        device_name="d",
+        environment={},
+        results_dir=tmp_path,
     ).scalars
     known = {f"config:{name}.value" for name in scalars} | {f"{name}.value" for name in scalars}
     known |= {f"summary:{name}" for name in SUMMARY_KEYS} | set(SUMMARY_KEYS)

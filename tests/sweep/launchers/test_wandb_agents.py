@@ -147,7 +147,7 @@ def test_two_agents_share_a_grid_that_our_command_created(
     ]
     for name, values in sweep.handed_out.items():
         run = server.runs[name]
-        assert run.config["cfg"]["batch_size"] == values["batch_size"]
+        assert run.config["batch_size"] == values["batch_size"]
         assert run.summary["status"] == "ok"
         assert run.exit_code == 0
     records = Store(tmp_path / "results").load().records

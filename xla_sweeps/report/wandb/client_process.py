@@ -24,7 +24,7 @@ from typing import Any, Literal
 import wandb
 
 from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
-from xla_sweeps.report.wandb.payload import REPLICATES_KEY, ROUND_KEYS, SUMMARY_KEYS
+from xla_sweeps.report.wandb.payload import REPLICATES_KEY, ROUND_KEYS, SUMMARY_KEYS, result_point
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
@@ -117,7 +117,10 @@ class Session:
         for name in SUMMARY_KEYS:
             if name not in summary and name in self.run.summary.keys():  # noqa: SIM118
                 del self.run.summary[name]
-        self.run.summary.update(summary)
+        point = result_point(summary)
+        if point and not any(name in self.run.summary.keys() for name in point):  # noqa: SIM118
+            self.run.log(point)
+        self.run.summary.update({**summary, **point})
         path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
         place = shown(self.run.url) if self.online else str(Path(self.run.dir).parent)
         found = {"place": place, "run_id": self.run.id}
@@ -170,9 +173,7 @@ class Session:
         for name in (*ROUND_KEYS, *(f"{label}/*" for label in header["config"].get("modes", ()))):
             self.run.define_metric(name, step_metric="round", summary="none")
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
-        self.run.config.update(
-            {**header["scalars"], "cfg": header["config"]}, allow_val_change=True
-        )
+        self.run.config.update(header["scalars"], allow_val_change=True)
 
 
 def client_settings(mode: Literal["online", "offline"], header: dict[str, Any]) -> wandb.Settings:

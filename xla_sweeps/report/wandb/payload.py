@@ -123,6 +123,19 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
     return {key: value for key, value in keys.items() if _is_finite(value)}
 
 
+def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The headline figures as one row of history: W&B charts history by itself, as bars over runs.
+
+    Args:
+        keys: the run's summary.
+    """
+    return {
+        f"result/{name}": value
+        for name, value in keys.items()
+        if name in ("speedup", "compile_s") or name.startswith("throughput_")
+    }
+
+
 def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
     candidate = next(mode for mode in summary.modes if mode.label == row.candidate.mode)
     against_eager = next(

@@ -153,6 +153,7 @@ def header_of(
         trial_id=record.trial_id,
         device_kind=str(record.device.get("kind", "")),
         device_name=str(record.device.get("name", "")),
+        environment=record.environment,
         results_dir=results_dir,
     )
     return replace(header, project=project or header.project, entity=entity or header.entity)

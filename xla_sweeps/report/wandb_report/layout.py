@@ -30,7 +30,7 @@ COLUMNS = [
     "config:family.value",
     "config:variant.value",
     "config:resolution.value",
-    "config:batch.value",
+    "config:batch_size.value",
     "config:accelerator.value",
     "summary:verdict",
     "summary:speedup",
@@ -196,7 +196,7 @@ def panels(key: str) -> list[Any]:
                 for name, title in (
                     ("accelerator", "device"),
                     ("resolution", "resolution"),
-                    ("batch", "batch"),
+                    ("batch_size", "batch"),
                 )
             ]
         case "trust":
@@ -269,10 +269,9 @@ def _scatter(x: str, y: str, title: str) -> wr.ScatterPlot:
 def _parallel() -> wr.ParallelCoordinatesPlot:
     column = wr.ParallelCoordinatesPlotColumn
     chosen = [
-        column(metric=wr.Config(name))
-        for name in ("family", "accelerator", "precision_name", "xla")
+        column(metric=wr.Config(name)) for name in ("family", "accelerator", "precision", "xla")
     ]
-    chosen += [column(metric=wr.Config(name), log=True) for name in ("resolution", "batch")]
+    chosen += [column(metric=wr.Config(name), log=True) for name in ("resolution", "batch_size")]
     chosen += [
         column(metric=wr.SummaryMetric(name), log=True)
         for name in ("params_million", "gmacs", "compile_s", "throughput", "speedup")
