@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.results.claim import claimed
 from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -110,7 +111,7 @@ class Collector:
         """Whether another process measures the trial now: to start it would only disturb that."""
         try:
             for identifier in task.trial_ids:
-                with self._store.claim(identifier):
+                with claimed(self._store.results_dir, identifier):
                     pass
         except HeldError:
             return True
