@@ -20,6 +20,7 @@ from xla_sweeps.schema.measurement import Status
         (["nowhere"], "nowhere"),
         (["--titel", "x"], "unrecognized"),
         (["results", "-o", "/proc/nothing/page.html"], "cannot write"),
+        (["results", "-o", "."], "cannot write .: Is a directory"),
     ],
 )
 def test_mistakes_are_reported_in_one_line(

@@ -67,6 +67,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["import", "/dev/zero"], "/dev/zero: not a regular file"),
         (["sweep", "s.yaml", "--dry-run", "results_dir=/dev/null"], "'/dev/null': expected a"),
         (["sweep", ""], "expected a path, got ''"),
+        (["dashboard", "--title", "\udcff"], "the argument '\\udcff' is not valid UTF-8"),
         (["-m", "seed=range(0,1000000000)"], "-m: 1,000,000,000 trials are more than 10,000"),
         (["-m", "seed=1,2", "batch_size=range(0)"], "batch_size=range(0): no value"),
         (["model=null"], "unknown model 'null'."),

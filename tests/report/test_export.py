@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Callable
@@ -74,7 +75,7 @@ def test_an_export_that_does_not_fit_leaves_the_old_file_as_it_was(
     assert list(tmp_path.iterdir()) == [output]
 
 
-@pytest.mark.parametrize("output", [".", "nowhere/rows.csv/", "/dev/full"])
+@pytest.mark.parametrize("output", [".", "nowhere/rows.csv/"])
 def test_a_place_that_cannot_be_written_is_named(
     output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,3 +94,13 @@ def test_only_a_terminal_is_spared_control_characters(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     write_text(text, None)
     assert capsys.readouterr().out == "model\n]0;ownedé\n"
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text("a\n", pipe)
+    assert os.read(reader, 9) == b"a\n"
+    os.close(reader)
+    assert pipe.is_fifo()

@@ -27,7 +27,7 @@ def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
     taken = tmp_path / "folder"
     (taken / "inner").mkdir(parents=True)
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match="not a regular file"):
         replace_whole(taken, b"x")
     assert sorted(item.name for item in tmp_path.iterdir()) == ["folder", "made"], (
         "no temporary file is left"
@@ -57,3 +57,13 @@ def test_what_is_not_a_regular_file_of_bounded_size_is_refused_at_once(
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     assert read_regular(tmp_path / "file") == b"content"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_only_a_regular_file_or_a_link_is_ever_replaced(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(OSError, match="not a regular file"):
+        replace_whole(path, b"new")
+    assert [*tmp_path.iterdir()] == [path]
+    assert not path.is_file()

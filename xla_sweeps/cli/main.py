@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xla_sweeps import __version__
 from xla_sweeps.cli import COMMANDS
-from xla_sweeps.errors import StoreError, XlaSweepsError, unknown_name
+from xla_sweeps.errors import ConfigError, StoreError, XlaSweepsError, unknown_name
 from xla_sweeps.system.streams import output_error
 
 _SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
@@ -24,6 +24,9 @@ def run(arguments: Sequence[str]) -> int:
     a file.
     """
     try:
+        for word in arguments:
+            if not word.isascii() and word != word.encode("utf-8", "replace").decode():
+                raise ConfigError(f"the argument {word!r} is not valid UTF-8")
         code = _run(list(arguments))
         lost = output_error()
         if lost:

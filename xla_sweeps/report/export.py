@@ -27,7 +27,7 @@ def write_text(text: str, output: Path | None) -> None:
         StoreError: the file cannot be written; what it held before is still there.
     """
     if output is not None:
-        _replace(output, text.encode())
+        replace(output, text.encode())
     elif sys.stdout.isatty():
         sys.stdout.write("".join(f"{displayable(line)}\n" for line in text.splitlines()))
     else:
@@ -87,10 +87,15 @@ def write_parquet(table: pyarrow.Table, output: Path) -> None:
 
     buffer = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(table, buffer, store_schema=False)
-    _replace(output, buffer.getvalue())
+    replace(output, buffer.getvalue())
 
 
-def _replace(output: Path, content: bytes) -> None:
+def replace(output: Path, content: bytes) -> None:
+    """Replace a file whole; a pipe or a device is written to.
+
+    Raises:
+        StoreError: it cannot be written; what it held before is still there.
+    """
     try:
         output.parent.stat()  # a folder that is missing may be a typing error
         if output.exists() and not output.is_file():

@@ -126,8 +126,11 @@ def replace_whole(path: Path, content: bytes) -> None:
     Its folder is created. It may not survive a power cut; `results.store` writes what must.
 
     Raises:
-        OSError: it could not be written; no temporary file is left.
+        OSError: it could not be written, or is a device, a pipe or a folder; no temporary file is
+            left.
     """
+    if os.path.lexists(path) and not (path.is_symlink() or path.is_file()):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:

@@ -14,7 +14,7 @@ import numpy as np
 from xla_sweeps import __version__
 from xla_sweeps.analysis import overview
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.report import advice
+from xla_sweeps.report import advice, export
 from xla_sweeps.report.dashboard.pack import Coded, Column, pack
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.results import index
@@ -24,7 +24,6 @@ from xla_sweeps.results.table import joined
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair
-from xla_sweeps.system import files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -119,11 +118,10 @@ def write_page(
         "problems": list(problems),
         "comparison": comparison,
     }
-    page = render(pack(page_columns(table), meta), title=f"{name} — XLA for Keras vision models")
-    _write(output, page)
-    return Written(
-        output, output.stat().st_size, table.num_rows, meta["trials"], problems, sums["graph"]
-    )
+    title = f"{name} — XLA for Keras vision models"
+    page = render(pack(page_columns(table), meta), title=title).encode()
+    export.replace(output, page)
+    return Written(output, len(page), table.num_rows, meta["trials"], problems, sums["graph"])
 
 
 def page_columns(table: pyarrow.Table) -> dict[str, Column]:
@@ -227,11 +225,3 @@ def _nothing(folders: Sequence[Path], where: str | None) -> str:
     if where is not None:
         return f"dashboard: {no_match(where)}; `xla-sweeps results {folders[0]}` shows all rows"
     return f"{names} holds no comparison to show; measure first: python -m xla_sweeps model=NAME"
-
-
-def _write(output: Path, page: str) -> None:
-    """Replace the file whole."""
-    try:
-        files.replace_whole(output, page.encode())
-    except OSError as error:
-        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error
