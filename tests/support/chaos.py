@@ -1,7 +1,10 @@
-"""Chaos: drivers of no-op trials in one folder, and twice a second something is killed or damaged.
+"""Chaos: drivers of one sweep in one folder, and twice a second something is killed or damaged.
 
     python tests/support/chaos.py --seconds 600 --seed 1
+    python tests/support/chaos.py --seconds 600 --seed 1 --real --trials 40
 
+The trials are no-ops (`quick_trial.py`), or with `--real` the real command line with W&B's helper
+and a scripted measuring process: then measuring processes and helpers are killed too.
 At the end the sweep is resumed until done; then every trial must be final, everything acknowledged
 present, nothing twice, and no process left. The seed is printed; the same one makes the same
 wishes, though not the same timing.
@@ -21,17 +24,30 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from drivers import DEFINITION
+
 from xla_sweeps.cli.check import check
 from xla_sweeps.results.store import Store
+from xla_sweeps.sweep.outcomes import MAX_DEATHS
 
-SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
+QUICK_SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
+
+REAL_SWEEP = str(Path(__file__).with_name("fake_sweep.py"))
 
 
-def start(results: Path, trials: int, ack: Path) -> subprocess.Popen[bytes]:
+def start(results: Path, trials: int, ack: Path, *, real: bool) -> subprocess.Popen[bytes]:
     environ = {**os.environ, "IDS": str(trials), "ACK": str(ack), "BOARD": "quiet"}
+    arguments = [QUICK_SWEEP, str(results), "2"]
+    if real:
+        definition = results.parent / "chaos.yaml"
+        definition.write_text(DEFINITION % ", ".join(str(1 + number) for number in range(trials)))
+        arguments = [REAL_SWEEP, "sweep", str(definition), f"results_dir={results}", "device=cpu"]
+        leases = str(results.parent / "leases")
+        environ |= {"FAKE_WORKER": "last:0.5", "XLA_SWEEPS_LEASES": leases}
     return subprocess.Popen(
-        [sys.executable, SWEEP, str(results), "2"],
+        [sys.executable, *arguments],
         env=environ,
+        cwd=results.parent,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -39,15 +55,11 @@ def start(results: Path, trials: int, ack: Path) -> subprocess.Popen[bytes]:
 
 
 def ours(results: Path) -> list[int]:
-    """Every process that works for this folder."""
+    """Every process that works for this folder: all inherit the drivers' working directory."""
     found = []
-    for entry in Path("/proc").iterdir():
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (
-                entry.name.isdigit()
-                and int(entry.name) != os.getpid()
-                and f"{results}".encode() in (entry / "cmdline").read_bytes()
-            ):
+            if (entry / "cwd").readlink() == results.parent.resolve():
                 found.append(int(entry.name))
     return found
 
@@ -74,7 +86,9 @@ def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
             (results / "cache" / "index.json").write_bytes(b"{")
 
 
-def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str, object]:
+def run(
+    seconds: float, seed: int, *, trials: int, drivers: int = 2, real: bool = False
+) -> dict[str, object]:
     """Chaos for so long, then resume and judge.
 
     Raises AssertionError where something does not hold.
@@ -82,7 +96,7 @@ def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str
     source, done = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         results, ack = Path(folder) / "results", Path(folder) / "ack"
-        running = [start(results, trials, ack) for _ in range(drivers)]
+        running = [start(results, trials, ack, real=real) for _ in range(drivers)]
         restarts = 0
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -90,7 +104,7 @@ def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str
             disturb(source, results, done)
             for index, process in enumerate(running):
                 if process.poll() is not None:
-                    running[index] = start(results, trials, ack)
+                    running[index] = start(results, trials, ack, real=real)
                     restarts += 1
         for process in running:
             process.kill()
@@ -100,7 +114,7 @@ def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str
             time.sleep(0.1)
         left_alive = ours(results)
         for _ in range(20):
-            resumed = start(results, trials, ack)
+            resumed = start(results, trials, ack, real=real)
             if resumed.wait() == 0:
                 break
         records = Store(results).load().records
@@ -109,7 +123,13 @@ def run(seconds: float, seed: int, *, trials: int, drivers: int = 2) -> dict[str
         stored = {
             f"{item.trial_id} {item.replicate}" for group in records.values() for item in group
         }
-        ok = Counter(sum(item.status == "ok" for item in group) for group in records.values())
+        final = [
+            [str(item.status) for item in group].count("ok")
+            # two real deaths are final as well, where they are recorded
+            or int(sum(item.status == "crashed" for item in group) >= MAX_DEATHS)
+            for group in records.values()
+        ]
+        ok = Counter(final)
         problems = [line for line in check(results)[1] if "temporary file" not in line]
         report = {
             "seed": seed,
@@ -138,8 +158,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--trials", type=int, default=3000)
+    parser.add_argument("--real", action="store_true", help="the real command line")
     options = parser.parse_args()
-    run(options.seconds, options.seed, trials=options.trials)
+    run(options.seconds, options.seed, trials=options.trials, real=options.real)
 
 
 if __name__ == "__main__":

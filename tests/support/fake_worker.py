@@ -138,6 +138,9 @@ def main() -> None:
     say(protocol.Turn())
     sys.stdin.buffer.readline()
     say(protocol.Stage(phase=Phase.MEASURE))
+    for step in script:
+        if step.startswith("last:"):
+            time.sleep(float(step.removeprefix("last:")))
     if "garbage" in script:
         out.write(b"\x00 not an event {\n")
     for first in (0, 4):
