@@ -123,6 +123,8 @@ def trial_command(arguments: list[str]) -> int:
     asked = _parsed(expand_json(arguments))
     if asked.hydra_help or asked.shell_completion:
         check_overrides(asked.overrides)
+        if asked.hydra_help:
+            asked.overrides = []
         return _show(asked)
     if asked.cfg or asked.info:
         compose_config(asked.overrides, config_dir=asked.config_dir)

@@ -342,8 +342,11 @@ def _tracker(
     if name != "none" and has_credentials(environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     tags = given.get("tags") or []
-    if not isinstance(tags, list):
-        raise ConfigError(f"tracker.tags={tags}: expected a list, as in tracker.tags=[{tags}]")
+    if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
+        raise ConfigError(f"tracker.tags={tags}: expected a list, as in tracker.tags=[A,B]")
+    for key in ("project", "entity", "group"):
+        if not isinstance(given.get(key), str | int | None):
+            raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
     project = str(given.get("project") or environ.get("WANDB_PROJECT") or "xla-sweeps")
     if environ.get("WANDB_PROJECT") and not any(
         key.startswith("tracker.project") for key in explicit
