@@ -309,11 +309,27 @@ def test_the_tracker_is_offline_unless_asked_for_or_under_an_agent(
     assert settings(*overrides, environ=environ).tracker.name == name
 
 
-def test_wandbs_own_variables_name_project_entity_and_group() -> None:
-    environ = {"WANDB_PROJECT": "p", "WANDB_ENTITY": "e", "WANDB_RUN_GROUP": "g"}
-    tracker = settings(environ=environ).tracker
-    assert (tracker.project, tracker.entity, tracker.group) == ("p", "e", "g")
-    assert settings("tracker.project=mine", environ=environ).tracker.project == "mine"
+OF_WANDB = {
+    "project": "WANDB_PROJECT",
+    "entity": "WANDB_ENTITY",
+    "group": "WANDB_RUN_GROUP",
+    "run_name": "WANDB_NAME",
+    "notes": "WANDB_NOTES",
+    "job_type": "WANDB_JOB_TYPE",
+}
+
+
+@pytest.mark.parametrize("key", OF_WANDB)
+def test_an_option_of_the_tracker_comes_before_wandbs_own_variable(key: str) -> None:
+    environ = {OF_WANDB[key]: "theirs"}
+    for words, value in ([], "theirs"), ([f"tracker.{key}=mine"], "mine"):
+        asked = settings(*words, environ=environ)
+        assert getattr(asked.tracker, key) == asked.document["tracker"][key] == value
+
+
+def test_wandbs_tags_come_behind_ones_own() -> None:
+    environ = {"WANDB_TAGS": "b, c,,a"}
+    assert settings("tracker.tags=[a]", environ=environ).tracker.tags == ("a", "b", "c")
 
 
 @pytest.mark.parametrize("word", ["tracker=none", "tracker.name=none", "++tracker=none"])

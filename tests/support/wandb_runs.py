@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,12 @@ ENVIRONMENT = {
 WANDB = str(Path(sys.executable).with_name("wandb"))
 
 
-def header(results_dir: Path, **changes: Any) -> RunHeader:
-    """The header of a run, with short time limits."""
+def header(
+    results_dir: Path, *, tracker: Mapping[str, Any] | None = None, **changes: Any
+) -> RunHeader:
+    """The header of a run, with short time limits; `tracker` holds options of the tracker."""
     made = run_header(
-        CONFIG,
+        {**CONFIG, "tracker": {**CONFIG["tracker"], **(tracker or {})}},
         trial_id=TRIAL_ID,
         device_kind="cpu",
         device_name="Some CPU",

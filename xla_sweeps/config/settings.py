@@ -62,6 +62,9 @@ class TrackerSettings:
     project: str
     entity: str | None
     group: str | None
+    run_name: str | None
+    notes: str | None
+    job_type: str | None
     tags: tuple[str, ...]
 
 
@@ -325,6 +328,15 @@ def _jit_word(jit: Any) -> str:
     return "null" if jit is None else str(jit).lower()
 
 
+_WANDB_VARIABLES = {
+    "entity": "WANDB_ENTITY",
+    "group": "WANDB_RUN_GROUP",
+    "run_name": "WANDB_NAME",
+    "notes": "WANDB_NOTES",
+    "job_type": "WANDB_JOB_TYPE",
+}
+
+
 def _tracker(
     document: Mapping[str, Any], explicit: Collection[str], environ: Mapping[str, str]
 ) -> TrackerSettings:
@@ -362,12 +374,17 @@ def _tracker(
             f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
             "/ \\ # ? % :"
         )
-    entity, group = (
-        given.get(key) or environ.get(f"WANDB_{variable}")
-        for key, variable in (("entity", "ENTITY"), ("group", "RUN_GROUP"))
-    )
+    own = (str(tag) for tag in tags)
+    others = (tag.strip() for tag in environ.get("WANDB_TAGS", "").split(","))
     return TrackerSettings(
-        name=name, project=project, entity=entity, group=group, tags=tuple(str(tag) for tag in tags)
+        name=name,
+        project=project,
+        tags=tuple(dict.fromkeys(filter(None, (*own, *others)))),
+        **{
+            key: None if value is None else str(value)
+            for key, variable in _WANDB_VARIABLES.items()
+            for value in [given.get(key) or environ.get(variable) or None]
+        },
     )
 
 

@@ -41,6 +41,8 @@ class RunHeader:
     project: str
     entity: str | None = None
     group: str | None = None
+    notes: str | None = None
+    job_type: str = "trial"
     connect_timeout_s: float = 20.0
     finish_timeout_s: float = 60.0
 
@@ -69,7 +71,8 @@ def run_header(
     resolution = f" {config['resolution']} px" if config["resolution"] else ""
     return RunHeader(
         trial_id=trial_id,
-        name=f"{model['name']}{resolution} b{config['batch_size']} {candidate} {device_name}",
+        name=tracker.get("run_name")
+        or f"{model['name']}{resolution} b{config['batch_size']} {candidate} {device_name}",
         config=config,
         scalars={
             **_trial_scalars(config),
@@ -83,6 +86,8 @@ def run_header(
         project=tracker["project"],
         entity=tracker["entity"],
         group=tracker["group"],
+        notes=tracker.get("notes"),
+        job_type=tracker.get("job_type") or "trial",
     )
 
 

@@ -251,10 +251,19 @@ OPTIONS = (
         name="tracker",
         usage="tracker=NAME",
         purpose=ENVIRONMENT,
-        help="where runs are shown; tracker.KEY=VALUE sets project, entity, group or tags",
+        help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
+        "notes, job_type or tags",
         default="wandb_offline",
         choices={"wandb_offline": "no account", "wandb": "online", "none": ""},
-        keys={"project": "xla-sweeps", "entity": None, "group": None, "tags": []},
+        keys={
+            "project": "xla-sweeps",
+            "entity": None,
+            "group": None,
+            "run_name": None,
+            "notes": None,
+            "job_type": None,
+            "tags": [],
+        },
     ),
     Option(
         name="ui",

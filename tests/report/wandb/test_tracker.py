@@ -33,14 +33,16 @@ def test_an_offline_run_contains_config_history_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)
-    report = tracked(offline_tracker(), header(tmp_path, group="my-sweep"))
+    own = {"run_name": "mine", "notes": "a new driver", "job_type": "nightly", "tags": ["night"]}
+    report = tracked(offline_tracker(), header(tmp_path, tracker=own, group="my-sweep"))
     assert report.complete
     assert report.warnings == ()
     assert Path(report.place).name.startswith("offline-run-")
     read = inspected(tmp_path)
     run = next(item["run"] for item in read if item["type"] == "run")
-    assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "trial", "my-sweep")
-    assert run["tags"] == ["ResNetV1", "applications", "cpu"]
+    assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "nightly", "my-sweep")
+    assert (run["display_name"], run["notes"]) == ("mine", "a new driver")
+    assert run["tags"] == ["ResNetV1", "applications", "cpu", "night"]
     config: dict[str, Any] = {}
     for item in read:
         if item["type"] == "config":
