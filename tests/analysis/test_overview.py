@@ -105,6 +105,9 @@ def test_a_pair_that_never_breaks_even_counts_as_infinite_in_the_median() -> Non
         1.0,
     )
     assert overview([paying[0], never, never]).median_break_even_calls is None
+    unsure = row(1.1, compile_s_extra=1.0, break_even_calls=None, verdict="ambiguous")
+    found = overview([*paying, never, unsure, unsure])
+    assert (found.priced, found.never, found.median_break_even_calls) == (3, 1, 20.0)
     unknown = overview([row(2.0, compile_s_extra=None, break_even_calls=None)])
     assert (unknown.median_break_even_calls, unknown.never, unknown.median_extra_compile_s) == (
         None,

@@ -61,6 +61,47 @@ def test_break_even_is_the_extra_compile_time_over_the_time_saved_a_call() -> No
     assert row.speedup.break_even_calls == pytest.approx(extra / 0.1)
 
 
+def test_break_even_has_the_interval_of_the_speedup_and_the_range_of_the_extra_time() -> None:
+    times = {"graph": 0.2, "xla": 0.16}
+    records = [
+        make_record(
+            times,
+            replicate=number,
+            noise=0.01,
+            seed=number,
+            modes={
+                "graph": make_outcome(0.2, compile_s=0.3),
+                "xla": make_outcome(0.16, compile_s=seconds),
+            },
+        )
+        for number, seconds in enumerate((9.0, 10.0, 12.0))
+    ]
+    row = headline(records)
+    found, base_s = row.speedup, (row.baseline.latency_ms or 0) / 1e3
+    assert (found.compile_s_extra_low, found.compile_s_extra, found.compile_s_extra_high) == (
+        pytest.approx((8.66, 9.66, 11.66))
+    )
+    for calls, extra, ratio in (
+        (found.break_even_calls, 9.66, found.value),
+        (found.break_even_low, 8.66, found.high),
+        (found.break_even_high, 11.66, found.low),
+    ):
+        assert calls == pytest.approx(extra / base_s / (1 - 1 / (ratio or 0)))
+
+
+@pytest.mark.parametrize("speedup", [0.9, 1.0, 1.02])
+def test_nothing_breaks_even_unless_it_is_known_to_be_faster(speedup: float) -> None:
+    times = {"graph": 0.2, "xla": 0.2 / speedup}
+    row = headline([make_record(times, noise=0.03, seed=2)])
+    assert row.speedup.verdict is not Verdict.FASTER
+    assert row.speedup.compile_s_extra is not None
+    assert (
+        row.speedup.break_even_calls,
+        row.speedup.break_even_low,
+        row.speedup.break_even_high,
+    ) == (None, None, None)
+
+
 def test_a_slower_candidate_never_breaks_even() -> None:
     modes = {"graph": make_outcome(0.1, compile_s=0.0), "xla": make_outcome(0.2, compile_s=5.0)}
     row = headline([make_record({"graph": 0.1, "xla": 0.2}, modes=modes)])
@@ -201,10 +242,12 @@ def test_contaminated_replicates_change_nothing_beside_clean_ones(
 def test_contaminated_rounds_of_a_replicate_cut_short_do_not_stand_beside_clean_replicates() -> (
     None
 ):
-    short = make_record(
-        replicate=7, rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4))
-    )
     records = replicates(clean=2, contaminated=0)
+    short = replace(
+        records[0],
+        replicate=7,
+        rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4)),
+    )
     assert headline([*records, short]).speedup == headline(records).speedup
 
 

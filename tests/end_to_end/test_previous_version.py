@@ -2,7 +2,8 @@
 
 All but these, whose statistics changed on purpose (all of these trials are contaminated, with one
 replicate or two): the interval within processes is symmetric about the estimate, with the same mean
-half-width; and there is no p-value where nothing is known of how processes differ.
+half-width; there is no p-value where nothing is known of how processes differ; and break-even comes
+from the paired speedup, and is given only where that is faster.
 
 `data/previous` was written by commit 4065d55: two trials (one as a sweep's replicates), imported
 figures, a sweep's plan, and the caches of that version.
@@ -55,7 +56,12 @@ def changed(row: dict[str, str]) -> dict[str, str]:
             f"speedup_{side}{suffix}": str(math.exp(log + sign * half))
             for side, sign in (("low", -1), ("high", 1))
         }
-    return {**bounds, "p_value": ""}
+    calls = ""
+    if row["verdict"] == "faster" and row["compile_s_extra"]:
+        call_s = float(row["baseline_latency_ms"]) / 1e3
+        extra_s = max(0.0, float(row["compile_s_extra"]))
+        calls = str(extra_s / call_s / (1 - 1 / float(row["speedup"])))
+    return {**bounds, "p_value": "", "break_even_calls": calls}
 
 
 def test_its_records_and_imports_give_the_rows_that_they_gave(results: Path) -> None:

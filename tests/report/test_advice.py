@@ -20,6 +20,8 @@ ROW = with_columns(
     speedup_high=1.42,
     compile_s_extra=12.3,
     break_even_calls=5412.0,
+    break_even_low=4900.0,
+    break_even_high=6020.0,
 )
 
 
@@ -29,7 +31,7 @@ ROW = with_columns(
         (
             {},
             "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
-            "of compilation pay back after 5,400 calls.",
+            "of compilation pay back after 5,400 calls (4,900–6,000).",
         ),
         (
             {"replicates": 3, "preliminary": False, "break_even_calls": 0.0},
@@ -91,8 +93,8 @@ ROW = with_columns(
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
             "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
-            "of compilation pay back after 5,400 calls. The measurement is contaminated: repeat it "
-            "before you rely on it (all rounds: 1.300×).",
+            "of compilation pay back after 5,400 calls (4,900–6,000). The measurement is "
+            "contaminated: repeat it before you rely on it (all rounds: 1.300×).",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},

@@ -22,6 +22,7 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
     ]
     compared = [row for row in mine if row["speedup"] is not None]
     priced = [row for row in compared if row["compile_s_extra"] is not None]
+    settled = [row for row in priced if row["verdict"] != "ambiguous"]
     p_values = [row["p_value"] for row in compared if row["p_value"] is not None]
     low, mean, high = _geomean(compared)
     return {
@@ -36,8 +37,9 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "median_extra_compile_s": statistics.median(row["compile_s_extra"] for row in priced)
         if priced
         else None,
-        "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in priced]),
-        "never": sum(row["break_even_calls"] is None for row in priced),
+        "priced": len(settled),
+        "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in settled]),
+        "never": sum(row["break_even_calls"] is None for row in settled),
         "families": [_family(name, mine) for name in sorted({row["family"] for row in mine})],
     }
 

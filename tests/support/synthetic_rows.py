@@ -264,11 +264,13 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
             extra = {"xla": compile_s, "graph": 0.4, "graph_2": 0.4}[candidate] - (
                 0.4 if baseline == "graph" else 0.0
             )
-            gain_s = setting.batch / rates[baseline] - setting.batch / rates[candidate]
-            row |= {
-                "compile_s_extra": extra,
-                "break_even_calls": max(extra, 0.0) / gain_s if gain_s > 0 else None,
-            }
+            row["compile_s_extra"] = extra
+            if row["verdict"] == "faster":
+                call_s = setting.batch / rates[baseline]
+                names = ("calls", "low", "high")
+                for name, bound in zip(names, ("", "_high", "_low"), strict=True):
+                    gain_s = call_s * (1 - 1 / row[f"speedup{bound}"])
+                    row[f"break_even_{name}"] = max(extra, 0.0) / gain_s
             row |= {"peak_memory_ratio": memory if "xla" in (candidate, baseline) else 1.0}
             row["within_percent"] = 100 * half_width / 1.96
             row["between_percent"] = (

@@ -162,6 +162,29 @@ def judge(
     )
 
 
+def break_even(
+    judgement: Judgement, speedup: Numbers, *, extra_s: Numbers, baseline_s: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Calls after which extra time is paid back, with its least and its most.
+
+    NaN where the verdict is not faster: then nothing is known to be gained.
+
+    Args:
+        judgement: of the speedups.
+        speedup: the ratios.
+        extra_s: the extra time with its least and its most, shape (n, 3), seconds.
+        baseline_s: a call of the baseline, seconds.
+    """
+    faster = np.array([verdict is Verdict.FASTER for verdict in judgement.verdict], dtype=bool)
+    least, most = judgement.high, judgement.low
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, low, high = (
+            np.where(faster, np.maximum(0.0, extra) / (baseline_s * (1 - 1 / ratio)), np.nan)
+            for extra, ratio in zip(extra_s.T, (speedup, least, most), strict=True)
+        )
+    return value, low, high
+
+
 def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:
     """An interval of logs as a figure times `scale`; infinite bounds are none."""
     if interval is None:

@@ -66,9 +66,10 @@ class Overview:
         discoveries: differences past the floor at a false discovery rate of 5 %, among the pairs
             whose interval covers how processes differ.
         median_extra_compile_s: seconds.
-        median_break_even_calls: a pair that never pays back counts as infinitely many calls; None
-            where that is the median, or nothing is known.
-        never: comparable pairs that never pay back.
+        priced: pairs with a compile time of which it is known whether they gain: not ambiguous.
+        median_break_even_calls: of these; one that is slower or equivalent never pays back, and
+            counts as infinitely many calls. None where that is the median, or nothing is known.
+        never: how many of these never pay back.
     """
 
     baseline: str
@@ -86,6 +87,7 @@ class Overview:
     geomean_high: float | None
     discoveries: int
     median_extra_compile_s: float | None
+    priced: int
     median_break_even_calls: float | None
     never: int
     families: tuple[FamilySummary, ...]
@@ -136,7 +138,8 @@ def overview_of(
     counts = {str(word): int(np.count_nonzero(verdict == str(word))) for word in Verdict}
     compared = ~np.isnan(speedup)
     mean, low, high, models = geometric_mean(speedup[compared], model[compared])
-    priced = compared & ~np.isnan(extra)
+    costly = compared & ~np.isnan(extra)
+    priced = costly & (verdict != str(Verdict.AMBIGUOUS))
     median_calls = (
         float(np.median(np.where(np.isnan(calls[priced]), np.inf, calls[priced])))
         if priced.any()
@@ -153,7 +156,8 @@ def overview_of(
         geomean_low=low,
         geomean_high=high,
         discoveries=discoveries(p_value[compared]),
-        median_extra_compile_s=float(np.median(extra[priced])) if priced.any() else None,
+        median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
+        priced=int(np.count_nonzero(priced)),
         median_break_even_calls=median_calls
         if median_calls is not None and math.isfinite(median_calls)
         else None,
@@ -289,7 +293,7 @@ def answer(found: Overview) -> str:
         return text
     text += f" Typically {found.geomean:.2f}× (geometric mean{_interval(found)})"
     calls = found.median_break_even_calls
-    if found.median_extra_compile_s is None:
+    if not found.priced:
         return f"{text}."
     return text + (
         f"; half pay back their compiling within {calls:,.0f} calls."

@@ -13,6 +13,7 @@ import numpy as np
 
 from xla_sweeps.analysis.estimates import (
     Samples,
+    break_even,
     counting,
     judge,
     log_ratios,
@@ -27,7 +28,6 @@ from xla_sweeps.schema.overrides import override_value
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import (
     ComparisonRow,
-    Estimate,
     FailureColumns,
     ModeColumns,
     ModeSummary,
@@ -39,6 +39,10 @@ from xla_sweeps.schema.row import (
 from xla_sweeps.schema.trial import JIT_CANDIDATES, baseline_of, headline_candidates, mode_of
 
 HOST_BOUND_INDEX = 0.9
+
+EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+
+BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
 
 
 def comparison_pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
@@ -133,6 +137,7 @@ def compare(
     budget = variance_budget(within)
     prior = UNKNOWN if contaminated else pool.prior(baseline, candidate)
     floor = pool.floor(shared.provenance.host)
+    costs = _costs(first, second)
     labels = list(modes)
     return ComparisonRow(
         trial=shared.trial,
@@ -141,10 +146,12 @@ def compare(
         baseline=_mode_columns(first),
         speedup=SpeedupColumns(
             **_ratio(value, first, second),
-            **_judgement(value, budget, replicates=len(within), floor=floor, prior=prior),
+            **_judgement(
+                value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
+            ),
             rounds=sum(map(len, counted)),
             **budget,
-            **_costs(first, second, compared=value is not None),
+            **costs,
             raw=None if failed else _raw(samples, baseline, candidate),
             cv_percent=second.cv_percent,
         ),
@@ -172,15 +179,21 @@ def _mode_columns(mode: ModeSummary) -> ModeColumns:
     )
 
 
-def _costs(baseline: ModeSummary, candidate: ModeSummary, *, compared: bool) -> dict[str, Any]:
+def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
     """What the candidate costs before it pays back, and in memory."""
     extra = _extra_s(baseline, candidate)
+    each = [
+        second - first
+        for first, second in zip(baseline.prepare_s, candidate.prepare_s, strict=True)
+        if first is not None and second is not None
+    ]
+    each += [] if extra is None else [extra]
     peaks = (baseline.peak_memory_bytes, candidate.peak_memory_bytes)
     waits = max(baseline.host_bound_index or 0.0, candidate.host_bound_index or 0.0)
-    latencies = (baseline.latency_ms, candidate.latency_ms)
     return {
         "compile_s_extra": extra,
-        "break_even_calls": _break_even(extra, latencies) if compared else None,
+        "compile_s_extra_low": min(each, default=None),
+        "compile_s_extra_high": max(each, default=None),
         "peak_memory_ratio": peaks[1] / peaks[0] if peaks[0] and peaks[1] else None,
         "host_bound": waits > HOST_BOUND_INDEX,
     }
@@ -201,6 +214,8 @@ def _ratio(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -
 def _judgement(
     value: float | None,
     budget: Mapping[str, float | None],
+    costs: Mapping[str, float | None],
+    baseline: ModeSummary,
     *,
     replicates: int,
     floor: float,
@@ -225,6 +240,14 @@ def _judgement(
     )
     names = ("low", "high", "low_90", "high_90", "freedom", "p_value")
     figures = {name: float(getattr(found, name)[0]) for name in names}
+    call_ms = baseline.latency_ms.value if baseline.latency_ms else math.nan
+    calls = break_even(
+        found,
+        np.array([value]),
+        extra_s=np.array([[costs[name] for name in EXTRA_S]], dtype=float),
+        baseline_s=np.array([call_ms / 1e3]),
+    )
+    figures |= {name: float(item[0]) for name, item in zip(BREAK_EVEN, calls, strict=True)}
     return {
         **known,
         "verdict": found.verdict[0],
@@ -251,18 +274,6 @@ def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:
         - (baseline.trace_s or 0.0)
         - baseline.first_call_s
     )
-
-
-def _break_even(
-    extra_s: float | None, latencies_ms: tuple[Estimate | None, Estimate | None]
-) -> float | None:
-    """Calls after which the extra preparation is paid back; None where it never is."""
-    if extra_s is None or latencies_ms[0] is None or latencies_ms[1] is None:
-        return None
-    gain_s = (latencies_ms[0].value - latencies_ms[1].value) / 1e3
-    if extra_s <= 0:
-        return 0.0 if gain_s >= 0 else None
-    return extra_s / gain_s if gain_s > 0 else None
 
 
 def _flags(records: Sequence[Record]) -> tuple[str, ...]:

@@ -152,7 +152,15 @@ def _summarize_mode(
         replicates=len(within),
         failure=failure,
         cv_percent=_cv_percent(blocks),
+        prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
     )
+
+
+def _prepare_s(outcome: ModeOutcome | None) -> float | None:
+    """Trace and first call, seconds."""
+    if outcome is None or outcome.first_call_s is None:
+        return None
+    return (outcome.trace_s or 0.0) + outcome.first_call_s
 
 
 def _cv_percent(blocks: Sequence[Seconds]) -> float | None:

@@ -121,8 +121,13 @@ def _pays_back(row: ComparisonRow) -> str:
         return "preparation takes no longer."
     return (
         f"its {row.speedup.compile_s_extra:.1f} s of compilation pay back after "
-        f"{_count(row.speedup.break_even_calls)} calls."
+        f"{_count(row.speedup.break_even_calls)} calls{_calls_range(row)}."
     )
+
+
+def _calls_range(row: ComparisonRow) -> str:
+    low, high = row.speedup.break_even_low, row.speedup.break_even_high
+    return "" if low is None or high is None else f" ({_count(low)}–{_count(high)})"
 
 
 def _measure_more(row: ComparisonRow) -> str:

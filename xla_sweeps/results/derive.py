@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import noise, summary
-from xla_sweeps.analysis.estimates import judge
+from xla_sweeps.analysis.estimates import break_even, judge
 from xla_sweeps.analysis.noise import Span
 from xla_sweeps.analysis.pool import (
     LATEST,
@@ -28,6 +28,7 @@ from xla_sweeps.analysis.pool import (
     latest,
     pool_of,
 )
+from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema import options
@@ -262,6 +263,18 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
         column = name if name in ("freedom", "p_value") else f"speedup_{name}"
         columns[column] = table[column].cast("float64").to_numpy().copy()
         columns[column][known] = getattr(found, name)
+    costs = {
+        name: table[name].to_numpy() for name in (*EXTRA_S, *BREAK_EVEN, "baseline_latency_ms")
+    }
+    calls = break_even(
+        found,
+        numbers["speedup"][known],
+        extra_s=np.stack([costs[name][known] for name in EXTRA_S], axis=1),
+        baseline_s=costs["baseline_latency_ms"][known] / 1e3,
+    )
+    for name, paid in zip(BREAK_EVEN, calls, strict=True):
+        columns[name] = costs[name].copy()
+        columns[name][known] = paid
     verdicts = np.array(table["verdict"].to_pylist(), dtype=object)
     verdicts[known] = [str(verdict) for verdict in found.verdict]
     return _replaced(table, verdict=verdicts, **columns)

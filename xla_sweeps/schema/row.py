@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
 
-STATISTICS_VERSION = 4
+STATISTICS_VERSION = 5
 """Of the estimates and verdicts that are derived from records."""
 
 MEASURED, IMPORTED = "measured", "imported"
@@ -49,6 +49,7 @@ class ModeSummary:
         latency_p50_ms: median of the latency pass (a synchronization after every call); p90
             likewise.
         latency_p99_ms: only from at least 1000 calls, else None.
+        prepare_s: trace and first call of each replicate, seconds; None where one is not known.
         host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls
             do not queue.
         rmse_rel, top1_match: the worst over replicates.
@@ -75,6 +76,7 @@ class ModeSummary:
     replicates: int
     failure: Failure | None
     cv_percent: float | None = None
+    prepare_s: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +278,22 @@ class SpeedupColumns:
         page=True,
         wandb=True,
     )
+    compile_s_extra_low: float | None = _number("the least of any replicate", unit="s")
+    compile_s_extra_high: float | None = _number("the most of any replicate", unit="s")
     break_even_calls: float | None = _number(
-        "calls after which that time is paid back; missing where it never is",
+        "calls after which that time is paid back; missing unless the verdict is faster",
+        unit="calls",
+        page=True,
+        wandb=True,
+    )
+    break_even_low: float | None = _number(
+        "the same at the upper end of the speedup's interval, with the least extra time",
+        unit="calls",
+        page=True,
+        wandb=True,
+    )
+    break_even_high: float | None = _number(
+        "the same at the lower end of the speedup's interval, with the most extra time",
         unit="calls",
         page=True,
         wandb=True,

@@ -233,12 +233,19 @@ def test_podiums_share_ranks_where_intervals_overlap() -> None:
 def test_pairs_that_never_break_even_are_counted() -> None:
     rows = [
         pair(1, 0.5, break_even_calls=None, compile_s_extra=3.0),
-        pair(2, 2.0, break_even_calls=900.0, compile_s_extra=5.0),
+        pair(
+            2,
+            2.0,
+            break_even_calls=900.0,
+            break_even_low=850.0,
+            break_even_high=990.0,
+            compile_s_extra=5.0,
+        ),
     ]
     text = text_of("cost", rows)
     assert "It never pays back for 1 of 2 pairs" in text
     assert "for at least half of the pairs it never pays back" in text
-    assert "| net2 | 224 | 4 | Some CPU | 5.00 | 900 |" in text
+    assert "| net2 | 224 | 4 | Some CPU | 5.00 | 900 (850–990) |" in text
 
 
 def test_failures_are_counted_listed_and_cut() -> None:

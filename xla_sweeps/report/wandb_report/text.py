@@ -312,8 +312,10 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
         if median is not None
         else ", and for at least half of the pairs it never pays back. "
     )
-    priced = sum(row.speedup.value is not None for row in known)
-    text += f"It never pays back for {found.never:,} of {priced:,} pairs; the panel omits those."
+    text += (
+        f"It never pays back for {found.never:,} of {found.priced:,} pairs; the panel omits those, "
+        "and ambiguous pairs."
+    )
     expensive = sorted(known, key=lambda row: -(row.speedup.compile_s_extra or 0.0))[:COSTLY_ROWS]
     cells = [
         [
@@ -501,9 +503,14 @@ def _number(value: float | None) -> str:
 
 
 def _calls(row: ComparisonRow) -> str:
-    return (
-        "never" if row.speedup.break_even_calls is None else _number(row.speedup.break_even_calls)
+    calls, low, high = (
+        row.speedup.break_even_calls,
+        row.speedup.break_even_low,
+        row.speedup.break_even_high,
     )
+    if calls is None:
+        return NONE if row.speedup.verdict is Verdict.AMBIGUOUS else "never"
+    return _number(calls) + (f" ({_number(low)}–{_number(high)})" if low and high else "")
 
 
 def _ratio(value: float | None) -> str:

@@ -172,7 +172,7 @@ function answerToOne(view, row, candidate, baseline) {
   const ambiguous = `The interval crosses the band of ±${percent(100 * numbers("floor"))} % in which differences do not count; more replicates narrow it.`;
   return {
     yes: words[verdict] ?? "",
-    text: `${figure}${verdict === "faster" ? paysBackOne(view.breakEven(row)) : ""}.`,
+    text: `${figure}${verdict === "faster" ? paysBackOne(view, row) : ""}.`,
     more: [verdict === "ambiguous" ? ambiguous : "", ...caveats(view, row)].filter(Boolean).join(" "),
     command: verdict === "ambiguous" ? rows.text("command", row) : "",
   };
@@ -190,10 +190,13 @@ function failedAnswer({ rows }, row, where, candidate, baseline) {
   };
 }
 
-function paysBackOne(needed) {
+function paysBackOne(view, row) {
+  const needed = view.breakEven(row);
   if (Number.isNaN(needed)) return "";
   if (needed === Infinity) return "; compilation never pays back";
-  return needed < 1 ? "; preparation takes no longer" : `; pays back after ${images(needed)}`;
+  const [low, high, batch] = ["break_even_low", "break_even_high", "batch_size"].map((name) => view.rows.number(name)[row]);
+  const interval = present(low) && present(high) ? ` (${short(low * batch)} to ${short(high * batch)})` : "";
+  return needed < 1 ? "; preparation takes no longer" : `; pays back after ${images(needed)}${interval}`;
 }
 
 /** ", its interval holds within one process", where nothing is known of how processes differ. */

@@ -100,8 +100,12 @@ function addBreakEven(rows) {
   const [extra, calls, batch, speedup] = ["compile_s_extra", "break_even_calls", "batch_size", "speedup"].map((name) =>
     rows.number(name),
   );
+  const verdict = rows.category("verdict");
+  const ambiguous = verdict.values.indexOf("ambiguous");
   const data = Float32Array.from(calls, (value, row) =>
-    speedup[row] !== speedup[row] || extra[row] !== extra[row] ? NaN : value === value ? value * batch[row] : Infinity,
+    speedup[row] !== speedup[row] || extra[row] !== extra[row] || verdict.data[row] === ambiguous
+      ? NaN
+      : value === value ? value * batch[row] : Infinity,
   );
   rows.columns.set("break_even_images", { kind: "number", data, values: [] });
 }

@@ -366,7 +366,7 @@ function pairTip(view, row) {
     `${verdict?.symbol ?? ""} ${verdict?.word ?? ""} · ${times(n("speedup"))} (95 % ${range(n("speedup_low"), n("speedup_high"))})`,
     `${rows.text("candidate", row)} ${rate(n("throughput_samples_per_s"))}, ${rows.text("baseline", row)} ${rate(n("baseline_throughput_samples_per_s"))}`,
     present(n("compile_s_extra"))
-      ? `extra compile time ${seconds(n("compile_s_extra"))}, ${view.breakEven(row) === Infinity ? "never pays back" : `pays back after ${images(view.breakEven(row))}`}`
+      ? `extra compile time ${seconds(n("compile_s_extra"))}, ${Number.isNaN(view.breakEven(row)) ? "unknown whether it pays back" : view.breakEven(row) === Infinity ? "never pays back" : `pays back after ${images(view.breakEven(row))}`}`
       : "",
     `${plural(n("replicates"), "replicate")}${n("preliminary") ? `, preliminary${withinOneProcess(rows, row)}` : ""}`,
   );

@@ -201,7 +201,7 @@ class View {
     });
   }
 
-  /** Images until compilation pays back; infinite if it never does, NaN if the compile time is unknown. */
+  /** Images until compilation pays back; infinite if it never does, NaN if that is unknown (ambiguous). */
   breakEven(row) {
     return this.rows.number("break_even_images")[row];
   }
@@ -216,7 +216,7 @@ function overviewOf(rows, pairs) {
   const verdicts = new Uint32Array(verdict.values.length);
   const whole = new GeometricMean();
   const groups = family.values.map(() => ({ mean: new GeometricMean(), slower: 0, failed: 0, any: false }));
-  const [slower, failed] = [verdict.values.indexOf("slower"), verdict.values.indexOf("failed")];
+  const [slower, failed, ambiguous] = ["slower", "failed", "ambiguous"].map((word) => verdict.values.indexOf(word));
   const [extras, breaks, pValues] = [[], [], []];
   for (const row of pairs) {
     const group = groups[family.data[row]];
@@ -231,6 +231,7 @@ function overviewOf(rows, pairs) {
     if (p[row] === p[row]) pValues.push(p[row]);
     if (extra[row] !== extra[row]) continue;
     extras.push(extra[row]);
+    if (verdict.data[row] === ambiguous) continue;
     breaks.push(calls[row] === calls[row] ? calls[row] : Infinity);
   }
   const middle = median(breaks);
@@ -249,6 +250,7 @@ function overviewOf(rows, pairs) {
     geomean_high: whole.interval[1],
     discoveries: discoveries(pValues),
     median_extra_compile_s: extras.length ? median(extras) : null,
+    priced: breaks.length,
     median_break_even_calls: Number.isFinite(middle) ? middle : null,
     never: breaks.reduce((n, value) => n + (value === Infinity), 0),
     with_compile: extras.length,
