@@ -90,3 +90,20 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
         killed.communicate()
     wait_until(lambda: not list((tmp_path / "r" / "wandb").glob("tmp-*")))
     assert list(elsewhere.iterdir()) == []
+
+
+def test_two_trials_on_one_cpu_take_turns_and_say_for_whom(tmp_path: Path) -> None:
+    first = start(tmp_path / "r", *REQUEST, "tracker=none", script="wait-at:0")
+    try:
+        wait_until(lambda: said(tmp_path / "r", "output of a library"))
+        second = start(tmp_path / "r", *REQUEST, "tracker=none", "batch_size=3")
+        assert second.stdout is not None
+        line = next(line for line in second.stdout if "waiting for" in line)
+        assert f"(pid {first.pid}) is measured on it" in line
+        first.send_signal(signal.SIGTERM)
+        output, _ = second.communicate(timeout=60)
+    finally:
+        first.kill()
+        first.communicate()
+    assert second.returncode == 0, output
+    assert sorted(record.status for record in records(tmp_path / "r")) == ["interrupted", "ok"]

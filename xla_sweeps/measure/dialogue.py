@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -23,8 +23,9 @@ from xla_sweeps.measure import protocol
 from xla_sweeps.measure.attempt import Attempt, Watcher
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ReplicateJob, Timeouts
+from xla_sweeps.system import leases as leasing
 from xla_sweeps.system.files import trim
-from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.leases import Leases, Readable
 
 DUMP_GRACE_S = 0.5
 
@@ -33,19 +34,7 @@ LOG_LIMIT_BYTES = 16 * 2**20
 LOOK_S = 2.0
 """Between two looks at the size of the log."""
 
-LEASE_LOOK_S = 0.5
-
-STILL_WAITING_S = 60.0
-"""Between two lines on whom it waits for."""
-
 _READ_BYTES = 1 << 16
-
-
-class Readable(Protocol):
-    """Wakes the parent, as a `Stop` does."""
-
-    def fileno(self) -> int:
-        """The descriptor to wait for."""
 
 
 class Dialogue:
@@ -117,7 +106,7 @@ class Dialogue:
                 self._look()
 
     def _patience_s(self) -> float:
-        look_s = LEASE_LOOK_S if self._waiting else LOOK_S
+        look_s = leasing.LOOK_S if self._waiting else LOOK_S
         return min(look_s, max(0.0, self._deadline - time.monotonic()))
 
     def _look(self) -> None:
@@ -157,7 +146,7 @@ class Dialogue:
             self._waiting = False
             self._deadline = time.monotonic() + self._job.trial.timeouts.warmup_s
             self._tell(protocol.encode(protocol.Review()))
-        elif time.monotonic() >= self._said + STILL_WAITING_S:
+        elif time.monotonic() >= self._said + leasing.STILL_WAITING_S:
             self._said = time.monotonic()
             self._on_event(protocol.Waiting(holder=holder))
 

@@ -37,7 +37,7 @@ from xla_sweeps.schema.trial import (
 )
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
-from xla_sweeps.system.leases import Leases, lease_names
+from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
@@ -200,8 +200,10 @@ def _run_replicate(session: _Session) -> None:
     session.logs.append(log)
     if not session.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
-    started_at = _now()
-    merged = _attempts(session, number, log)
+    with Leases(whole_replicate(settings.device), holder=session.title) as whole:
+        whole.wait(session.stop, lambda holder: _say_waiting(session, holder))
+        started_at = _now()
+        merged = _attempts(session, number, log)
     record = make_record(session.settings, session.trial_id, number, merged, session.environment)
     record = replace(
         record,
@@ -388,11 +390,15 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
                 remaining_s=event.remaining_s,
             )
         case protocol.Waiting(holder=holder):
-            device = session.settings.device.label
-            session.screen.warn(f"waiting for {device}: {holder} is measured on it")
+            _say_waiting(session, holder)
         case protocol.Failed(mode=mode, kind=kind, text=text) if mode:
             _, failure = diagnose_exception(event.phase, kind, text)
             session.screen.warn(f"{mode}: {failure.message}")
+
+
+def _say_waiting(session: _Session, holder: str) -> None:
+    device = session.settings.device.label
+    session.screen.warn(f"waiting for {device}: {holder} is measured on it")
 
 
 def _conclude(session: _Session) -> TrialResult:

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
-from collections.abc import Collection, Iterable
+import select
+import time
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import private_folder
@@ -17,7 +21,20 @@ from xla_sweeps.system.files import private_folder
 LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
 
+LOOK_S = 0.5
+"""Between two tries to take a lease."""
+
+STILL_WAITING_S = 60.0
+"""Between two lines on whom a process waits for."""
+
 _TEXT_LIMIT = 200
+
+
+class Readable(Protocol):
+    """What a wait can be ended with."""
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable."""
 
 
 def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
@@ -30,6 +47,16 @@ def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
     if device.kind == "gpu":
         return (f"gpu-{device.uuid or device.index}",)
     return tuple(f"core-{number}" for number in sorted(cores or os.sched_getaffinity(0)))
+
+
+def whole_replicate(device: Device) -> tuple[str, ...]:
+    """What a process must hold while it builds as well: a CPU's cores, where building disturbs.
+
+    These differ from `lease_names`, which devices that take turns hold for each other.
+    """
+    if device.kind == "gpu":
+        return ()
+    return tuple(f"use-{name}" for name in lease_names(device))
 
 
 class Leases:
@@ -65,6 +92,21 @@ class Leases:
                 return holder
             del self._missing[0]
         return ""
+
+    def wait(self, stop: Readable, say: Callable[[str], None]) -> None:
+        """Take them all, or return once `stop` is readable; says who is waited for, every minute.
+
+        Args:
+            stop: ends the wait.
+            say: told who holds them.
+        """
+        said = -math.inf
+        while holder := self.take():
+            if time.monotonic() >= said + STILL_WAITING_S:
+                said = time.monotonic()
+                say(holder)
+            if select.select([stop], [], [], LOOK_S)[0]:
+                return
 
     def _take_one(self, path: Path) -> str:
         try:
