@@ -75,7 +75,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["effort=[1]"], "unknown effort '[1]'. Allowed: "),
         (['{"model": true}'], "unknown model 'True'"),
         (["--config-dir", LONG], f"{'x' * 60}…: File name too long"),
-        (["--shell-completion"], "--shell-completion: expected install=SHELL"),
+        (["--hydra-help", "seed=1"], "--hydra-help: leave seed=1 out"),
+        (["--shell-completion", "seed=1"], "--shell-completion: expected install=SHELL"),
         (
             ["seed=" + "1" * 5000],
             f"cannot read the override 'seed={'1' * 55}…': it has a number of",

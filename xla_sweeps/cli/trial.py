@@ -162,6 +162,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         for name in ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
         if getattr(asked, name)
     ]
+    if asked.hydra_help and asked.overrides:
+        raise ConfigError(f"--hydra-help: leave {' '.join(asked.overrides)} out")
     orders = ("install=", "uninstall=", "query=")
     if asked.shell_completion and not any(word.startswith(orders) for word in asked.overrides):
         raise ConfigError(
