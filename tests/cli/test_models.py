@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commands import command
+from commands import command, own_model
 
 from xla_sweeps.config.catalog import load_catalog
 
@@ -27,6 +27,14 @@ def test_models_shows_one_model_with_what_each_source_builds(tmp_path: Path) -> 
         "384 px",
     ):
         assert part in shown
+
+
+def test_models_of_ones_own_are_listed_among_the_catalogs(tmp_path: Path) -> None:
+    own_model(tmp_path, "own_net")
+    place = ("--config-dir", "own")
+    assert f"{len(load_catalog()) + 1} models" in command("models", *place, cwd=tmp_path).stdout
+    assert "keras: MobileNetV2" in command("models", "own_net", *place, cwd=tmp_path).stdout
+    assert command("models", "own_net", cwd=tmp_path).returncode == 2
 
 
 def test_hub_replicas_lists_the_known_handles_and_refuses_others(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command
+from commands import command, own_model
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.cli.sweep import options_of, resume_words
@@ -448,3 +448,33 @@ def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, s
 
 
 CPU = Device(kind="cpu", index=0, name="Some CPU")
+
+
+def test_a_definition_of_the_package_is_run_by_its_name_from_any_folder(tmp_path: Path) -> None:
+    listed = command("sweep", "--list", cwd=tmp_path).stdout
+    assert re.search(r"(?m)^smoke +3 trials  A few minutes on a laptop's CPU", listed)
+    assert len(listed.splitlines()) == len(list((ROOT / "sweeps").glob("*.yaml")))
+    done = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
+    assert done.stdout.count("python -m xla_sweeps") == 3
+    wrong = command("sweep", "smok", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("xla-sweeps: unknown sweep 'smok'. Did you mean 'smoke'?")
+    (tmp_path / "smoke").write_text("{}")
+    own = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
+    assert own.returncode == 2, "a file comes before a name"
+
+
+def test_models_of_ones_own_are_swept_and_resumed(tmp_path: Path) -> None:
+    own_model(tmp_path)
+    definition(tmp_path, model={"values": ["tiny", "mobilenet_v2"]})
+    place = ("--config-dir", "own")
+    planned = sweep(tmp_path, *place, "--dry-run")
+    assert f"python -m xla_sweeps --config-dir={tmp_path}/own model=tiny" in planned.stdout
+    done = sweep(tmp_path, *place)
+    assert done.returncode == 0, done.stderr
+    assert {record.model.variant for record in records(tmp_path) if record.model} >= {
+        "MobileNetV2 0.35"
+    }
+    assert "2 done, 0 to measure" in sweep(tmp_path, *place, "--dry-run").stderr
+    options = options_of(["mine.yaml", *place])
+    assert resume_words(options) == ["sweep", "mine.yaml", "--config-dir", "own"]

@@ -71,6 +71,7 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
     names = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     assert "xla_sweeps/py.typed" in names
     assert "xla_sweeps/conf/config.yaml" in names
+    assert "xla_sweeps/sweeps/smoke.yaml" in names
     assert (
         len([name for name in names if name.startswith("xla_sweeps/conf/model/")])
         == len(load_catalog()) + 1
@@ -126,6 +127,8 @@ def test_every_extra_that_a_hint_or_a_document_names_exists_as_every_pip_spells_
     for path in tracked_files():
         if path.suffix not in (".py", ".md", ".yaml", ".sh", "") or "tests" in path.parts:
             continue
-        for name, listed in re.findall(r"(\.|xla-sweeps)\[([a-z_,-]+)\]", path.read_text()):
-            assert name == ".", f"{path}: no package index has xla-sweeps"
+        for name, listed in re.findall(
+            r"(pip install '\.|xla-sweeps)\[([a-z_,-]+)\]", path.read_text()
+        ):
+            assert name != "xla-sweeps", f"{path}: no package index has xla-sweeps"
             assert set(listed.split(",")) <= set(extras), f"{path}: {listed}"

@@ -20,3 +20,15 @@ def command(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedP
         timeout=120,
         env={**kept, "PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", **environ},
     )
+
+
+def own_model(folder: Path, name: str = "tiny") -> Path:
+    """A folder for `--config-dir` with one small model that the catalog does not have."""
+    path = folder / "own" / "model" / f"{name}.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        f"name: {name}\nfamily: MobileNetV2\nvariant: MobileNetV2 0.35\ntask: classification\n"
+        "resolution: 96\nmin_resolution: 32\n"
+        "sources: {applications: {constructor: MobileNetV2, arguments: {alpha: 0.35}}}\n"
+    )
+    return folder / "own"

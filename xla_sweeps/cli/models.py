@@ -12,6 +12,7 @@ from pathlib import Path
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
+from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.terminal.tables import show_model, show_models, show_replicas
@@ -24,9 +25,12 @@ def models_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
     )
+    parser.add_argument(
+        "--config-dir", type=folder_of, help="a folder whose model/NAME.yaml are listed too"
+    )
     options = parser.parse_args(arguments)
-    exact = catalog.load_catalog().get(options.pattern)
-    entries = catalog.find(options.pattern)
+    exact = catalog.load_catalog(options.config_dir).get(options.pattern)
+    entries = catalog.find(options.pattern, options.config_dir)
     if not entries:
         raise catalog.unknown_model(options.pattern)
     if exact is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli import command_parser
+from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import MAX_TRIALS, written
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, path_of, text
@@ -72,6 +73,7 @@ class Options:
 
     Attributes:
         overrides: `key=value` for every trial; they win over the definition.
+        config_dir: a further folder of configuration files for every trial.
         launcher: `local`, `ray` or `slurm`.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
@@ -83,6 +85,7 @@ class Options:
 
     path: Path
     overrides: tuple[str, ...] = ()
+    config_dir: Path | None = None
     launcher: str = "local"
     devices: str | None = None
     dry_run: bool = False
@@ -113,7 +116,11 @@ class _Request:
         """Composes its trials."""
         places = [Place(slot.device, slot.core_count) for slot in self.slots or ()]
         overrides = _trial_overrides(self.options)
-        return Composer(overrides, places=None if self.slots is None else places)
+        return Composer(
+            overrides,
+            places=None if self.slots is None else places,
+            config_dir=self.options.config_dir,
+        )
 
     @cached_property
     def store(self) -> Store:
@@ -128,6 +135,8 @@ class _Request:
 
 def sweep_command(arguments: Sequence[str]) -> int:
     """Run or resume a sweep definition."""
+    if list(arguments) == ["--list"]:
+        return _list()
     options = options_of(arguments)
     if options.launcher == "wandb" and not options.dry_run:
         return _launch_agents(options)
@@ -145,7 +154,7 @@ def options_of(arguments: Sequence[str]) -> Options:
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
     add = parser.add_argument
-    add("file", type=path_of, help="the definition, as in sweeps/smoke.yaml")
+    add("file", type=_definition, help="the definition: a file, or a name that --list shows")
     add("overrides", nargs="*", help="key=value for every trial; they win over the file")
     add(
         "--dry-run",
@@ -158,6 +167,8 @@ def options_of(arguments: Sequence[str]) -> Options:
         default=MAX_TRIALS,
         help=f"the most trials to accept (default: {MAX_TRIALS})",
     )
+    add("--list", action="store_true", help="list the definitions that come with the package")
+    add("--config-dir", type=folder_of, help="a folder of your own models and efforts")
     add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
     add(
         "--launcher",
@@ -208,6 +219,7 @@ def options_of(arguments: Sequence[str]) -> Options:
     return Options(
         path=options.file,
         overrides=tuple(options.overrides),
+        config_dir=options.config_dir,
         launcher=options.launcher,
         devices=options.devices,
         dry_run=options.dry_run,
@@ -220,6 +232,24 @@ def options_of(arguments: Sequence[str]) -> Options:
         chunk=max(1, options.chunk),
         slots=max(1, options.slots),
     )
+
+
+def _definition(given: str) -> Path:
+    """A file; or one of those that come with the package, by its name."""
+    known, path = catalog.shipped_sweeps(), path_of(given)
+    if path.exists() or path.suffix or path.name != given:
+        return path
+    if given not in known:
+        raise unknown_name("sweep", given, known)
+    return known[given]
+
+
+def _list() -> int:
+    for name, path in catalog.shipped_sweeps().items():
+        trials = written(load_sweep(path).trials)
+        purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        print(f"{name:<19} {trials:>5} trials  {purpose}")
+    return 0
 
 
 def _check_launcher(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -247,6 +277,9 @@ def agents_command(arguments: Sequence[str]) -> int:
         help="for the agents' logs (default: results)",
     )
     parser.add_argument(
+        "--config-dir", type=folder_of, help="a folder of your own models and efforts"
+    )
+    parser.add_argument(
         "--max-failed",
         type=int,
         default=20,
@@ -257,6 +290,7 @@ def agents_command(arguments: Sequence[str]) -> int:
         options.sweep,
         devices=options.devices,
         results_dir=options.results_dir,
+        config_dir=options.config_dir,
         max_failed=options.max_failed,
     )
 
@@ -465,18 +499,30 @@ def _launch_agents(options: Options) -> int:
     print(
         f"created {path}; to join from another machine: xla-sweeps agents {path}", file=sys.stderr
     )
-    return _run_agents(path, devices=options.devices, results_dir=results_dir)
+    return _run_agents(
+        path, devices=options.devices, results_dir=results_dir, config_dir=options.config_dir
+    )
 
 
 def _run_agents(
-    path: str, *, devices: str | None, results_dir: Path, max_failed: int = wandb_agents.MAX_FAILED
+    path: str,
+    *,
+    devices: str | None,
+    results_dir: Path,
+    config_dir: Path | None = None,
+    max_failed: int = wandb_agents.MAX_FAILED,
 ) -> int:
     wandb_agents.check_path(path)
     require_login()
     slots = slots_for(devices)
     with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
         return wandb_agents.run(
-            path, slots=slots, results_dir=results_dir, screen=board, max_failed=max_failed
+            path,
+            slots=slots,
+            results_dir=results_dir,
+            config_dir=config_dir,
+            screen=board,
+            max_failed=max_failed,
         )
 
 
@@ -484,7 +530,16 @@ def resume_words(options: Options) -> list[str]:
     """The arguments that resume the sweep: those that gave these options."""
     words = ["sweep", str(options.path), *options.overrides]
     defaults = Options(path=options.path)
-    for name in ("launcher", "devices", "address", "seed", "max_trials", "chunk", "slots"):
+    for name in (
+        "config_dir",
+        "launcher",
+        "devices",
+        "address",
+        "seed",
+        "max_trials",
+        "chunk",
+        "slots",
+    ):
         if getattr(options, name) != getattr(defaults, name):
             words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     for key, value in (options.slurm or {}).items():

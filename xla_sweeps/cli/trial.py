@@ -121,6 +121,8 @@ def trial_command(arguments: list[str]) -> int:
     """Validate the whole request, so that a mistake writes nothing; then let Hydra run it."""
     assignment = Assignment.take(os.environ)
     asked = _parsed(expand_json(arguments))
+    if assignment.config_dir and asked.config_dir is None:
+        asked.config_dir = Path(assignment.config_dir)
     if asked.hydra_help or asked.shell_completion:
         check_overrides(asked.overrides)
         if asked.hydra_help:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from xla_sweeps.config.foreign import is_name
+from xla_sweeps.config.foreign import check_config_dir, is_name
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -148,23 +148,43 @@ class CatalogEntry:
 
 
 def conf_dir() -> Path:
-    """The configuration folder: inside the installed wheel, or beside the package in a checkout."""
+    """The configuration folder."""
+    return _shipped("conf")
+
+
+def shipped_sweeps() -> dict[str, Path]:
+    """The sweep definitions that come with the package, by name."""
+    return {path.stem: path for path in sorted(_shipped("sweeps").glob("*.yaml"))}
+
+
+def _shipped(name: str) -> Path:
+    """A folder of data: inside the installed wheel, or beside the package in a checkout."""
     return next(
-        (path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if path.is_dir()),
-        _PACKAGE / "conf",
+        (path for path in (_PACKAGE / name, _PACKAGE.parent / name) if path.is_dir()),
+        _PACKAGE / name,
     )
 
 
 @cache
-def load_catalog() -> dict[str, CatalogEntry]:
+def load_catalog(config_dir: Path | None = None) -> dict[str, CatalogEntry]:
     """Every model of `conf/model/`, by name, in alphabetical order.
+
+    Args:
+        config_dir: a person's own folder of configuration, whose models are added.
 
     Raises:
         ConfigError: a file is not a catalog entry; with file and reason.
     """
+    if config_dir is not None:
+        check_config_dir(config_dir)
+        return dict(sorted({**_entries_in(config_dir), **load_catalog()}.items()))
+    return _entries_in(conf_dir())
+
+
+def _entries_in(folder: Path) -> dict[str, CatalogEntry]:
     entries = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for path in sorted((conf_dir() / "model").glob("*.yaml")):
+    for path in sorted((folder / "model").glob("*.yaml")):
         if path.stem == _USERS_OWN:
             continue
         try:
@@ -180,7 +200,7 @@ def load_catalog() -> dict[str, CatalogEntry]:
     return entries
 
 
-def find(pattern: str) -> list[CatalogEntry]:
+def find(pattern: str, config_dir: Path | None = None) -> list[CatalogEntry]:
     """Entries whose name, family, variant or alias holds the pattern, or matches it as a glob.
 
     All for "".
@@ -189,7 +209,7 @@ def find(pattern: str) -> list[CatalogEntry]:
     glob = wanted if any(character in wanted for character in "*?[") else f"*{wanted}*"
     return [
         entry
-        for entry in load_catalog().values()
+        for entry in load_catalog(config_dir).values()
         if any(
             fnmatch.fnmatchcase(word.lower(), glob)
             for word in (entry.name, entry.family, entry.variant, *entry.aliases)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
 """Beyond all deadlines of a replicate: to start, to save, and to finish W&B's run."""
+
+CONFIG_DIR = "--config-dir"
 
 _PLAIN = frozenset(options.NAMES) - set(options.NESTED)
 
@@ -78,6 +81,7 @@ class Composer:
     Args:
         given: overrides of the command line; they win over the definition's.
         places: where trials may run here; None where that is not known (a cluster).
+        config_dir: a further folder of configuration files, which each trial gets too.
     """
 
     def __init__(
@@ -86,9 +90,12 @@ class Composer:
         *,
         places: Sequence[Place] | None,
         environ: Mapping[str, str] | None = None,
+        config_dir: Path | None = None,
     ) -> None:
         composition.check_overrides(given)
         self._given = tuple(given)
+        self._config_dir = config_dir.resolve() if config_dir else None
+        self._place = (f"{CONFIG_DIR}={self._config_dir}",) if config_dir else ()
         self._keys = {word.partition("=")[0].lstrip("+~") for word in given}
         self._places = None if places is None else list(dict.fromkeys(places))
         self._environ = os.environ if environ is None else environ
@@ -121,6 +128,7 @@ class Composer:
     def _checked(
         self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]
     ) -> Task:
+        words = (*self._place, *words)
         accelerator = document["accelerator"]
         check_accelerator_name(accelerator)
         if self._places is None:
@@ -139,7 +147,8 @@ class Composer:
         Raises:
             XlaSweepsError: as `settings.to_settings`.
         """
-        document = composition.plain(composition.compose_config(words))
+        words = _overrides_of(words)
+        document = self._composed(words)
         device = (
             self._places[0].device if self._places else devices.Device(kind="gpu", index=0, name="")
         )
@@ -148,10 +157,9 @@ class Composer:
 
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked."""
+        words = _overrides_of(words)
         explicit = {word.partition("=")[0] for word in words}
-        return self._checked(
-            tuple(words), composition.plain(composition.compose_config(words)), explicit
-        )
+        return self._checked(tuple(words), self._composed(words), explicit)
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with those overrides of the command line that change no measurement."""
@@ -161,6 +169,9 @@ class Composer:
         return self.of_words(
             [*(word for word in kept if not word.startswith("tracker.tags")), *words]
         )
+
+    def _composed(self, words: Sequence[str]) -> dict[str, Any]:
+        return composition.plain(composition.compose_config(words, config_dir=self._config_dir))
 
     def _local(
         self, document: dict[str, Any], explicit: Collection[str], accelerator: Any
@@ -189,19 +200,23 @@ class Composer:
     def _document(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of these values as plain data, a copy of its own."""
         model = values.get("model")
+        if self._config_dir and model not in composition.group_choices("model"):
+            model = None  # only Hydra finds a model of one's own
         plain = {key: value for key, value in values.items() if key in _PLAIN}
         put = {*plain, "model"} if isinstance(model, str) else set(plain)
         rest = tuple(overrides({key: value for key, value in values.items() if key not in put}))
         base = self._bases.get(rest)
         if base is None:
-            base = self._bases[rest] = composition.plain(
-                composition.compose_config([*rest, *self._given])
-            )
+            base = self._bases[rest] = self._composed([*rest, *self._given])
         composition.check_document(plain)
         document = {
             key: dict(value) if isinstance(value, dict) else value for key, value in base.items()
         }
         return document | plain | ({"model": dict(_model(model))} if isinstance(model, str) else {})
+
+
+def _overrides_of(words: Sequence[str]) -> list[str]:
+    return [word for word in words if not word.startswith(CONFIG_DIR)]
 
 
 @cache

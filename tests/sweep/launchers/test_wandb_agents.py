@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import own_model
 from paths import SUPPORT
 from wandb_graphql import StoredSweep
 from wandb_server import WandbServer, wait_until, wandb_server
@@ -155,6 +156,16 @@ def test_two_agents_share_a_grid_that_our_command_created(
     assert {group[0].environment["cpu"]["cores"] for group in records.values()} == {1}, (
         "each agent had its own core"
     )
+
+
+def test_agents_measure_models_of_ones_own(server: WandbServer, tmp_path: Path) -> None:
+    values = {"model": {"values": ["tiny"]}, "batch_size": {"value": 1}}
+    sweep = create(server, tmp_path, **values)
+    process = agents(server, tmp_path, sweep, "--config-dir", str(own_model(tmp_path)))
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    assert record.config["model"]["name"] == "tiny"
 
 
 def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(

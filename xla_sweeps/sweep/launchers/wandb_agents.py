@@ -27,7 +27,7 @@ from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
 from xla_sweeps.sweep.launchers import last_line_of
 from xla_sweeps.sweep.launchers.local import Slot, job_environment
-from xla_sweeps.system.process import StopSignals, kill_tree, signal_process
+from xla_sweeps.system.process import Assignment, StopSignals, kill_tree, signal_process
 from xla_sweeps.system.text import file_name
 
 STAGGER_S = 2.0
@@ -119,6 +119,7 @@ def run(
     slots: Sequence[Slot],
     results_dir: Path,
     screen: Screen,
+    config_dir: Path | None = None,
     max_failed: int = MAX_FAILED,
 ) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
@@ -128,6 +129,7 @@ def run(
         slots: the devices of this machine.
         results_dir: the agents' logs and W&B's files are written below it.
         screen: shows how the agents are doing.
+        config_dir: a further folder of configuration files for the trials.
         max_failed: trials in a row that may fail before an agent gives up.
     """
     folder = (
@@ -141,7 +143,7 @@ def run(
             for slot in slots:
                 if stop.number:
                     break
-                agent = _start(path, slot, folder, shim, results_dir, max_failed)
+                agent = _start(path, slot, folder, shim, config_dir, max_failed)
                 agents.append(agent)
                 screen.running(slot.name, f"wandb agent {path}", agent.log)
                 if slot is not slots[-1]:
@@ -155,10 +157,13 @@ def run(
 
 
 def _start(
-    path: str, slot: Slot, folder: Path, shim: Path, results_dir: Path, max_failed: int
+    path: str, slot: Slot, folder: Path, shim: Path, config_dir: Path | None, max_failed: int
 ) -> _Agent:
     log = folder / f"{slot.name.replace(':', '')}.log"
-    environment = job_environment(os.environ, slot) | {
+    place = str(config_dir.resolve()) if config_dir else ""
+    environment = {
+        **job_environment(os.environ, slot),
+        **Assignment(config_dir=place).environment(),
         "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
         "WANDB_DIR": str(folder),
         "WANDB_AGENT_DISABLE_FLAPPING": "true",  # a model that does not compile is a result
