@@ -159,7 +159,14 @@ def test_ranks_never_decrease_and_a_leader_differs_from_the_one_before(
 
 def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> None:
     rows = [
-        row(value, model=f"m{value}", device=device, freedom=4.0)
+        row(
+            value,
+            model=f"m{value}",
+            device=device,
+            freedom=4.0,
+            throughput_low=19.9 * value,
+            throughput_high=20.1 * value,
+        )
         for value in (3.0, 1.5, 2.0)
         for device in ("A", "B")
     ]

@@ -153,6 +153,17 @@ def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
     assert row.speedup.high == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-6)
 
 
+@pytest.mark.parametrize("replicates", [1, 2, 3])
+def test_throughput_has_an_interval_from_three_replicates_on(replicates: int) -> None:
+    records = [
+        make_record(noise=0.02, seed=number, replicate=number) for number in range(replicates)
+    ]
+    for mode in summarize(records).modes:
+        for figure in (mode.throughput_samples_per_s, mode.latency_ms):
+            assert figure is not None
+            assert ((figure.low is None), (figure.high is None)) == ((replicates < 3),) * 2
+
+
 def test_the_variance_budget_separates_rounds_from_processes() -> None:
     same = headline([make_record(noise=0.01, seed=seed, replicate=seed) for seed in range(5)])
     apart = headline(

@@ -2,8 +2,9 @@
 
 All but these, whose statistics changed on purpose (all of these trials are contaminated, with one
 replicate or two): the interval within processes is symmetric about the estimate, with the same mean
-half-width; there is no p-value where nothing is known of how processes differ; and break-even comes
-from the paired speedup, and is given only where that is faster.
+half-width; throughput and latency of fewer than three replicates have none; there is no p-value
+where nothing is known of how processes differ; and break-even comes from the paired speedup, and is
+given only where that is faster.
 
 `data/previous` was written by commit 4065d55: two trials (one as a sweep's replicates), imported
 figures, a sweep's plan, and the caches of that version.
@@ -61,7 +62,12 @@ def changed(row: dict[str, str]) -> dict[str, str]:
         call_s = float(row["baseline_latency_ms"]) / 1e3
         extra_s = max(0.0, float(row["compile_s_extra"]))
         calls = str(extra_s / call_s / (1 - 1 / float(row["speedup"])))
-    return {**bounds, "p_value": "", "break_even_calls": calls}
+    levels = (
+        f"{side}{figure}"
+        for side in ("", "baseline_")
+        for figure in ("throughput_low", "throughput_high", "latency_low_ms", "latency_high_ms")
+    )
+    return {**bounds, **dict.fromkeys(levels, ""), "p_value": "", "break_even_calls": calls}
 
 
 def test_its_records_and_imports_give_the_rows_that_they_gave(results: Path) -> None:

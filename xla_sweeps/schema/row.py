@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
 
-STATISTICS_VERSION = 5
+STATISTICS_VERSION = 6
 """Of the estimates and verdicts that are derived from records."""
 
 MEASURED, IMPORTED = "measured", "imported"
@@ -188,7 +188,10 @@ class ModeColumns:
         wandb=True,
     )
     throughput_low: float | None = _number(
-        "lower bound of its 95 % interval", unit="samples/s", page=True, wandb=True
+        "lower bound of its 95 % interval; missing for fewer than three replicates",
+        unit="samples/s",
+        page=True,
+        wandb=True,
     )
     throughput_high: float | None = _number(
         "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
@@ -196,7 +199,9 @@ class ModeColumns:
     latency_ms: float | None = _number(
         "one call, from the same blocks (batch_size / throughput)", unit="ms"
     )
-    latency_low_ms: float | None = _number("lower bound of its 95 % interval", unit="ms")
+    latency_low_ms: float | None = _number(
+        "lower bound of its 95 % interval; missing for fewer than three replicates", unit="ms"
+    )
     latency_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
 
 
