@@ -1,0 +1,56 @@
+"""What the documents say can be typed: it works as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from paths import ROOT
+
+from xla_sweeps.config import catalog
+from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.settings import settings_of
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
+def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / document).read_text(), flags=re.S)
+    name = yaml.safe_load(text)["name"]
+    path = tmp_path / "model" / f"{name}.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert catalog.load_catalog(tmp_path)[name].name == name
+    composed = compose_config([f"model={name}", "device=cpu"], config_dir=tmp_path)
+    spec = settings_of(plain(composed)).trial.model
+    assert (spec.name, spec.source, spec.resolution_px) == (name, "applications", 224)
+
+
+def test_the_shell_completes_as_described(tmp_path: Path) -> None:
+    (line,) = re.findall(r"(?m)^eval .*?\)\"", (ROOT / "docs" / "options.md").read_text())
+    command = tmp_path / "xla-sweeps"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m xla_sweeps "$@"\n')
+    command.chmod(0o755)
+    typed = "xla-sweeps model=resnet5"
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"{line}\nCOMP_LINE='{typed}' COMP_POINT={len(typed)} COMP_WORDS=({typed}) "
+            "COMP_CWORD=1\nhydra_bash_completion\nprintf '%s\\n' \"${COMPREPLY[@]}\"",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        },
+        timeout=60,
+    )
+    assert "resnet50v2" in done.stdout, done.stderr
