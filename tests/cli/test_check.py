@@ -99,7 +99,8 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
 
 
 def folder_with(tmp_path: Path, text: bytes) -> Path:
-    path = tmp_path / "records" / json.loads(GOLDEN.read_bytes())["trial_id"] / "0.json"
+    trial = str(json.loads(GOLDEN.read_bytes())["trial_id"])
+    path = tmp_path / "records" / trial / "0.json"
     path.parent.mkdir(parents=True)
     path.write_bytes(text)
     return path

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-STATISTICS_VERSION = 4
+STATISTICS_VERSION = 5
 """The estimates that are computed here; rows of others are not compared."""
 
 _MIN_ROUNDS = 6

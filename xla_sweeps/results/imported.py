@@ -21,6 +21,7 @@ from xla_sweeps.results import published
 from xla_sweeps.results.published import Figure
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system import files
+from xla_sweeps.system.text import displayable
 
 SCHEMA_VERSION = 1
 
@@ -82,7 +83,8 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     replaced = path.exists()
     try:
         files.replace_whole(
-            path, json.dumps(asdict(document), indent=1, ensure_ascii=False).encode()
+            files.folder_in(results_dir, "imported") / path.name,
+            json.dumps(asdict(document), indent=1, ensure_ascii=False).encode(),
         )
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
@@ -110,20 +112,18 @@ def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
     for path in sorted((results_dir / "imported").glob("*.json")):
         try:
             document = _read(path)
-        except (OSError, msgspec.MsgspecError, ValueError) as error:
+            known = catalog.load_catalog()
+            found += published.rows(document.figures, known, label=document.label)[0]
+        except Exception as error:
             reason = error.strerror or error if isinstance(error, OSError) else error
-            problems.append(f"{path}: {reason}; import the file again")
-        else:
-            found += published.rows(document.figures, catalog.load_catalog(), label=document.label)[
-                0
-            ]
+            problems.append(f"{path}: {displayable(reason)}; import the file again")
     return found, problems
 
 
 def _read(path: Path) -> _Document:
-    document = msgspec.json.decode(path.read_bytes())
+    document = msgspec.json.decode(files.read_regular(path))
     version = document.get("schema_version") if isinstance(document, dict) else None
-    if not isinstance(version, int):
+    if type(version) is not int or version < 1:
         raise ValueError("no schema_version: not an import of xla_sweeps")
     if version > SCHEMA_VERSION:
         raise ValueError(

@@ -16,11 +16,14 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.config.catalog import CatalogEntry
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Count, Status
 from xla_sweeps.schema.row import (
     IMPORTED,
     ComparisonRow,
@@ -74,6 +77,8 @@ _MACS_APART, _PARAMS_APART = 1.25, 1.05
 
 _LEAST, _MOST = 1e-9, 1e9
 
+_Plausible = Annotated[float, msgspec.Meta(ge=_LEAST, le=_MOST)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -84,15 +89,15 @@ class Figure:
         gmacs: multiply-accumulates of one image, 1e9 (the study calls them FLOPs), or None.
     """
 
-    line: int
+    line: Count
     family: str
     variant: str
-    resolution_px: int
+    resolution_px: Count
     xla: bool
     accelerator: str
-    gmacs: float | None
-    params_million: float | None
-    throughput_samples_per_s: float
+    gmacs: _Plausible | None
+    params_million: _Plausible | None
+    throughput_samples_per_s: _Plausible
 
 
 def parse(text: str, *, where: str) -> list[Figure]:

@@ -25,7 +25,7 @@ from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb.push import push
-from xla_sweeps.report.wandb.tracker import offline_tracker, online_tracker
+from xla_sweeps.report.wandb.tracker import note_run, offline_tracker, online_tracker
 from xla_sweeps.schema.measurement import Status
 
 
@@ -169,3 +169,25 @@ def test_push_to_a_refusing_server_says_which_run_failed(
     )
     assert report.sent == 0
     assert report.failed[0].startswith(f"{TRIAL_ID} (resnet50 224 px b4 xla Some CPU): ")
+
+
+@pytest.mark.parametrize("linked", ["wandb/push.lock", "wandb/push.log", "wandb", "published"])
+def test_push_writes_through_no_link_that_the_folder_holds(tmp_path: Path, linked: str) -> None:
+    outside = tmp_path / "outside"
+    place = tmp_path / "r" / linked
+    place.parent.mkdir(parents=True)
+    if "." in linked:
+        outside.write_text("precious")
+    else:
+        outside.mkdir()
+    place.symlink_to(outside)
+    head = header(tmp_path / "r")
+    if linked == "published":
+        note_run(head, "run", [0], confirmed=True)
+    else:
+        with pytest.raises(OSError, match=r"link|not a regular|symbolic"):
+            push([(head, [FIRST], summarize([FIRST]))], log=tmp_path / "r" / "wandb" / "push.log")
+    if outside.is_dir():
+        assert not list(outside.iterdir())
+    else:
+        assert outside.read_text() == "precious"

@@ -1,0 +1,469 @@
+"""Tamper with results folders, and see that no reader falls and that `check` names the harm.
+
+    .venv/bin/python tests/support/tamper.py --records 2000 --seed 1
+
+Each case changes one file of a folder of good records (or its kept rows) and lets every reader read
+a copy of it. A case is harmful where `results` then shows another figure or status. Cases are
+`damage` (the file is as a disk or an editor left it) or `forged` (its digest was computed anew, or
+it is of the schema that had none): forged figures that agree with each other cannot be told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import csv
+import io
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow
+import pyarrow.parquet
+from factories import CONFIG, failed_outcome, make_outcome, make_record
+from paths import DATA
+
+from xla_sweeps.cli import main
+from xla_sweeps.report.wandb_report import build as report
+from xla_sweeps.results import index, rows
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record, sealed
+
+HANG_S = 60
+
+VALUES: Sequence[Any] = (
+    None, True, 0, -1, -4, 7, 2**31, 2**63, 2**70, 10**400, 0.0, -0.5, 1e-300, 1e300, "", "x",
+    "\x1b[2J", "ok", "timeout", "../../x", [], [1], ["a"], {}, {"a": 1},
+    float("nan"), float("inf"),
+)  # fmt: skip
+
+IGNORED = {"log", "command", "note", "software", "driver", "host", "measured_at", "failure_hint"}
+"""Columns that are no figure and no status."""
+
+
+class HangError(Exception):
+    """A reader took longer than `HANG_S`."""
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    cases: Counter[str] = field(default_factory=Counter)
+    harmful: Counter[str] = field(default_factory=Counter)
+    named: Counter[str] = field(default_factory=Counter)
+    crashes: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+
+    def share(self, kind: str) -> float:
+        """The share of the harmful cases of a kind that `check` names."""
+        return self.named[kind] / max(1, self.harmful[kind])
+
+
+def good_folder(results: Path) -> None:
+    """Trials that are clean, contaminated, failed, an A/A pair, and of the first schema."""
+    store = Store(results)
+    config = {**CONFIG, "effort": {"name": "quick", "block_s": 0.2}}
+    times = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
+    for seed in range(3):
+        store.save(make_record(times, noise=0.02, seed=seed, config=config))
+    pair = {**config, "modes": ["graph", "graph"]}
+    store.save(make_record({"graph": 0.2, "graph_2": 0.201}, trial_id="a" * 16, config=pair))
+    two = {**config, "modes": ["graph", "xla"]}
+    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.COMPILE_ERROR)}
+    store.save(make_record({"graph": 0.2}, trial_id="b" * 16, config=two, modes=modes))
+    store.save(Record.from_json((DATA / "records" / "schema_2.json").read_bytes()))
+    old = json.loads((DATA / "records" / "schema_1.json").read_bytes())
+    old["trial_id"] = "c" * 16
+    old["started_at"] = "2026-11-20T22:24:09+00:00"
+    old["rounds"] = old["rounds"][1:]
+    folder = store.records_dir / ("c" * 16)
+    folder.mkdir()
+    (folder / "0.json").write_text(json.dumps(old, indent=1))
+
+
+def paths_in(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a document; of a list, three."""
+    if where:
+        yield where
+    items: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))[:3]
+    for name, item in items:
+        yield from paths_in(item, (*where, name))
+
+
+def at(document: Any, where: Sequence[Any]) -> Any:
+    """What holds the last part of a path."""
+    for name in where[:-1]:
+        document = document[name]
+    return document
+
+
+def xla_divided(document: Any, source: random.Random) -> None:
+    factor = source.choice((2, 10, 100))
+    for item in document["rounds"]:
+        for block in item["blocks"]:
+            if block["mode"] == "xla":
+                block["elapsed_ns"] //= factor
+                block["enqueue_ns"] //= factor
+    mode = document["modes"].get("xla", {})
+    mode["latencies_s"] = [value / factor for value in mode.get("latencies_s", [])]
+
+
+def modes_swapped(document: Any, source: random.Random) -> None:
+    names = list(document["modes"])
+    first, second = source.sample(names, 2)
+    swap = {first: second, second: first}
+    document["modes"] = {name: document["modes"][swap.get(name, name)] for name in names}
+    for block in (block for item in document["rounds"] for block in item["blocks"]):
+        block["mode"] = swap.get(block["mode"], block["mode"])
+
+
+def value_put(document: Any, source: random.Random) -> None:
+    where = source.choice(list(paths_in(document)))
+    at(document, where)[where[-1]] = copy.deepcopy(source.choice(VALUES))
+
+
+def member_removed(document: Any, source: random.Random) -> None:
+    where = source.choice(list(paths_in(document)))
+    del at(document, where)[where[-1]]
+
+
+def member_added(document: Any, source: random.Random) -> None:
+    places = [where for where in paths_in(document) if isinstance(at(document, where), dict)]
+    at(document, source.choice(places))["later"] = source.choice(VALUES)
+
+
+def number_scaled(document: Any, source: random.Random) -> None:
+    """One number by a factor, or with another sign."""
+    places = [
+        where
+        for where in paths_in(document)
+        if type(at(document, where)[where[-1]]) in (int, float)
+    ]
+    where = source.choice(places)
+    factor = source.choice((-1, 0, 0.1, 0.5, 2, 10, 1e9))
+    value = at(document, where)[where[-1]]
+    at(document, where)[where[-1]] = type(value)(value * factor)
+
+
+DOCUMENTS: Sequence[Callable[[Any, random.Random], None]] = (
+    value_put, value_put, value_put, number_scaled, number_scaled, member_removed, member_added,
+    xla_divided, modes_swapped,
+)  # fmt: skip
+
+
+def edited(path: Path, source: random.Random) -> str:
+    """Change a record's document; returns the kind of the case."""
+    document = json.loads(path.read_bytes())
+    version = document["schema_version"]
+    source.choice(DOCUMENTS)(document, source)
+    if version == 1:
+        path.write_text(json.dumps(document, indent=1))
+        return "forged"
+    if source.random() < 0.3:
+        with contextlib.suppress(ValueError):  # NaN cannot be sealed
+            path.write_bytes(sealed(document))
+            return "forged"
+    path.write_text(json.dumps(document, indent=1))
+    return "damage"
+
+
+def cut_or_flipped(path: Path, source: random.Random) -> str:
+    content = bytearray(path.read_bytes())
+    has_digest = b'"digest"' in content
+    how = source.randrange(4)
+    if how == 0:
+        content = content[: source.randrange(len(content))]
+    elif how == 1:
+        start = source.randrange(len(content))
+        content[start : start + source.randrange(1, 4096)] = b""
+    else:
+        content[source.randrange(len(content))] ^= 1 << source.randrange(8)
+    path.write_bytes(content)
+    return "damage" if has_digest else "forged"
+
+
+def key_doubled(path: Path, source: random.Random) -> str:
+    text = path.read_text()
+    name = source.choice(("status", "config", "modes", "rounds"))
+    value = source.choice(('"timeout"', "{}", "[]", "5"))
+    path.write_text(text.replace("{", f'{{"{name}": {value},', 1) + " " * source.randrange(2))
+    return "damage" if '"digest"' in text else "forged"
+
+
+def nested(path: Path, source: random.Random) -> str:
+    depth = source.choice((500, 900, 3000, 100_000))
+    inside = source.choice(("[", '{"a":'))
+    text = path.read_text().replace('"flags": [', f'"flags": [{inside * depth}', 1)
+    path.write_text(text)
+    return "damage"
+
+
+def odd(path: Path, source: random.Random) -> str:
+    """Put something that is no record in its place, or beside it."""
+    if source.random() < 0.5:
+        path = path.with_name(
+            source.choice(("9999.json", "5.json", "\u00b2.json", "x.json", ".a.tmp"))
+        )
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    make: Callable[[Path], object] = source.choice(
+        (os.mkfifo, Path.mkdir, sparse, partial(Path.symlink_to, target="/dev/zero"), Path.touch)
+    )
+    make(path)
+    return "damage"
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as handle:
+        handle.truncate(200 * 2**30)
+
+
+def rows_edited(results: Path, source: random.Random) -> str:
+    """Change a number or the status in the kept rows, which readers believe."""
+    path = results / "cache" / "rows.parquet"
+    file = pyarrow.parquet.ParquetFile(path)
+    table, beside = file.read(), file.metadata.metadata
+    name = source.choice(
+        ("speedup", "throughput_samples_per_s", "latency_ms", "baseline_latency_ms", "status",
+         "params", "batch_size", "speedup_percent", "baseline_throughput_samples_per_s")
+    )  # fmt: skip
+    values = table[name].to_pylist()
+    place = source.randrange(len(values))
+    values[place] = "timeout" if name == "status" else (values[place] or 1) * 3
+    column = pyarrow.array(values, table[name].type)
+    table = table.set_column(table.schema.names.index(name), name, column)
+    pyarrow.parquet.write_table(table.replace_schema_metadata(beside), path)
+    return "damage"
+
+
+FILES = (edited, edited, edited, edited, edited, cut_or_flipped, cut_or_flipped, key_doubled,
+         nested, odd)  # fmt: skip
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """A copy of a results folder, with its pipes, links and holes."""
+
+    def copy_file(source: str, place: str) -> None:
+        path = Path(source)
+        if path.is_fifo():
+            os.mkfifo(place)
+        elif path.stat().st_size > 2**30:
+            sparse(Path(place))
+        else:
+            shutil.copy2(source, place)
+
+    shutil.copytree(folder, target, symlinks=True, copy_function=copy_file)
+    return target
+
+
+def run(words: Sequence[str]) -> tuple[int, str, str]:
+    """The command line in this process: exit code, standard output, standard error."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main.run(words)
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())
+    return code, texts[0], texts[1]
+
+
+def figures(text: str) -> dict[tuple[str, ...], dict[str, str]]:
+    """Rows of `results` by trial and modes, as far as they are figures or statuses."""
+    return {
+        (row["trial_id"], row["candidate"], row["baseline"]): {
+            name: value for name, value in row.items() if name not in IGNORED
+        }
+        for row in csv.DictReader(io.StringIO(text))
+    }
+
+
+def planned(results: Path) -> None:
+    index.read_index(Store(results))
+    index.missing(results)
+
+
+def ended(results: Path, trial: str) -> None:
+    rows.end_trial(Store(results), trial)
+
+
+def reported(results: Path) -> None:
+    loaded = rows.load(results)
+    records, found, _ = rows.summaries(results, loaded)
+    owner, project = report.place(records, "e", "p")
+    report.plan_document(
+        records, found, entity=owner or "", project=project, unsent=0, project_runs=None
+    )
+
+
+def command(*words: str) -> Callable[[Path], None]:
+    """A command that may refuse, and must not fall; `{}` is the folder."""
+
+    def go(results: Path) -> None:
+        code, _, err = run([word.format(results) for word in words])
+        if code not in (0, 1, 2) or "Traceback" in err or "defect" in err:
+            raise AssertionError(f"{' '.join(words)}: exit {code}: {err[-600:]}")
+
+    return go
+
+
+READERS: Mapping[str, Callable[[Path], None]] = {
+    "json": command("results", "{}", "--format", "json", "-o", "{}/rows.json"),
+    "table": command("results", "{}"),
+    "page": command("dashboard", "{}"),
+    "compare": command("compare", "{}", "{}"),
+    "report": reported,
+    "plan": planned,
+    "sweep --dry-run": command("sweep", "{}/s.yaml", "--dry-run", "results_dir={}", "tracker=none"),
+}
+SELDOM: Mapping[str, Callable[[Path], None]] = {
+    "report --dry-run": command("report", "{}", "--dry-run", "-o", "{}/report-plan.json"),
+}
+"""A slow one, which starts a process: tried now and then."""
+
+SWEEP = {"method": "grid", "parameters": {"model": {"value": "resnet50"}}}
+
+
+class Harness:
+    """Tampers with copies of one good folder.
+
+    Args:
+        work: an empty folder to work in.
+        seldom: try the slow readers in one of so many cases.
+    """
+
+    def __init__(self, work: Path, *, seldom: int) -> None:
+        self.work, self.seldom, self.tally = work, seldom, Tally()
+        good_folder(work / "good")
+        (work / "good" / "s.yaml").write_text(json.dumps(SWEEP))
+        self.before = figures(self.shown(copied(work / "good", work / "first")))
+
+    def shown(self, results: Path) -> str:
+        return run(["results", str(results), "--all", "--format", "csv"])[1]
+
+    def case(self, number: int, source: random.Random) -> None:
+        """One case: tamper, check, then every reader with a copy of its own."""
+        folder = self.work / str(number)
+        bad = copied(self.work / "good", folder / "bad")
+        path = source.choice(sorted(bad.glob("records/*/*.json")))
+        how: Callable[[Path, random.Random], str] = source.choice((*FILES, rows_edited))
+        name, trial = f"case {number} {how.__name__} of {path.parent.name}", path.parent.name
+        if how is rows_edited:
+            self.shown(bad)  # keeps the rows that are edited in place
+            kind, named = rows_edited(bad, source), "cache"
+        else:
+            kind, named = how(path, source), trial
+        self.tally.cases[kind] += 1
+        after: dict[tuple[str, ...], dict[str, str]] = {}
+        said = ""
+        with self.guarded(f"{name}: check"):
+            code, said, err = run(["check", str(bad)])
+            if code not in (0, 1, 2) or "Traceback" in err or "defect" in err:
+                raise AssertionError(f"exit {code}: {err[-600:]}")
+        if how is not rows_edited:
+            for reader, read in self.readers(number, trial):
+                with self.guarded(f"{name}: {reader}"):
+                    read(copied(bad, folder / reader))
+                shutil.rmtree(folder / reader, ignore_errors=True)
+        with self.guarded(f"{name}: results"):
+            command("results", "{}")(bad) if how is rows_edited else None
+            after = figures(self.shown(bad))
+        if after != self.before:
+            self.tally.harmful[kind] += 1
+            lines = [line for line in said.splitlines()[:-1] if named in line]
+            self.tally.named[kind] += bool(lines)
+            if not lines:
+                self.tally.silent.append(f"{kind} {name}: {difference(self.before, after)}")
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def readers(self, number: int, trial: str) -> list[tuple[str, Callable[[Path], None]]]:
+        found: dict[str, Callable[[Path], None]] = {**READERS}
+        found["end of a trial"] = partial(ended, trial=trial)
+        if number % self.seldom == 0:
+            found |= SELDOM
+        return list(found.items())
+
+    @contextlib.contextmanager
+    def guarded(self, what: str) -> Iterator[None]:
+        """Note what falls or hangs."""
+
+        def late(*_: object) -> None:
+            raise HangError(f"longer than {HANG_S} s")
+
+        before = signal.signal(signal.SIGALRM, late)
+        signal.alarm(HANG_S)
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            self.tally.crashes.append(f"{what}: {type(error).__name__}: {str(error)[:600]}")
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def difference(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> str:
+    """The first figure that differs."""
+    for key, row in before.items():
+        other = after.get(key)
+        if other is None:
+            return f"{key} is gone"
+        for name, value in row.items():
+            if other[name] != value:
+                return f"{key} {name}: {value} -> {other[name]}"
+    return f"more rows: {sorted(set(after) - set(before))[:2]}"
+
+
+def tamper(
+    work: Path, *, count: int, seed: int, seldom: int = 40, seconds: float = math.inf
+) -> Tally:
+    """Run so many cases, or as many as the time allows; with the same seed, the same ones."""
+    end = time.monotonic() + seconds
+    with mock.patch.object(rows, "RACY_NS", -1):  # kept rows are believed at once
+        harness = Harness(work, seldom=seldom)
+        for number in range(count):
+            if time.monotonic() < end:
+                harness.case(number, random.Random(f"{seed} {number}"))
+        return harness.tally
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after this long")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options = parse()
+    with tempfile.TemporaryDirectory() as name:
+        tally = tamper(
+            Path(name), count=options.records, seed=options.seed, seconds=options.seconds
+        )
+    for line in (*tally.crashes, *(f"silent: {line}" for line in tally.silent)):
+        print(line)
+    for kind, count in tally.cases.items():
+        harmful, named = tally.harmful[kind], tally.named[kind]
+        print(f"{kind}: {count} cases, {harmful} harmful, {named} named ({tally.share(kind):.1%})")
+    print(f"{len(tally.crashes)} crashes or hangs")
+    sys.exit(bool(tally.crashes) or tally.share("damage") < 0.95)
