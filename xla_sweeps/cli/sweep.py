@@ -494,6 +494,8 @@ def _launch_agents(options: Options) -> int:
     require_login()
     request = _Request(options, load_sweep(options.path), _slots(options))
     _plan(request)  # checks every trial that is known beforehand
+    if command := wandb_agents.other_command(options.path):
+        warn(f"{options.path}: the agents run its own command on every machine: {command}")
     results_dir = request.store.results_dir
     path = wandb_agents.create(options.path, override_values(options.overrides), results_dir)
     print(

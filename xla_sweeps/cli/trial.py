@@ -125,8 +125,6 @@ def trial_command(arguments: list[str]) -> int:
         asked.config_dir = Path(assignment.config_dir)
     if asked.hydra_help or asked.shell_completion:
         check_overrides(asked.overrides)
-        if asked.hydra_help:
-            asked.overrides = []
         return _show(asked)
     if asked.cfg or asked.info:
         compose_config(asked.overrides, config_dir=asked.config_dir)

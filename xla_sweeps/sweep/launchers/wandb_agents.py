@@ -38,7 +38,9 @@ KILL_GRACE_S = 75.0
 
 MAX_FAILED = 20
 
-COMMAND = ["${env}", "${interpreter}", "-m", "xla_sweeps", "${args_json}"]
+_PROGRAM = ["${env}", "${interpreter}", "-m", "xla_sweeps"]
+
+COMMAND = [*_PROGRAM, "${args_json}"]
 
 PATH_PATTERN = re.compile(r"[\w.-]+/[\w. -]+/[\w-]+")
 
@@ -243,6 +245,17 @@ def _shim(folder: Path) -> Path:
     return shim
 
 
+def other_command(path: Path) -> str:
+    """A definition's own command, which agents run as it is, where it is not ours; else ""."""
+    command = _command(yaml.safe_load(path.read_text(encoding="utf-8")))
+    return "" if command[: len(_PROGRAM)] == _PROGRAM else " ".join(command)
+
+
+def _command(document: Mapping[str, Any]) -> list[str]:
+    given = document.get("command") or COMMAND
+    return list(map(str, given)) if isinstance(given, list) else [str(given)]
+
+
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The file's content with the overrides as constant parameters.
 
@@ -253,7 +266,7 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     words = overrides({key: value for key, value in values.items() if key not in given})
     return {
         **document,
-        "command": [*document.get("command", COMMAND), *words],
+        "command": [*_command(document), *words],
         "name": load_sweep(path).name,
         "parameters": {**document["parameters"], **given},
     }
