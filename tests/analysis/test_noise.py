@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from factories import make_record
+import pytest
+from factories import make_record, make_rounds
 
 from xla_sweeps.analysis import noise
 from xla_sweeps.schema.record import Record
@@ -25,6 +27,35 @@ def measured(minute: int, device: str = "d") -> Record:
     return replace(made, started_at=f"2026-01-01T00:{minute:02d}:00+00:00", device={"name": device})
 
 
+def test_noise_that_hides_a_change_is_no_drift() -> None:
+    def spans(*noises: float) -> dict[str, list[noise.Span]]:
+        records = [
+            replace(anchor(number, 0.1 + 0.004 * number), rounds=made.rounds)
+            for number, made in enumerate(
+                make_record(
+                    {"graph": 0.1 + 0.004 * number, "graph_2": 0.1}, noise=spread, seed=number
+                )
+                for number, spread in enumerate(noises)
+            )
+        ]
+        levels = [(item, noise.level_of(item)) for item in records]
+        return noise.spans_of(
+            (noise.device_of(item), item.started_at, level) for item, level in levels if level
+        )
+
+    assert spans(0.001, 0.001)
+    assert not spans(0.1, 0.1)
+
+
+def test_contaminated_rounds_and_too_few_tell_nothing_of_drift() -> None:
+    slow = make_rounds({"graph": 0.3, "graph_2": 0.3}, count=6, dirty=range(6))
+    clean = make_rounds({"graph": 0.1, "graph_2": 0.1}, count=6)
+    assert noise.level_of(replace(anchor(0, 0.1), rounds=(*slow, *clean))) == pytest.approx(
+        (math.log(0.1), 0.0)
+    )
+    assert noise.level_of(replace(anchor(0, 0.1), rounds=clean[:5])) is None
+
+
 def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
     anchors = [
         anchor(0, 0.100),
@@ -34,9 +65,9 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
         anchor(15, 0.5, "other"),
     ]
     spans = noise.spans_of(
-        (noise.device_of(record), record.started_at, call_s)
+        (noise.device_of(record), record.started_at, level)
         for record in anchors
-        if (call_s := noise.call_s(record)) is not None
+        if (level := noise.level_of(record)) is not None
     )
     assert spans == {
         f"{anchors[0].environment.get('host', '')} d": [

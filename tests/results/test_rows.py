@@ -58,8 +58,8 @@ def from_records(folder: Path) -> list[ComparisonRow]:
     records = Store(folder).load().records
     every = [record for group in records.values() for record in group]
     anchors = (record for record in every if noise.is_anchor(record))
-    timed = ((noise.device_of(item), item.started_at, noise.call_s(item)) for item in anchors)
-    spans = noise.spans_of((device, at, call_s) for device, at, call_s in timed if call_s)
+    timed = ((noise.device_of(item), item.started_at, noise.level_of(item)) for item in anchors)
+    spans = noise.spans_of((device, at, level) for device, at, level in timed if level)
     pools: dict[tuple[object, ...], Pool] = {}
     groups: dict[tuple[object, ...], dict[str, Findings]] = {}
     for identifier, group in records.items():

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import itertools
-import statistics
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import counting
+from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record
 
 ANCHOR_TAG = "anchor"
 
 DRIFT = 0.02
-"""Relative change of the anchor's latency past which the trials between are flagged."""
+"""Relative change of an anchor's call; where its whole interval is past it, trials are flagged."""
+
+Level = tuple[float, float]
+"""Log of seconds a call, and the half-width of its 95 % interval within the process."""
 
 Span = tuple[str, str]
 """ISO times of two neighbouring anchors."""
 
 
-def call_s(record: Record) -> float | None:
-    """The median latency of a call in a record's baseline blocks, seconds.
+def level_of(record: Record) -> Level | None:
+    """How long a call took in a record's baseline blocks; None where it has too few rounds."""
+    blocks, _ = counting(samples_of([record]), next(iter(record.modes), ""))
+    if not blocks:
+        return None
+    interval = stats.signed_rank_interval(np.log(blocks[0][:, 0]).tolist())
+    return interval.estimate, (interval.high - interval.low) / 2
 
-    None where it has no rounds.
-    """
-    label = next(iter(record.modes), "")
-    calls = [block.call_s for item in record.rounds for block in item.blocks if block.mode == label]
-    return statistics.median(calls) if calls else None
+
+def change(before: Level, after: Level) -> tuple[float, float]:
+    """The interval of how much longer a call took, as a log."""
+    apart, reach = after[0] - before[0], math.hypot(before[1], after[1])
+    return apart - reach, apart + reach
 
 
 def is_anchor(record: Record) -> bool:
@@ -35,21 +48,22 @@ def is_anchor(record: Record) -> bool:
     return isinstance(tracker, Mapping) and ANCHOR_TAG in (tracker.get("tags") or ())
 
 
-def spans_of(anchors: Iterable[tuple[str, str, float]]) -> dict[str, list[Span]]:
+def spans_of(anchors: Iterable[tuple[str, str, Level]]) -> dict[str, list[Span]]:
     """The spans between neighbouring anchors over which a device's speed changed, by device.
 
     Args:
-        anchors: (device, start, seconds per call) of each anchor.
+        anchors: device, start and `level_of` each anchor.
     """
-    by_device: dict[str, list[tuple[str, float]]] = {}
-    for device, start, seconds in anchors:
+    by_device: dict[str, list[tuple[str, Level]]] = {}
+    for device, start, level in anchors:
         if start:
-            by_device.setdefault(device, []).append((start, seconds))
+            by_device.setdefault(device, []).append((start, level))
     spans: dict[str, list[Span]] = {}
     for device, measured in by_device.items():
         ordered = sorted(measured)
         for (begun, before), (ended, after) in itertools.pairwise(ordered):
-            if abs(after / before - 1) > DRIFT:
+            low, high = change(before, after)
+            if max(low, -high) > math.log1p(DRIFT):
                 spans.setdefault(device, []).append((begun, ended))
     return spans
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis import noise, summary
 from xla_sweeps.analysis.estimates import break_even, judge
-from xla_sweeps.analysis.noise import Span
+from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
     LATEST,
     NOTHING,
@@ -56,12 +56,12 @@ _ROWS_A_TRIAL = 10
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One record: when it was measured, and the anchor's seconds per call."""
+    """One record: when it was measured, and the anchor's `noise.level_of`."""
 
     device: str
     started_at: str
     anchor: bool
-    call_s: float | None
+    level: Level | None
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -90,8 +90,8 @@ def facts_of(records: Sequence[Record], listing: str) -> Facts:
     runs = []
     for record in records:
         anchor = noise.is_anchor(record)
-        call_s = noise.call_s(record) if anchor else None
-        runs.append(Run(noise.device_of(record), record.started_at, anchor, call_s))
+        level = noise.level_of(record) if anchor else None
+        runs.append(Run(noise.device_of(record), record.started_at, anchor, level))
     return Facts(listing, tuple(runs))
 
 
@@ -153,7 +153,7 @@ def settled(
     """
     runs = [run for fact in facts.values() for run in fact.runs if run.anchor]
     spans = noise.spans_of(
-        (run.device, run.started_at, run.call_s) for run in runs if run.call_s is not None
+        (run.device, run.started_at, run.level) for run in runs if run.level is not None
     )
     drifted = {
         name

@@ -43,7 +43,7 @@ from xla_sweeps.system import files
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 4
+VERSION = 5
 
 _LIMIT_BYTES = 2**30
 

@@ -77,7 +77,7 @@ class Flag(StrEnum):
     EAGER_IS_GRAPH = "eager_is_graph"
     """The model is a restored graph: calling it eagerly runs that graph."""
     DRIFT = "drift"
-    """Anchor trials before and after differ by more than 2 %: the machine's speed changed."""
+    """Anchor trials before and after differ by more than 2 %, their intervals included."""
     TOOK_TURNS = "took_turns"
     CLOCK_DIFFERS = "clock_differs"
     """Devices of one machine slowed each other down, so only one measured at a time."""

@@ -66,6 +66,7 @@ class Anchors:
 
 
 TOLERANCE = 0.01
+"""Slots do not interfere where the whole interval of the change lies within it."""
 
 
 def take_turns_if_needed(
@@ -86,8 +87,8 @@ def take_turns_if_needed(
     """
     slots = launcher.slots()
 
-    def measure(names: Sequence[str], phase: str) -> float | None:
-        """Seconds of a call on the first of these slots with all of them busy."""
+    def measure(names: Sequence[str], phase: str) -> noise.Level | None:
+        """The level of the first of these slots with all of them busy."""
         known = set(_known_keys(store, anchors[0]))
         futures = []
         for name, anchor in zip(names, anchors, strict=False):
@@ -106,25 +107,29 @@ def take_turns_if_needed(
             for record in group
             if (record.trial_id, record.replicate) not in known
         ]
-        seconds = [value for record in records if (value := noise.call_s(record)) is not None]
+        levels = [level for record in records if (level := noise.level_of(record)) is not None]
         measured = all(item.how is End.FINISHED for item in ended)
-        return seconds[0] if seconds and measured else None
+        return levels[0] if levels and measured else None
 
     alone, together = measure(slots[:1], "alone"), measure(slots, "together")
+    longer, bound = None, math.log1p(TOLERANCE)
     if alone is None or together is None:
         warn(
             f"could not measure whether {', '.join(slots)} interfere; they take turns at measuring"
         )
-    elif abs(together / alone - 1) <= TOLERANCE:
-        return together / alone
     else:
+        low, high = noise.change(alone, together)
+        longer = math.exp(together[0] - alone[0])
+        if -bound <= low and high <= bound:
+            return longer
+        how = "interfere" if max(low, -high) > bound else "may interfere"
         warn(
-            f"{', '.join(slots)} interfere: with all busy a call takes "
-            f"{together / alone:.2f} times as long; they build and compile in parallel and take "
-            "turns at measuring (flag took_turns)"
+            f"{', '.join(slots)} {how}: with all busy a call takes {longer:.2f} "
+            f"({math.exp(low):.2f}–{math.exp(high):.2f}) times as long; they build and compile in "
+            "parallel and take turns at measuring (flag took_turns)"
         )
     launcher.take_turns()
-    return None if alone is None or together is None else together / alone
+    return longer
 
 
 def _known_keys(store: Store, task: Task) -> list[tuple[str, int]]:
