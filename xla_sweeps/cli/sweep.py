@@ -21,7 +21,7 @@ from xla_sweeps.config.combinations import MAX_TRIALS, written
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, path_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
-from xla_sweeps.measure.runner import record_death
+from xla_sweeps.measure.recording import record_death
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress

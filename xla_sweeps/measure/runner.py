@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import os
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,19 +20,19 @@ from xla_sweeps.measure import process, protocol
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.recording import make_record, now
 from xla_sweeps.measure.saving import save
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
-from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
+from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import (
     ExecutionMode,
     ReplicateJob,
     Trial,
     mode_of,
-    request_id,
 )
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
@@ -202,13 +201,13 @@ def _run_replicate(session: _Session) -> None:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
     with Leases(whole_replicate(settings.device), holder=session.title) as whole:
         whole.wait(session.stop, lambda holder: _say_waiting(session, holder))
-        started_at = _now()
+        started_at = now()
         merged = _attempts(session, number, log)
     record = make_record(session.settings, session.trial_id, number, merged, session.environment)
     record = replace(
         record,
         started_at=started_at,
-        finished_at=_now(),
+        finished_at=now(),
         log=str(log.relative_to(settings.results_dir)),
     )
     fault_point("supervisor.result")
@@ -286,93 +285,6 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     return environment.child_environment(os.environ, device=settings.device, extra=extra)
 
 
-def make_record(
-    settings: Settings,
-    identifier: str,
-    number: int,
-    attempt: Attempt,
-    facts: Mapping[str, Any],
-) -> Record:
-    """The record of a replicate from its attempts; modes that were not reached are `skipped`."""
-    trial = settings.trial
-    modes = {label: attempt.modes.get(label) or _unreached(attempt) for label in trial.modes}
-    status, failure = _overall(attempt, modes)
-    flags = list(attempt.flags)
-    if attempt.rounds and not attempt.finished:
-        flags.append(str(Flag.CUT_SHORT))
-    spec, device = trial.model, settings.device
-    model = attempt.model or ModelFacts(
-        name=spec.name,
-        family=spec.family,
-        variant=spec.variant,
-        source=spec.source,
-        task=spec.task,
-        resolution_px=spec.resolution_px or 0,
-    )
-    return Record(
-        trial_id=identifier,
-        replicate=number,
-        status=status,
-        config=settings.document,
-        model=model,
-        environment={**facts, "loaded": attempt.environment},
-        device={
-            "kind": device.kind,
-            "name": device.name,
-            "uuid": device.uuid,
-            "memory_bytes": device.memory_bytes,
-        },
-        modes=modes,
-        rounds=tuple(attempt.rounds),
-        flags=tuple(flags),
-        failure=failure,
-        contamination=attempt.contamination,
-        sync=attempt.sync,
-        seconds=attempt.seconds,
-        request_id=request_id(trial),
-    )
-
-
-def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
-    """Record that the trial's own process died without a record; returns the record as stored.
-
-    Raises:
-        StoreError: it could not be stored.
-    """
-    failure = Failure(
-        phase=Phase.RECORD,
-        kind="died",
-        message=f"the trial's own process died: {detail}",
-        hint="its log is in logs/sweeps; the kernel's log may name what killed it",
-    )
-    attempt = Attempt(status=Status.CRASHED, failure=failure)
-    record = make_record(settings, identifier, 0, attempt, environment.environment())
-    return store.save(replace(record, started_at=_now(), finished_at=_now()))[0]
-
-
-def _unreached(attempt: Attempt) -> ModeOutcome:
-    """The outcome of a mode that the process did not reach before it ended."""
-    cause = attempt.failure
-    message = f"not reached: {cause.message}" if cause else "not reached"
-    hint = cause.hint if cause else ""
-    status = attempt.status if attempt.status is Status.INTERRUPTED else Status.SKIPPED
-    return ModeOutcome(
-        status=status,
-        failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint),
-    )
-
-
-def _overall(attempt: Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:
-    """The replicate's own status: that of its modes only where no mode was measured."""
-    if attempt.finished:
-        usable = [outcome for outcome in modes.values() if outcome.latencies_s]
-        if usable:
-            return (Status.CONTAMINATED if attempt.contaminated else Status.OK), None
-        first = next(iter(modes.values()))
-        return first.status, first.failure
-    return attempt.status, attempt.failure
-
-
 def _follow(session: _Session, number: int, event: protocol.Event) -> None:
     """Show and track an event; the measuring process is outside timed code meanwhile."""
     match event:
@@ -430,10 +342,6 @@ def _conclude(session: _Session) -> TrialResult:
 def _log_path(session: _Session, number: int) -> Path:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
     return session.store.log_folder(session.trial_id) / f"{number}-{stamp}-{os.getpid()}.log"
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _stop_signals(stop: process.Stop) -> StopSignals:

@@ -1,0 +1,108 @@
+"""Make the record of a replicate, also of one whose own process died."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from xla_sweeps.config.settings import Settings
+from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
+from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.system import environment
+
+
+def make_record(
+    settings: Settings,
+    identifier: str,
+    number: int,
+    attempt: Attempt,
+    facts: Mapping[str, Any],
+) -> Record:
+    """The record of a replicate from its attempts; modes that were not reached are `skipped`."""
+    trial = settings.trial
+    modes = {label: attempt.modes.get(label) or _unreached(attempt) for label in trial.modes}
+    status, failure = _overall(attempt, modes)
+    flags = list(attempt.flags)
+    if attempt.rounds and not attempt.finished:
+        flags.append(str(Flag.CUT_SHORT))
+    spec, device = trial.model, settings.device
+    model = attempt.model or ModelFacts(
+        name=spec.name,
+        family=spec.family,
+        variant=spec.variant,
+        source=spec.source,
+        task=spec.task,
+        resolution_px=spec.resolution_px or 0,
+    )
+    return Record(
+        trial_id=identifier,
+        replicate=number,
+        status=status,
+        config=settings.document,
+        model=model,
+        environment={**facts, "loaded": attempt.environment},
+        device={
+            "kind": device.kind,
+            "name": device.name,
+            "uuid": device.uuid,
+            "memory_bytes": device.memory_bytes,
+        },
+        modes=modes,
+        rounds=tuple(attempt.rounds),
+        flags=tuple(flags),
+        failure=failure,
+        contamination=attempt.contamination,
+        sync=attempt.sync,
+        seconds=attempt.seconds,
+        request_id=request_id(trial),
+    )
+
+
+def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
+    """Record that the trial's own process died without a record; returns the record as stored.
+
+    Raises:
+        StoreError: it could not be stored.
+    """
+    failure = Failure(
+        phase=Phase.RECORD,
+        kind="died",
+        message=f"the trial's own process died: {detail}",
+        hint="its log is in logs/sweeps; the kernel's log may name what killed it",
+    )
+    attempt = Attempt(status=Status.CRASHED, failure=failure)
+    record = make_record(settings, identifier, 0, attempt, environment.environment())
+    return store.save(replace(record, started_at=now(), finished_at=now()))[0]
+
+
+def now() -> str:
+    """The time, UTC, for a record."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _unreached(attempt: Attempt) -> ModeOutcome:
+    """The outcome of a mode that the process did not reach before it ended."""
+    cause = attempt.failure
+    message = f"not reached: {cause.message}" if cause else "not reached"
+    hint = cause.hint if cause else ""
+    status = attempt.status if attempt.status is Status.INTERRUPTED else Status.SKIPPED
+    return ModeOutcome(
+        status=status,
+        failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint),
+    )
+
+
+def _overall(attempt: Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:
+    """The replicate's own status: that of its modes only where no mode was measured."""
+    if attempt.finished:
+        usable = [outcome for outcome in modes.values() if outcome.latencies_s]
+        if usable:
+            return (Status.CONTAMINATED if attempt.contaminated else Status.OK), None
+        first = next(iter(modes.values()))
+        return first.status, first.failure
+    return attempt.status, attempt.failure
