@@ -75,6 +75,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["effort=[1]"], "unknown effort '[1]'. Allowed: "),
         (['{"model": true}'], "unknown model 'True'"),
         (["--config-dir", LONG], f"{'x' * 60}…: File name too long"),
+        (["hydra.run.dir=loop"], "'loop': Too many levels of symbolic links"),
+        (["-m", "hydra.sweep.dir=f", "seed=1,2"], "'f': expected a folder"),
         (["--hydra-help", "seed=1"], "--hydra-help: leave seed=1 out"),
         (["--shell-completion", "seed=1"], "--shell-completion: expected install=SHELL"),
         (

@@ -31,6 +31,7 @@ from xla_sweeps.config.foreign import (
     check_credentials,
     yaml_message,
 )
+from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.schema.overrides import override_value
@@ -176,6 +177,8 @@ def _check_reach(override: Override) -> None:
             )
         if override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in {key}=VALUE")
+        if key in ("hydra.run.dir", "hydra.sweep.dir"):
+            folder_of(str(override.value()))
     is_group = "/" in key or (key in BY_NAME and BY_NAME[key].in_files)
     if not is_group or override.is_delete() or override.is_sweep_override():
         return
