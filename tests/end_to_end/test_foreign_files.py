@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import CONFIG, make_outcome, make_record
+from paths import SUPPORT
 
 from xla_sweeps.cli import main
 from xla_sweeps.results.rows import end_trial
@@ -174,3 +177,43 @@ def test_a_results_folder_whose_records_cannot_be_read_is_one_line(
     for command in ("results", "dashboard", "check"):
         assert main.run([command, str(tmp_path)]) == 2
         assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_trial_measures_through_no_link_and_beside_any_file(tmp_path: Path) -> None:
+    """Three folders that somebody packed: with links, and with files that no record is."""
+    words = ["model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu"]
+    words += ["ui=plain", "tracker=none"]
+
+    def trial(results: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(SUPPORT / "fake_trial.py"), *words, f"results_dir={results}"],
+            cwd=tmp_path,
+            env={**os.environ, "FAKE_WORKER": "", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    assert trial("good").returncode == 0
+    (name,) = (path.name for path in (tmp_path / "good" / "records").iterdir())
+    (tmp_path / "outside").mkdir()
+    precious = tmp_path / "outside" / "precious"
+    precious.write_text("precious")
+    for place, target in ((f"claims/{name}.lock", precious), (f"logs/{name}", precious.parent)):
+        link = tmp_path / place.partition("/")[0] / place
+        link.parent.mkdir(parents=True)
+        link.symlink_to(target)
+        done = trial(place.partition("/")[0])
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+        assert place.partition("/")[2] in done.stderr
+    assert [path.read_text() for path in precious.parent.iterdir()] == ["precious"]
+    folder = tmp_path / "odd" / "records" / name
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "5.json")
+    (folder / "9999.json").write_bytes(b"[" * 100_000)
+    (folder / "\u00b2.json").write_text("{}")
+    done = trial("odd")
+    assert done.returncode == 0, done.stderr
+    assert "9999.json: not a record: it is nested too deeply; moved to" in done.stderr
+    assert "5.json: not a regular file" in done.stderr
+    assert (folder / "10000.json").exists()
