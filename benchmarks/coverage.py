@@ -1,0 +1,143 @@
+"""How often each published interval holds the truth, simulated through the project's own functions.
+
+    python -m benchmarks.coverage [--sweeps 300]
+
+A sweep has 24 trials of 12 models in two sizes; models differ by 40 % (standard deviation of the
+log speedup), sizes of one by 10 %. A process adds its own deviation to the log ratio of all its
+rounds; 12 rounds scatter by 0.6 %. `alone`: nothing is known of other trials; `pooled`: the trials
+of the sweep learn from each other, and single replicates from ten anchors; `uneven`: the spread
+itself varies between trials (standard deviation of its log 0.5). False discoveries: the share of
+sweeps of equal speeds in which any difference is discovered. Prints the table of
+docs/measurement.md; takes a minute of CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+
+from xla_sweeps.analysis.estimates import break_even, judge, variance_budget
+from xla_sweeps.analysis.overview import discoveries, geometric_mean
+from xla_sweeps.analysis.pool import UNKNOWN, Evidence, Numbers, Prior, prior_of
+from xla_sweeps.analysis.stats import Interval, signed_rank_interval
+
+SPREADS = (0.0, 0.005, 0.01, 0.02)
+REPLICATES = (1, 2, 3, 5)
+MODELS, SIZES, FAMILIES = 12, 2, 3
+ROUNDS, ROUND_NOISE, ANCHORS = 12, 0.006, 10
+BETWEEN_MODELS, BETWEEN_SIZES = 0.4, 0.1
+EXTRA_S, BASELINE_S = 10.0, 0.1
+
+
+def measured(
+    source: np.random.Generator, truth: Numbers, replicates: int, spread: float, uneven: float
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Log speedup, and the percent within and between replicates, of each trial."""
+    shape = (len(truth), replicates)
+    own = spread * np.exp(source.normal(0, uneven, (len(truth), 1)))
+    levels = truth[:, None] + own * source.normal(0, 1, shape)
+    rounds = levels[..., None] + source.normal(0, ROUND_NOISE, (*shape, ROUNDS))
+    found = []
+    for trial in rounds:
+        within: list[Interval] = [signed_rank_interval(values) for values in trial]
+        budget = variance_budget(within)
+        estimate = float(np.mean([interval.estimate for interval in within]))
+        found.append((estimate, budget["within_percent"], budget["between_percent"]))
+    logs, inside, between = np.array(found, dtype=float).T
+    return logs, inside, between
+
+
+def prior(replicates: int, within: Numbers, between: Numbers) -> Prior:
+    """What these trials say together."""
+    return prior_of(
+        [
+            Evidence("", "", "graph", "xla", True, replicates, 1.0, float(inside), float(apart))
+            for inside, apart in zip(within, between, strict=True)
+        ]
+    )
+
+
+def held(low: Numbers, high: Numbers, truth: Numbers) -> float:
+    """The share of intervals that hold the truth."""
+    return float(np.mean((low <= truth) & (truth <= high)))
+
+
+def simulate(
+    replicates: int, spread: float, sweeps: int, *, uneven: float = 0.0
+) -> dict[str, float]:
+    """Coverage of each interval over so many sweeps, half-widths, and false discoveries.
+
+    Args:
+        replicates: of each trial.
+        spread: standard deviation of the log ratio between processes.
+        sweeps: how many.
+        uneven: standard deviation, over trials, of the log of the spread.
+    """
+    source = np.random.default_rng((replicates, round(1e4 * spread), round(10 * uneven)))
+    shares: dict[str, list[float]] = {}
+    for _ in range(sweeps):
+        models = source.normal(0.5, BETWEEN_MODELS, (MODELS, 1))
+        truth = (models + source.normal(0, BETWEEN_SIZES, (MODELS, SIZES))).ravel()
+        logs, within, between = measured(source, truth, replicates, spread, uneven)
+        if replicates > 1:
+            pooled = prior(replicates, within, between)
+        else:
+            _, *anchors = measured(source, np.zeros(1), ANCHORS, spread, 0.0)
+            pooled = prior(ANCHORS, *anchors)
+        for name, known in (("alone", UNKNOWN), ("pooled", pooled)):
+            facts = {
+                "within_percent": within,
+                "between_percent": between,
+                "replicates": np.full(len(logs), replicates),
+                "priors": np.array([known] * len(logs)),
+                "floor": np.full(len(logs), 0.01),
+            }
+            found = judge(np.exp(logs), **facts)
+            equal = judge(np.exp(logs - truth), **facts)
+            shares.setdefault(f"{name}, false", []).append(discoveries(equal.p_value) > 0)
+            shares.setdefault(name, []).append(held(found.low, found.high, np.exp(truth)))
+            width = float(np.mean(np.log(found.high / found.low))) / 2
+            shares.setdefault(f"{name}, half-width", []).append(width)
+        _, low, high = break_even(
+            found,
+            np.exp(logs),
+            extra_s=np.full((len(logs), 3), EXTRA_S),
+            baseline_s=np.full(len(logs), BASELINE_S),
+        )
+        paid = ~np.isnan(low)
+        calls = EXTRA_S / BASELINE_S / (1 - np.exp(-truth[paid]))
+        shares.setdefault("break-even", []).append(held(low[paid], high[paid], calls))
+        names = [str(number // SIZES) for number in range(len(logs))]
+        part = len(logs) // FAMILIES
+        for name, places in (("geometric mean", slice(None)), ("family", slice(part))):
+            _, below, above, _ = geometric_mean(np.exp(logs[places]), names[places])
+            holds = below is not None and above is not None and below <= math.exp(0.5) <= above
+            shares.setdefault(name, []).append(float(holds))
+    return {name: float(np.mean(found)) for name, found in shares.items()}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--sweeps", type=int, default=300, help="of each kind (default 300)")
+    sweeps = parser.parse_args().sweeps
+    names = ("alone", "pooled", "break-even", "geometric mean", "family")
+    columns = (*names, "pooled, uneven", "false discoveries", "half-width alone, pooled")
+    print(f"| processes differ by | replicates | {' | '.join(columns)} |")
+    print(f"|---|---|{'---|' * len(columns)}")
+    for spread in SPREADS:
+        for replicates in REPLICATES:
+            found = simulate(replicates, spread, sweeps)
+            found["uneven"] = simulate(replicates, spread, sweeps, uneven=0.5)["pooled"]
+            keys = (*names, "uneven", "pooled, false")
+            cells = [f"{found[name]:.1%}".replace("%", " %") for name in keys]
+            widths = ", ".join(f"{100 * found[f'{name}, half-width']:.2f}" for name in names[:2])
+            print(f"| {100 * spread:g} % | {replicates} | {' | '.join(cells)} | {widths} % |")
+
+
+if __name__ == "__main__":
+    main()
