@@ -164,3 +164,15 @@ def test_inputs_are_as_the_user_specifies() -> None:
 )
 def test_a_malformed_input_is_reported_with_its_place_and_reason(given: Any, reason: str) -> None:
     assert refusal("net.keras", input_spec=given).startswith(reason)
+
+
+def test_the_module_of_custom_layers_is_part_of_a_keras_files_identity(here: Path) -> None:
+    plain, first = spec("net.keras"), spec("net.keras", module="mine")
+    assert spec("net.keras", module="mine.py").recipe["fingerprint"] == first.recipe["fingerprint"]
+    (here / "mine.py").write_text("def build(): return 1\n")
+    changed = spec("net.keras", module="mine")
+    ids = [trial_id(replace(TRIAL, model=model), {}) for model in (plain, first, changed)]
+    assert len(set(ids)) == 3
+    assert refusal("mine:build", module="mine").startswith("import=mine: applies to a .keras file")
+    assert refusal("net.keras", module="nosuch").startswith("import=nosuch: no module 'nosuch'")
+    assert "add trust_code=true" in refusal("net.keras", module="mine", trust_code=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -23,6 +25,7 @@ from xla_sweeps.measure import agreement
 from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ModelSpec, Precision, Scenario
 from xla_sweeps.tf import hub_architectures, models, modes
 from xla_sweeps.tf.sources import saved_model
+from xla_sweeps.tf.sources.inputs import from_specs
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -469,3 +472,57 @@ def test_the_adapter_prefers_a_trace_that_does_not_train(tmp_path: Path) -> None
     saved = tf.saved_model.load(str(tmp_path / "m"))
     adapted = saved_model.adapt(saved, where="m", inputs=(), resolution=None)
     assert np.allclose(adapted.forward(tf.ones((1, 4))), 2.0)
+
+
+LAYERS = """
+import keras
+
+
+class Gate(keras.layers.Layer):
+    def call(self, x):
+        return x * keras.ops.sigmoid(x)
+
+
+def make(path):
+    image = keras.Input((8, 8, 3))
+    keras.Model(image, Gate()(image)).save(path)
+"""
+
+
+def test_a_keras_file_with_custom_layers_needs_the_module_that_has_them(tmp_path: Path) -> None:
+    layers, path = tmp_path / "my_layers.py", str(tmp_path / "gated.keras")
+    layers.write_text(LAYERS)
+    made = subprocess.run(
+        [sys.executable, "-c", f"import my_layers; my_layers.make({path!r})"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    with pytest.raises(XlaSweepsError) as caught:
+        build(own(path))
+    assert str(caught.value).startswith(f"unknown layer 'Gate': path={path}: Keras ")
+    assert str(caught.value).endswith("import=my_layers")
+    spec = local_model.user_model_spec(
+        {"name": "local"},
+        path=path,
+        module=str(layers),
+        trust_code=True,
+        resolution=None,
+        input_spec=None,
+    )
+    assert outputs(build(spec))[0].shape == (2, 8, 8, 3)
+
+
+def test_an_error_of_free_sizes_holds_the_whole_input_spec_ready_to_paste() -> None:
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    features = keras.Input((7,), name="features")
+    with pytest.raises(XlaSweepsError) as caught:
+        from_specs({"tokens": tokens, "features": features}, resolution=None, where="m")
+    assert str(caught.value).endswith(
+        "the input tokens (free) has free sizes; give every input, with your sizes: "
+        "'input_spec=[{name:tokens,shape:[128],dtype:int32},"
+        "{name:features,shape:[7],dtype:float32}]'"
+    )

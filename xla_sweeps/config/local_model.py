@@ -48,6 +48,7 @@ def user_model_spec(
     document: Mapping[str, Any],
     *,
     path: str | None,
+    module: str | None = None,
     trust_code: bool,
     resolution: int | None,
     input_spec: Any,
@@ -58,6 +59,7 @@ def user_model_spec(
         document: the composed `model` group; `variant`, `family` and `task` may be set by the user.
         path: a `.keras` or `.h5` file, a SavedModel's folder, or `module:function`
             (`file.py:function`).
+        module: module or `file.py` with a Keras file's custom layers, or None.
         trust_code: whether the user allows its code to run.
         resolution: px, for inputs whose height and width are free; None if the model fixes them.
         input_spec: `[{shape: [224, 224, 3], dtype: float32, low: 0, high: 255, name: image}, …]`
@@ -69,6 +71,8 @@ def user_model_spec(
     if not path:
         raise ConfigError(f"model=local: name it, as in path=my_model.keras; allowed: {_FORMS}")
     recipe = _recipe(path)
+    if module is not None:
+        recipe = _with_import(recipe, module)
     if not trust_code:
         raise ConfigError(
             f"path={path}: loading it can run any code (a .keras file and a SavedModel too); add "
@@ -109,7 +113,7 @@ def _recipe(path: str) -> dict[str, Any]:
         return {"kind": "keras", "path": str(place), "fingerprint": _fingerprint([place])}
     function = _FUNCTION.fullmatch(path)
     if function:
-        source = _source_file(function["module"], path)
+        source = _source_file(function["module"], f"path={path}")
         return {
             "kind": "function",
             "path": path,
@@ -122,12 +126,22 @@ def _recipe(path: str) -> dict[str, Any]:
     raise ConfigError(f"path={path}: no such file, folder or module:function; allowed: {_FORMS}")
 
 
-def _source_file(module: str, path: str) -> Path:
+def _with_import(recipe: Mapping[str, Any], module: str) -> dict[str, Any]:
+    """The recipe of a Keras file whose custom layers are in a module; both are fingerprinted."""
+    if recipe["kind"] != "keras":
+        raise ConfigError(
+            f"import={module}: applies to a .keras file; a function imports what it needs itself"
+        )
+    files = [Path(recipe["path"]), _source_file(module, f"import={module}")]
+    return {**recipe, "import": module, "fingerprint": _fingerprint(files)}
+
+
+def _source_file(module: str, where: str) -> Path:
     """The file of a module, found without importing anything; the current folder comes first."""
     if module.endswith(".py"):
         file = Path(module).expanduser()
         if not file.is_file():
-            raise ConfigError(f"path={path}: no such file: {module}")
+            raise ConfigError(f"{where}: no such file: {module}")
         return file
     inner = Path(*module.split("."))
     for folder in (".", *sys.path):
@@ -138,7 +152,7 @@ def _source_file(module: str, path: str) -> Path:
             if candidate.is_file():
                 return candidate
     raise ConfigError(
-        f"path={path}: no module '{module}' in the current folder or among the installed packages"
+        f"{where}: no module '{module}' in the current folder or among the installed packages"
     )
 
 

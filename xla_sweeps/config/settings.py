@@ -221,12 +221,13 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
         return local_model.user_model_spec(
             entry,
             path=path,
+            module=None if document.get("import") is None else values.text(document, "import"),
             trust_code=values.boolean(document, "trust_code"),
             resolution=resolution,
             input_spec=document["input_spec"],
         )
-    for key in ("path", "input_spec"):
-        if document[key] is not None:
+    for key in ("path", "import", "input_spec"):
+        if document.get(key) is not None:
             raise ConfigError(
                 f"{key}={document[key]}: applies only to a model of your own; add model=local"
             )

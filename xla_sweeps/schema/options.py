@@ -170,6 +170,15 @@ OPTIONS = (
         foreign="nothing",
     ),
     Option(
+        name="import",
+        usage="import=MODULE",
+        purpose=OWN,
+        help="the module or file.py with the custom layers of a .keras file; only on the command "
+        "line",
+        unset="none",
+        foreign="nothing",
+    ),
+    Option(
         name="trust_code",
         usage="trust_code=BOOL",
         purpose=OWN,

@@ -281,5 +281,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path
-        document["model"]["recipe"] = {**document["model"]["recipe"], "path": ""}
+        recipe = document["model"]["recipe"]
+        document["model"]["recipe"] = {
+            key: "" if key in ("path", "import") else value for key, value in recipe.items()
+        }
     return document

@@ -28,19 +28,29 @@ def from_specs(
         XlaSweepsError: a size is free and not given.
     """
     names = list(specs) if len(specs) > 1 else [""]
+    whole = ",".join(_written(name, spec) for name, spec in zip(names, specs.values(), strict=True))
+    fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
     return tuple(
-        _from_spec(name, spec, resolution=resolution, where=where)
+        _from_spec(name, spec, resolution=resolution, where=where, fix=fix)
         for name, spec in zip(names, specs.values(), strict=True)
     )
 
 
-def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> InputSpec:
+def _written(name: str, spec: Any) -> str:
+    """An input as an entry of `input_spec`; a size that is free is filled in."""
+    shape = tf.TensorShape(spec.shape)
+    sizes = shape.as_list()[1:] if shape.rank else [224, 224, 3]
+    common = 224 if len(sizes) == _IMAGE_RANK - 1 else 128
+    text = ",".join(str(common if size is None else size) for size in sizes)
+    named = f"name:{name}," if name else ""
+    return f"{{{named}shape:[{text}],dtype:{tf.as_dtype(spec.dtype).name}}}"
+
+
+def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
     shape = tf.TensorShape(spec.shape)
     dtype = tf.as_dtype(spec.dtype)
     if not shape.rank:
-        raise XlaSweepsError(
-            f"{where}: an input has no known shape; give input_spec=[{{shape:[224,224,3]}}]"
-        )
+        raise XlaSweepsError(f"{where}: an input has no known shape; {fix}")
     shape = shape.as_list()
     free = [axis for axis, size in enumerate(shape) if size is None and axis]
     sized = list(shape)
@@ -55,9 +65,7 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str) -> I
         free = [axis for axis in free if sized[axis] is None]
     if free:
         shown = "(" + ", ".join("free" if size is None else str(size) for size in shape[1:]) + ")"
-        fix = (
-            "give resolution=224" if len(shape) == _IMAGE_RANK else "give input_spec=[{shape:[…]}]"
-        )
+        fix = f"give resolution=224, or {fix}" if len(shape) == _IMAGE_RANK else fix
         raise XlaSweepsError(f"{where}: the input {name or 'image'} {shown} has free sizes; {fix}")
     high = 2.0 if dtype in (tf.bool, tf.int8) else 255.0
     return InputSpec(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,8 @@ def load(spec: ModelSpec) -> LoadedModel:
             saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px
         )
     if spec.recipe["kind"] == "keras":
-        return _from_keras(_load_keras(path), spec, rebuildable=False)
+        model = _load_keras(path, spec.recipe.get("import"))
+        return _from_keras(model, spec, rebuildable=False)
     built = _call_function(path, spec)
     if _is_keras_model(built):
         return _from_keras(built, spec, rebuildable=True)
@@ -45,27 +47,36 @@ def load(spec: ModelSpec) -> LoadedModel:
     return _from_callable(built, spec)
 
 
-def _load_keras(path: str) -> Any:
+_MISSING_CLASS = re.compile(r"Could not locate (?:class|function) '(?P<name>[^']+)'")
+
+
+def _load_keras(path: str, module: str | None) -> Any:
+    own = vars(_imported(module, f"import={module}")) if module else {}
+    custom = {name: item for name, item in own.items() if callable(item) and name[0] != "_"}
     try:
-        return keras.models.load_model(path, compile=False, safe_mode=False)
+        return keras.models.load_model(path, custom_objects=custom, compile=False, safe_mode=False)
+    except Exception as error:
+        missing = _MISSING_CLASS.search(str(error))
+        reason = f"unknown layer '{missing['name']}'" if missing else error_line(error)
+        raise XlaSweepsError(
+            f"{reason}: path={path}: Keras {keras.__version__} cannot load it; if it has custom "
+            f"layers, give the module or file that has them: import=my_layers"
+        ) from error
+
+
+def _imported(name: str, where: str) -> Any:
+    try:
+        return _import(name)
     except Exception as error:
         raise XlaSweepsError(
-            f"path={path}: Keras {keras.__version__} cannot load it: {error_line(error)}; if it "
-            "has custom layers, give a function that imports them and builds or loads the model "
-            "(path=module:function)"
+            f"{where}: {name} cannot be imported: {type(error).__name__}: {error_line(error)}"
         ) from error
 
 
 def _call_function(path: str, spec: ModelSpec) -> Any:
     """Import the module and call the function, with the resolution if it takes one."""
     module_name, _, function_name = path.rpartition(":")
-    try:
-        module = _import(module_name)
-    except Exception as error:
-        raise XlaSweepsError(
-            f"path={path}: {module_name} cannot be imported: {type(error).__name__}: "
-            f"{error_line(error)}"
-        ) from error
+    module = _imported(module_name, f"path={path}")
     function = getattr(module, function_name, None)
     if function is None:
         raise XlaSweepsError(f"path={path}: {module_name} has no '{function_name}'")
@@ -178,7 +189,7 @@ def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
     if spec.resolution_px is None:
         raise XlaSweepsError(
             f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
-            "input_spec=[{shape:[224,224,3],dtype:float32}]"
+            "'input_spec=[{shape:[224,224,3],dtype:float32}]'"
         )
     return (InputSpec(shape=(spec.resolution_px, spec.resolution_px, 3)),)
 
