@@ -16,13 +16,12 @@ import pytest
 from factories import make_record
 from paths import DATA
 
-from xla_sweeps.cli import check_record, check_rows, main
+from xla_sweeps.cli import check_record, main
 from xla_sweeps.cli.check import examined
 from xla_sweeps.results import rows
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
-from xla_sweeps.schema.row import STATISTICS_VERSION
 
 GOLDEN = DATA / "records" / "schema_2.json"
 
@@ -231,7 +230,6 @@ def test_rows_that_were_kept_elsewhere_are_not_believed(kept: Path, tmp_path: Pa
     assert rows.load(tmp_path / "copy").table.equals(before)
 
 
-def test_check_knows_the_schemas_and_statistics_of_today() -> None:
+def test_check_knows_the_schemas_and_statuses_of_today() -> None:
     assert tuple(range(1, SCHEMA_VERSION + 1)) == check_record.SCHEMAS
     assert {str(status) for status in Status} == check_record.STATUSES
-    assert check_rows.STATISTICS_VERSION == STATISTICS_VERSION

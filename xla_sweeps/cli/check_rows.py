@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-STATISTICS_VERSION = 5
-"""The estimates that are computed here; rows of others are not compared."""
+from xla_sweeps.schema.row import STATISTICS_VERSION
 
 _MIN_ROUNDS = 6
 

@@ -135,7 +135,9 @@ class Record:
         try:
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
                 record = _DECODER.decode(text)
-                current = record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text
+                current = (
+                    record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text[-256:]
+                )
                 if current and has_digest:
                     return _checked(record)
             document = msgspec.json.decode(text)

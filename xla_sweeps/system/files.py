@@ -30,7 +30,8 @@ def read_regular(path: Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        content = handle.read(limit + 1) if status.st_size <= limit else None
+        expected = min(limit, max(status.st_size, 2**16))  # a file of the kernel says 0
+        content = handle.read(expected + 1) if status.st_size <= limit else None
     if content is None or len(content) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit // 2**20} MiB", str(path))
     return content
