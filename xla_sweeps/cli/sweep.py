@@ -452,7 +452,8 @@ def _driver(
         logs=logs,
         costs=plan.costs,
         source=source,
-        anchors=[] if quick else anchors,
+        anchors=anchors,
+        late_anchors=quick,
         record_death=_death_recorder(request),
         rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
     )

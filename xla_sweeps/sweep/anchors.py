@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -30,14 +31,16 @@ class Anchors:
 
     Args:
         tasks: the anchor trial, once for each slot, so that all can be measured at once; or none.
+        late: only after the first half hour, so that a short sweep has none.
 
     Attributes:
         due: anchors to be measured next, each with the slot that it must run on or None.
     """
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[Task], *, late: bool = False) -> None:
         self._tasks = list(tasks)
-        self._called = -math.inf
+        self._called = time.monotonic() if late else -math.inf
+        self._late = late
         self._since = False
         self.due: list[tuple[Task, str | None]] = []
 
@@ -48,7 +51,7 @@ class Anchors:
     def call(self, slots: Sequence[str | None], *, now: float) -> None:
         """Have the anchor trial measured next, on each of these slots."""
         if self._tasks:
-            self._called, self._since = now, False
+            self._called, self._since, self._late = now, False, False
             self.due = list(zip(self._tasks, slots, strict=False))
 
     def overdue(self, *, now: float) -> bool:
@@ -62,7 +65,7 @@ class Anchors:
     @property
     def owed(self) -> bool:
         """Whether another trial was measured since they were called: then they close the sweep."""
-        return bool(self._tasks) and self._since
+        return bool(self._tasks) and self._since and not self._late
 
 
 TOLERANCE = 0.01

@@ -31,13 +31,20 @@ class Backlog:
     Args:
         anchors: the anchor trial, once for each slot.
         source: of further tasks.
+        late_anchors: the first anchors run after half an hour.
 
     Attributes:
         tasks: all of the sweep, running and done ones too, without anchors.
     """
 
-    def __init__(self, anchors: Sequence[Task] = (), source: Source | None = None) -> None:
-        self.anchors = Anchors(anchors)
+    def __init__(
+        self,
+        anchors: Sequence[Task] = (),
+        source: Source | None = None,
+        *,
+        late_anchors: bool = False,
+    ) -> None:
+        self.anchors = Anchors(anchors, late=late_anchors)
         self.tasks: list[Task] = []
         self._source = source
         self._waiting: deque[Task] = deque()

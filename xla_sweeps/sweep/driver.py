@@ -81,6 +81,7 @@ class Driver:
         costs: seconds that a replicate of a model took before, by model.
         anchors: the anchor trial, once for each slot, so that all can be measured at once: at the
             start, every half hour and at the end.
+        late_anchors: the first after half an hour only; none in a shorter sweep.
         source: of further tasks.
         record_death: records that a trial's process died, where the device is known.
         rematch: reads a task's records again, where its trial ids are not known.
@@ -96,12 +97,13 @@ class Driver:
         logs: Path,
         costs: Mapping[str, float] | None = None,
         anchors: Sequence[Task] = (),
+        late_anchors: bool = False,
         source: Source | None = None,
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
     ) -> None:
         self._launcher = launcher
-        self._backlog = Backlog(anchors, source)
+        self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
         self._collector = Collector(store, screen.warn)
         self._judge = Judge(
             self._backlog, warn=screen.warn, record_death=record_death, rematch=rematch
