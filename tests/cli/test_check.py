@@ -85,6 +85,8 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "a mode's status": ("unknown status fine", put("modes.xla.status", "fine")),
     "a mode that failed": ("and no failure", put("modes.xla.status", "compile_error")),
     "agreement": ("its outputs disagree", put("modes.xla.agreement.ok", False)),
+    "another mode": ("jit_compile is True", put("modes.graph.effective.jit_compile", True)),
+    "eager": ("executing_eagerly is", put("modes.eager.effective.executing_eagerly", False)),
     "in force": ("it was not in force", put("modes.xla.effective.in_force", False)),
     "64 bits": ("does not fit 64 bits", put("device.memory_bytes", 2**70)),
     "model": ("is not that of config", put("model.name", "resnet50")),

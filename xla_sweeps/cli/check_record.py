@@ -235,6 +235,10 @@ def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
             yield f"{label}: ok, and its outputs disagree"
         if status == "ok" and mode.get("effective", {}).get("in_force") is False:
             yield f"{label}: ok, and it was not in force"
+        proof, kind = mode.get("effective") or {}, label.partition("_")[0]
+        for name, of in (("executing_eagerly", "eager"), ("jit_compile", "xla")):
+            if status == "ok" and name in proof and (proof[name] is True) != (kind == of):
+                yield f"{label}: ok, and {name} is {proof[name]}"
         for name in ("trace_s", "first_call_s", "compile_s", "peak_memory_bytes"):
             if (mode.get(name) or 0) < 0:
                 yield f"{label}: {name} {mode[name]} is below 0"
