@@ -79,4 +79,4 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_pa
     assert run.config["model"] == "mobilenet_v2"
     assert run.config["xla"] is True
     assert run.summary["speedup"] > 0
-    assert len(run.history) == len(records[0].rounds)
+    assert len(run.history) == len(records[0].rounds) + 1  # and the point of the results

@@ -251,7 +251,7 @@ def test_offline_runs_of_an_agent_are_synced_later(server: WandbServer, tmp_path
         timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert wait_until(lambda: len(server.runs[name].history) == 8)
+    assert wait_until(lambda: len(server.runs[name].history) == 8 + 1)
     assert server.runs[name].summary["status"] == "ok"
 
 
