@@ -39,7 +39,7 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "LINES": ("x", "0", "1"),
     "TERM": ("", "dumb", "xterm\x1b[31m"),
     "FORCE_COLOR": ("1",),
-    "HOME": ("", "/nonexistent", "~", "x" * 300),
+    "HOME": ("", "/proc/nonexistent", "~", "x" * 300),
     "LC_ALL": ("C", "nonsense"),
     "WANDB_MODE": ("online", "disabled", "offline", "dryrun", "x"),
     "WANDB_PROJECT": ("a/b", "", "é", "sweeps", "x" * 300),
