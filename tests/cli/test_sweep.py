@@ -202,7 +202,7 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
     deaths = records(tmp_path)
     assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
     assert all(
-        record.failure and "own process died: exit code -9" in record.failure.message
+        record.failure and "own process died: SIGKILL" in record.failure.message
         for record in deaths
     )
     assert "start " not in sweep(tmp_path).stderr, "crashed is final"
