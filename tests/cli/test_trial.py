@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from xla_sweeps.cli.main import run
-from xla_sweeps.config.settings import Settings
+from xla_sweeps.cli.trial import expand_json
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings, check_accelerator_name, to_settings
 from xla_sweeps.errors import HeldError, StoreError
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.runner import TrialResult
+from xla_sweeps.measure.tracking import run_header
+from xla_sweeps.schema.options import LOGGED, NAMES
+from xla_sweeps.system.environment import environment
+
+CPU = "13th Gen Intel(R) Core(TM) i7-1365U @ 1.80GHz"
 
 TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
 
@@ -48,3 +56,23 @@ def test_an_error_in_one_job_is_one_line_with_its_code_and_ends_no_other(
     assert shown.count("\n") == 1
     assert run([*TRIAL, "seed=2"]) == code
     assert capsys.readouterr().err.startswith(line)
+
+
+def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = to_settings(compose_config(TRIAL), explicit=set())
+    logged = run_header(
+        asked.document,
+        trial_id="0",
+        device_kind="cpu",
+        device_name=CPU,
+        environment=environment(),
+        results_dir=tmp_path,
+    ).scalars
+    assert set(logged) - set(NAMES) == set(LOGGED)
+    words = expand_json([json.dumps({**logged, "_wandb": {}})])
+    assert capsys.readouterr().err == ""
+    again = compose_config(words)
+    assert (again.model.name, again.resolution, again.accelerator) == ("mobilenet_v2", 32, CPU)
+    check_accelerator_name(again.accelerator)

@@ -33,7 +33,7 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.schema.options import BY_NAME, RETIRED
+from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.process import Assignment
@@ -102,7 +102,7 @@ def _overrides_in(argument: str) -> list[str]:
     for key, value in document.items():
         option = BY_NAME.get(key.split(".")[0])
         if option is None:
-            unknown += [] if key in {*RETIRED, "_wandb"} else [key]
+            unknown += [] if key in {*RETIRED, *LOGGED, "_wandb"} else [key]
         elif option.foreign == "nothing":
             refused += [] if value == option.default else [key]
         else:

@@ -41,7 +41,7 @@ CREDENTIALS_RULE = (
 MAX_PROJECT = 128
 """Characters of a W&B project's name."""
 
-_ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:-]*", re.ASCII)
+_ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:()@/+,-]*", re.ASCII)
 
 MAX_MODES = 12
 """Modes of one trial, copies of a mode included."""
@@ -276,7 +276,7 @@ def check_accelerator_name(given: Any) -> None:
     if given is not None and not (named and _ACCELERATOR.fullmatch(str(given))):
         raise ConfigError(
             f"accelerator={given}: expected a part of a device's name, as in A100: letters, "
-            "digits, spaces and . : _ -"
+            "digits, spaces and . : _ - ( ) @ / + ,"
         )
 
 

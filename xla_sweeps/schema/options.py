@@ -314,6 +314,12 @@ NAMES = tuple(BY_NAME)
 RETIRED = ("known_records",)
 """Options of earlier versions, ignored where a sweep file or a W&B server still names them."""
 
+LOGGED = (
+    *("variant", "family", "task", "execution_modes", "pretrained", "xla", "device_kind"),
+    *("tensorflow", "keras", "driver", "cuda", "host", "python", "xla_sweeps", "git", "flags"),
+)
+"""Keys of a W&B run's config that are no options; W&B sends them back when a run is resumed."""
+
 NESTED = tuple(option.name for option in OPTIONS if option.keys or option.in_files)
 """Options whose values may be nested: `effort: {block_s: 1}` is `effort.block_s=1`."""
 

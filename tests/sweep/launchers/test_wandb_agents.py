@@ -196,7 +196,7 @@ def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(
     assert server.runs[name].summary["status"] == "ok"
     log = next((tmp_path / "results" / "logs" / "agents").glob("*/cpu.log")).parent.parent
     texts = "".join(path.read_text() for path in log.glob("*/cpu.log"))
-    assert "ignored unknown options: " in texts
+    assert "ignored" not in texts
 
 
 def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(
