@@ -459,6 +459,10 @@ def test_a_definition_of_the_package_is_run_by_its_name_from_any_folder(tmp_path
     wrong = command("sweep", "smok", cwd=tmp_path)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("xla-sweeps: unknown sweep 'smok'. Did you mean 'smoke'?")
+    (tmp_path / "smoke").mkdir()
+    beside = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
+    assert beside.returncode == 0, "a folder of that name is no definition"
+    (tmp_path / "smoke").rmdir()
     (tmp_path / "smoke").write_text("{}")
     own = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
     assert own.returncode == 2, "a file comes before a name"

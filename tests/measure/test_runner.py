@@ -192,7 +192,7 @@ def test_a_record_is_saved_once_there_is_space_again(
 def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TF_XLA_FLAGS", "--mine")
+    monkeypatch.setenv("TF_XLA_FLAGS", f"--mine --tf_xla_persistent_cache_directory={tmp_path}")
     words = ["device=cpu", f"results_dir={tmp_path}"]
     asked = to_settings(compose_config([*words, "modes=[graph,autocluster]"]), environ={})
     plain = to_settings(compose_config([*words, "modes=[graph,xla]"]), environ={})

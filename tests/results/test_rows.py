@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -471,3 +472,18 @@ def test_coded_rows_are_the_same_rows(tmp_path: Path) -> None:
     save(tmp_path, 4)
     again = rows_.load(tmp_path, coded=True).table
     assert again.to_pylist() == rows_.load(tmp_path).table.to_pylist()
+
+
+def test_who_never_lets_go_of_what_trials_learn_from_each_other_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_, "LOCK_WAIT_S", 0.1)
+    end(tmp_path, 1)
+    kept(tmp_path)
+    with (tmp_path / "cache" / "pool.lock").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        before = (tmp_path / "cache" / "pool.json").read_bytes()
+        assert end(tmp_path, 2, call_s=aa(2)).summary is not None
+        assert same(kept(tmp_path), from_records(tmp_path))
+        assert (tmp_path / "cache" / "pool.json").read_bytes() == before
+    assert same(kept(tmp_path), from_records(tmp_path))

@@ -66,3 +66,10 @@ def test_the_fast_composer_gives_the_same_as_hydra(model: str, values: dict[str,
     )
     assert task.key == identify(composed, environment.environment())
     assert task.request_id == request_id(composed.trial)
+
+
+def test_a_sweep_shows_its_own_progress_whatever_a_trial_says_of_it() -> None:
+    composer = Composer([], places=[PLACE], environ={})
+    values = {"model": "resnet50", "ui": "quiet"}
+    for task in (composer.task(values), composer.of_words(overrides(values))):
+        assert task.words == ("model=resnet50",)

@@ -124,6 +124,14 @@ def test_the_body_of_a_loop_counts_as_often_as_its_condition_lets_it_run(
     assert (count.total, count.at_least) == (steps * 8**3, at_least)
 
 
+def test_a_counter_past_32_bits_is_not_known_and_not_worked_out() -> None:
+    body = "%next = s32[] add(s32[] %i, s32[] %one)"
+    squares = LOOP.replace(body, "%next = s32[] multiply(s32[] %i, s32[] %i)")
+    endless = squares.replace("constant(-2)", "constant(3)").replace("LIMIT", "constant(2)")
+    count = count_macs(endless.replace("direction=LT", "direction=GT"))
+    assert (count.total, count.at_least) == (8**3, True)
+
+
 @pytest.mark.tf
 def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() -> None:
     import keras

@@ -201,8 +201,7 @@ def prior_of(evidence: Sequence[Evidence]) -> Prior:
     if logs.size > 1:
         excess = float(np.var(logs, ddof=1) - special.polygamma(1, freedom / 2).mean())
     if excess <= 0:
-        scale = max(1.0, float(freedom @ variance / (freedom @ expected)))
-        return Prior(between, scale, math.inf, float(freedom.sum()))
+        return Prior(between, 1.0, math.inf, float(freedom.sum()))
     prior = 2 * stats.trigamma_inverse(excess)
     scale = math.exp(float(logs.mean() + special.digamma(prior / 2)) - math.log(prior / 2))
     return Prior(between, scale, prior, float(freedom.sum()))

@@ -145,7 +145,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
     model = model or documents[-1]["model"]
     batch_size = first["config"].get("batch_size") or 1
-    statuses = [_status(counted, label) for label in (candidate, baseline)]
+    statuses = [_status(documents, label) for label in (candidate, baseline)]
     failed = next((status for status in statuses if status != "ok"), None)
     ratios, contaminated = _counting(documents, baseline, candidate)
     speedup = _estimate([[math.log(a / b) for a, b in group] for group in ratios])

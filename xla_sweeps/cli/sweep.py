@@ -237,7 +237,7 @@ def options_of(arguments: Sequence[str]) -> Options:
 def _definition(given: str) -> Path:
     """A file; or one of those that come with the package, by its name."""
     known, path = catalog.shipped_sweeps(), path_of(given)
-    if path.exists() or path.suffix or path.name != given:
+    if (path.exists() and not path.is_dir()) or path.suffix or path.name != given:
         return path
     if given not in known:
         raise unknown_name("sweep", given, known)

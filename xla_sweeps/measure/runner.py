@@ -274,15 +274,12 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
         trial: what it measures.
         settings: of the command.
     """
-    extra = {}
-    if (
-        any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
-        and settings.device.kind == "cpu"
-    ):
-        extra["TF_XLA_FLAGS"] = (
-            f"{os.environ.get('TF_XLA_FLAGS', '')} {CPU_CLUSTERING_FLAG}".strip()
-        )
-    return environment.child_environment(os.environ, device=settings.device, extra=extra)
+    variables = environment.child_environment(os.environ, device=settings.device, extra={})
+    clusters = any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
+    if clusters and settings.device.kind == "cpu":
+        given = variables.get("TF_XLA_FLAGS", "")
+        variables["TF_XLA_FLAGS"] = f"{given} {CPU_CLUSTERING_FLAG}".strip()
+    return variables
 
 
 def _follow(session: _Session, number: int, event: protocol.Event) -> None:

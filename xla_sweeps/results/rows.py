@@ -47,6 +47,11 @@ VERSION = 5
 
 _LIMIT_BYTES = 2**30
 
+LOCK_WAIT_S = 5.0
+"""For another process that changes what trials learn from each other."""
+
+_LOCK_LOOK_S = 0.05
+
 _META = b"xla_sweeps"
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError)
@@ -310,12 +315,13 @@ def _with_own(store: Store, trial_id: str, found: TrialSummary) -> tuple[Pool, t
     first, problems = Groups(), tuple[str, ...]()
     if _decoded(store, "pool.json", _KeptPool) is None:
         first, problems = derive.findings_of_records(store)
-    with _locked(store.results_dir):
+    with _locked(store.results_dir) as alone:
         kept = _decoded(store, "pool.json", _KeptPool)
         groups = first if kept is None else kept.groups
         before = {trial: own for trials in groups.values() for trial, own in trials.items()}
         group = derive.add_findings(groups, found)
-        if kept is None or before.get(trial_id, ()) != groups[group].get(trial_id, ()):
+        changed = kept is None or before.get(trial_id, ()) != groups[group].get(trial_id, ())
+        if alone and changed:
             _write(
                 store.results_dir,
                 "pool.json",
@@ -342,7 +348,9 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]
     for name in merged:
         with contextlib.suppress(OSError):
             (cache / "rows" / f"{name}.json").unlink()
-    with _locked(store.results_dir):
+    with _locked(store.results_dir) as alone:
+        if not alone:
+            return
         groups = derive.findings_of(table)
         before = _decoded(store, "pool.json", _KeptPool) or _KeptPool(_key(store), {})
         for group, trials in before.groups.items():
@@ -404,14 +412,31 @@ def _write(results_dir: Path, name: str, content: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(results_dir: Path) -> Iterator[None]:
-    """One process at a time, where the file system has locks and can be written."""
+def _locked(results_dir: Path) -> Iterator[bool]:
+    """One process at a time, where the file system has locks and can be written.
+
+    Gives False where another has not let go for `LOCK_WAIT_S`: then nothing may be kept.
+    """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
+        try:
             descriptor = files.own_file(files.folder_in(results_dir, "cache") / "pool.lock")
             stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+            alone = _lock(descriptor)
+        except OSError:
+            alone = True
+        yield alone
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file; False where another process holds it all the time."""
+    for _ in range(round(LOCK_WAIT_S / _LOCK_LOOK_S)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_LOOK_S)
+        else:
+            return True
+    return False
 
 
 def _key(store: Store) -> _Key:

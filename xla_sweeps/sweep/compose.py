@@ -122,13 +122,13 @@ class Composer:
         """
         kept = self._kept(values)
         words = (*overrides(kept), *self._given)
-        shown = tuple(word for word in words if not word.startswith("ui="))  # the sweep's own
-        return self._checked(shown, self._document(kept), {*kept, *self._keys})
+        return self._checked(words, self._document(kept), {*kept, *self._keys})
 
     def _checked(
         self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]
     ) -> Task:
-        words = (*self._place, *words)
+        shown = (word for word in words if not word.startswith("ui="))  # the sweep's own
+        words = (*self._place, *shown)
         accelerator = document["accelerator"]
         check_accelerator_name(accelerator)
         if self._places is None:

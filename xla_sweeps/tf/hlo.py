@@ -202,6 +202,9 @@ def _constant(text: str) -> Value:
     return int(text) if re.fullmatch(r"-?\d+", text) else None
 
 
+_LARGEST = 2**31
+"""Counters of loops are 32-bit integers; what lies beyond is not known."""
+
 _ARITHMETIC: dict[str, Callable[[Any, Any], int]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -241,7 +244,10 @@ def _result(item: Instruction, values: Sequence[Value]) -> Value:
         return bool(getattr(operator, direction.lower())(*numbers))
     if item.operation == "select":
         return numbers[1] if numbers[0] else numbers[2]
-    return _ARITHMETIC[item.operation](*numbers) if item.operation in _ARITHMETIC else None
+    if item.operation not in _ARITHMETIC:
+        return None
+    result: int = _ARITHMETIC[item.operation](*numbers)
+    return result if abs(result) < _LARGEST else None
 
 
 def _common(left: Value, right: Value) -> Value:
