@@ -242,6 +242,7 @@ def command_lines() -> Iterator[str]:
     ("script", "status", "says"),
     [
         (("flood", "hang:graph"), Status.RUN_ERROR, "wrote more into the channel of our events"),
+        (("deaf",), Status.RUN_ERROR, "wrote more into the channel of our events"),
         (("close",), Status.RUN_ERROR, "closed a file descriptor that it did not open"),
         (("chatter", "hang:graph"), Status.TIMEOUT, "stage 'compile' timed out after 1 s"),
     ],
@@ -253,6 +254,22 @@ def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
     assert result.status is status
     assert result.failure is not None
     assert says in result.failure.message
+
+
+def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path: Path) -> None:
+    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2))
+    with process.Stop() as stop:
+        result = process.run_attempt(
+            ReplicateJob(trial=trial, replicate=0, modes=("graph",) * 30_000, order_seed=1),
+            environment=dict(os.environ),
+            log=tmp_path / "child.log",
+            watch=QuietMachine().watch,
+            stop=stop,
+            leases=Leases((), holder="test"),
+            on_event=lambda event: None,
+            command=("sh", "-c", "exec sleep 600"),
+        )
+    assert result.status is Status.TIMEOUT
 
 
 def test_a_log_keeps_its_beginning_and_its_last_words_within_a_limit(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def misbehave(script: list[str], channel: int) -> None:
         while True:
             os.write(channel, b"x\n")
             time.sleep(0.001)
+    while "deaf" in script:
+        os.write(channel, protocol.encode(protocol.Turn()) * 100)
     if "loud" in script:
         for _ in range(40):
             print("x" * (1 << 20), flush=True)

@@ -71,17 +71,21 @@ class Dialogue:
         self._reader = protocol.Reader()
         self._deadline = time.monotonic() + job.trial.timeouts.build_s
         self._looked = time.monotonic()
-        self._waiting = False
+        self._waiting = self._deaf = False
+        self._unsent = msgspec.json.encode(job) + b"\n"
         self._said = -math.inf
 
     def follow(self) -> str:
         """Follow the process to its last event or its end; returns why it must be ended, or "".
 
-        `closed`: it closed its channel; `flood`: it sent too much that is no event; `timeout`: a
-        stage took too long; or a key of `stops`.
+        `closed`: it closed its channel; `flood`: it sent too much that is no event, or does not
+        read the answers; `timeout`: a stage took too long; or a key of `stops`.
         """
-        self._tell(msgspec.json.encode(self._job) + b"\n")
+        orders = self._process.stdin
+        assert orders is not None
+        os.set_blocking(orders.fileno(), False)
         with selectors.DefaultSelector() as selector, _end_of(self._process) as end:
+            selector.register(orders, selectors.EVENT_WRITE)
             for source in (self._channel, *self._stops.values(), *([end] if end else [])):
                 selector.register(source, selectors.EVENT_READ)
             while True:
@@ -89,6 +93,10 @@ class Dialogue:
                 for reason, stop in self._stops.items():
                     if stop in ready:
                         return reason
+                if orders in ready:
+                    self._unsent = self._unsent[self._write(self._unsent) :]
+                    if not self._unsent:
+                        selector.unregister(orders)
                 if self._channel in ready:
                     chunk = self._channel.read(_READ_BYTES)
                     if not chunk:
@@ -96,7 +104,7 @@ class Dialogue:
                     self._take(chunk)
                     if self._attempt.finished:
                         return ""
-                    if self._reader.flooded:
+                    if self._reader.flooded or self._deaf:
                         return "flood"
                 elif end in ready:
                     return ""
@@ -151,10 +159,19 @@ class Dialogue:
             self._on_event(protocol.Waiting(holder=holder))
 
     def _tell(self, line: bytes) -> None:
+        """Answer the process, which waits for it: there is room, unless it does not read."""
+        if self._unsent or self._write(line) < len(line):
+            self._deaf = True
+
+    def _write(self, content: bytes) -> int:
+        """How much of it the process's input took; all of it where nobody reads that any more."""
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+        try:
+            return os.write(self._process.stdin.fileno(), content)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(content)
 
     def _dump_stacks(self) -> None:
         """Have the child write all its stacks to the log.
