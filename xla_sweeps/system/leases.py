@@ -1,6 +1,8 @@
 """Leases of devices: two processes of one user never measure on the same device at once.
 
-A lease is an open lock on a file outside any results folder, so it ends with its process.
+A lease is an open lock on a file outside any results folder, so it ends with its process. Whoever
+wants it first takes the place of the next, a lock beside it: who waits there comes before who gives
+the lease back and wants it again.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from xla_sweeps.system.devices import Device
-from xla_sweeps.system.files import private_folder
+from xla_sweeps.system.files import private_folder, tail
 
 LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
@@ -73,6 +75,7 @@ class Leases:
         self._missing = sorted(set(names))
         self._holder = f"{holder} (pid {os.getpid()})"[:_TEXT_LIMIT]
         self._held: list[int] = []
+        self._next: list[int] = []
 
     def __enter__(self) -> Leases:
         return self
@@ -85,11 +88,15 @@ class Leases:
 
         What was taken is kept, so that many devices can be waited for.
         """
-        folder = private_folder(os.environ.get(LEASES))
-        while folder is not None and self._missing:
-            holder = self._take_one(folder / f"{self._missing[0]}.lock")
-            if holder:
-                return holder
+        while self._missing and (folder := private_folder(os.environ.get(LEASES))):
+            lease, following = (folder / f"{self._missing[0]}.{kind}" for kind in ("lock", "next"))
+            try:
+                self._next = self._next or self._locked(following)
+                self._held += self._locked(lease)
+            except BlockingIOError:
+                texts = (tail(path, limit=_TEXT_LIMIT * 4) for path in (lease, following))
+                return next(filter(None, texts), "another process")
+            self._give_back(self._next)
             del self._missing[0]
         return ""
 
@@ -108,27 +115,37 @@ class Leases:
             if select.select([stop], [], [], LOOK_S)[0]:
                 return
 
-    def _take_one(self, path: Path) -> str:
+    def _locked(self, path: Path) -> list[int]:
+        """The open file, locked and with our name in it; none where there is no such file.
+
+        Raises:
+            BlockingIOError: another process holds it.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, flags, 0o600)
         except OSError:
-            return ""
+            return []
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, _TEXT_LIMIT * 4).decode("utf-8", "replace")
+        except OSError as error:
             os.close(descriptor)
-            return holder or "another process"
-        except OSError:  # a file system without locks
-            os.close(descriptor)
-            return ""
-        self._held.append(descriptor)
+            if isinstance(error, BlockingIOError):
+                raise
+            return []  # a file system without locks
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, self._holder.encode("utf-8", "replace"), 0)
-        return ""
+        return [descriptor]
+
+    def _give_back(self, locked: list[int]) -> None:
+        while locked:
+            descriptor = locked.pop()
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, 0)
+            os.close(descriptor)
 
     def close(self) -> None:
         """Give them back."""
-        while self._held:
-            os.close(self._held.pop())
+        self._give_back(self._held)
+        self._give_back(self._next)

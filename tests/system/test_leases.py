@@ -1,0 +1,50 @@
+"""Leases of devices: who waits comes next, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import os
+
+from xla_sweeps.system.leases import Leases
+
+ME = f"(pid {os.getpid()})"
+
+
+def lease(holder: str, *names: str) -> Leases:
+    return Leases(names or ("core-0", "core-1"), holder=holder)
+
+
+def test_who_waits_comes_before_who_gives_the_lease_back_and_wants_it_again() -> None:
+    first, second, again = lease("a"), lease("b"), lease("a")
+    assert first.take() == ""
+    assert second.take() == f"a {ME}"
+    first.close()
+    assert again.take() == f"b {ME}", "the other one is next"
+    assert second.take() == ""
+    assert again.take() == f"b {ME}"
+    second.close()
+    assert again.take() == ""
+    again.close()
+
+
+def test_all_who_wait_are_told_who_holds_the_lease() -> None:
+    with lease("a") as first, lease("b") as second, lease("c") as third:
+        assert first.take() == ""
+        assert [second.take(), third.take()] == [f"a {ME}"] * 2
+
+
+def test_who_ends_its_wait_gives_up_its_place() -> None:
+    with lease("a") as first, lease("b") as second, lease("c") as third:
+        first.take()
+        second.take()
+        second.close()
+        first.close()
+        assert third.take() == ""
+
+
+def test_those_that_want_overlapping_leases_all_get_them_in_the_end() -> None:
+    waiting = [lease(f"{i}", f"core-{i}", f"core-{(i + 1) % 4}") for i in range(4)]
+    for _ in range(4):
+        done = next(each for each in waiting if not each.take())
+        waiting.remove(done)
+        done.close()
+    assert not waiting
