@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from xla_sweeps.system.files import READ_LIMIT_BYTES, read_regular, replace_whole, tail
+from xla_sweeps.system.files import (
+    READ_LIMIT_BYTES,
+    private_folder,
+    read_regular,
+    replace_whole,
+    tail,
+)
 
 
 def test_the_tail_of_a_file_is_text_whatever_it_contains_and_empty_without_a_file(
@@ -57,6 +64,14 @@ def test_what_is_not_a_regular_file_of_bounded_size_is_refused_at_once(
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     assert read_regular(tmp_path / "file") == b"content"
+
+
+def test_there_is_no_private_folder_where_no_temporary_one_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    assert private_folder() is None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])

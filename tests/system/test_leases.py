@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 
-from xla_sweeps.system.leases import Leases
+import pytest
+
+from xla_sweeps.system.leases import LEASES, Leases
 
 ME = f"(pid {os.getpid()})"
 
@@ -48,3 +51,13 @@ def test_those_that_want_overlapping_leases_all_get_them_in_the_end() -> None:
         waiting.remove(done)
         done.close()
     assert not waiting
+
+
+@pytest.mark.parametrize("names", [[], ["core-0"]])
+def test_there_is_nothing_to_wait_for_where_no_temporary_folder_can_be_written(
+    names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(LEASES)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    assert Leases(names, holder="a").take() == ""

@@ -94,8 +94,8 @@ def private_folder(given: str | None = None) -> Path | None:
 
     None where it cannot be made, or others could write to it.
     """
-    folder = Path(given or Path(tempfile.gettempdir()) / f"xla-sweeps-{os.getuid()}")
     with contextlib.suppress(OSError):
+        folder = Path(given or Path(tempfile.gettempdir()) / f"xla-sweeps-{os.getuid()}")
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
         mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

@@ -62,3 +62,12 @@ def test_an_error_of_our_own_is_one_line_that_names_the_file_with_its_traceback(
     assert line.endswith(f"KeyError: 'two\\nlines'; please report it, with {kept}\n")
     assert "Traceback" in kept.read_text()
     assert results.exists() is logs
+
+
+def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    assert report_bug(KeyError("x")) == BUG_CODE
+    assert capsys.readouterr().err.endswith("'x'; its traceback could not be written\n")

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -78,7 +78,7 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
     """
     text = redacted("".join(traceback.format_exception(error)))
     line = displayable(redacted(f"{type(error).__name__}: {error}"))[:BUG_LINE_CHARACTERS]
-    place = _kept(text, [results_dir / "logs"] if results_dir else [])
+    place = _kept(text, [results_dir / "logs", None] if results_dir else [None])
     progress_console().print(
         Text(f"xla-sweeps: a defect of xla_sweeps itself: {line}; {place}", style="red"),
         soft_wrap=True,
@@ -86,9 +86,9 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
     return BUG_CODE
 
 
-def _kept(text: str, folders: list[Path]) -> str:
-    """Where a traceback was written, in words."""
-    for folder in [*folders, Path(tempfile.gettempdir())]:
+def _kept(text: str, folders: Sequence[Path | None]) -> str:
+    """Where a traceback was written, in words; None is the folder for temporary files."""
+    for folder in folders:
         with contextlib.suppress(OSError):
             descriptor, name = tempfile.mkstemp(prefix="xla-sweeps-", suffix=".txt", dir=folder)
             with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123
