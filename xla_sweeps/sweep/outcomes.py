@@ -10,8 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.results.claim import claimed
+from xla_sweeps.errors import StoreError
+from xla_sweeps.results.claim import is_claimed
 from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -109,15 +109,7 @@ class Collector:
 
     def is_held(self, task: Task) -> bool:
         """Whether another process measures the trial now: to start it would only disturb that."""
-        try:
-            for identifier in task.trial_ids:
-                with claimed(self._store.results_dir, identifier):
-                    pass
-        except HeldError:
-            return True
-        except (StoreError, OSError):
-            return False  # the trial itself says what is wrong
-        return False
+        return any(is_claimed(self._store.results_dir, each) for each in task.trial_ids)
 
     def load(self, task: Task) -> list[Record]:
         """The task's records in the store, where its trial ids are known."""
