@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,24 +151,54 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
     assert result.summary.comparisons[0].speedup.value is not None
 
 
-def test_a_failing_disk_is_an_error_and_not_a_silent_loss(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_failing_disk_did_not_take_is_saved_by_the_next_trial_under_a_free_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(self: Store, record: Record) -> None:
         raise StoreError("cannot save the record: No space left on device")
 
-    monkeypatch.setattr(Store, "save", full)
+    results = tmp_path / "r"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(saving, "TRY_S", 0.0)
-    with pytest.raises(StoreError, match="No space left") as caught:
-        run(tmp_path, monkeypatch)
-    command = str(caught.value).partition("bring it back with: ")[2]
-    monkeypatch.undo()
-    for words in command.split(" && "):
-        subprocess.run(shlex.split(words), check=True)
-    ((record,),) = Store(tmp_path).load().records.values()
-    assert record.status == "ok"
-    assert len(record.rounds) == 8
+    with monkeypatch.context() as failing:
+        failing.setattr(Store, "save", full)
+        failing.setattr(saving, "TRY_S", 0.0)
+        with pytest.raises(StoreError, match=r"No space left.* is in .*; the next trial") as caught:
+            run(results, monkeypatch)
+    kept = Path(str(caught.value).partition("measured is in ")[2].partition(";")[0])
+    content = kept.read_bytes()
+    record = Record.from_json(content)
+    Store(results).save(replace(record, started_at="2026-01-01T00:00:00+00:00"))  # takes its number
+
+    run(tmp_path / "other", monkeypatch)
+    assert kept.exists(), "it belongs elsewhere"
+    said: list[str] = []
+    saving.take_in(Store(results), warn=said.append)
+    assert not kept.exists()
+    assert said == [
+        f"{kept}, which could not be saved then, is now "
+        f"{results / 'records' / record.trial_id / '1.json'}"
+    ]
+    kept.write_bytes(content)  # as if it had died before it removed it
+    run(results, monkeypatch)
+    assert not kept.exists()
+    ((first, second, third),) = Store(results).load().records.values()
+    assert replace(second, replicate=0) == record
+    assert len({each.started_at for each in (first, second, third)}) == 3
+    assert not capsys.readouterr().err.count("could not")
+
+
+def test_a_kept_record_that_cannot_be_saved_again_stays_and_stops_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store, said = Store(tmp_path / "r"), list[str]()
+    folder = saving._folder_of(store)
+    assert folder is not None
+    folder.mkdir(parents=True)
+    (folder / "x-1-0.json").write_text("no record")
+    saving.take_in(store, warn=said.append)
+    assert len(said) == 1
+    assert (folder / "x-1-0.json").exists()
 
 
 def test_a_record_is_saved_once_there_is_space_again(

@@ -21,7 +21,7 @@ from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.recording import make_record, now
-from xla_sweeps.measure.saving import save
+from xla_sweeps.measure.saving import save, take_in
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
@@ -148,6 +148,7 @@ def run_trial(
     assignment = assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
     with store.claim(identifier), process.Stop() as stop, _stop_signals(stop) as signals:
+        take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(
             settings.document,

@@ -1,19 +1,25 @@
-"""Save what was measured, also where the results folder cannot take it for a while."""
+"""Save what was measured, also where the results folder cannot take it for a while.
+
+What it did not take is kept in this user's temporary folder until the next trial into it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import select
-import shlex
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.measure.process import Stop
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.record import Record
-from xla_sweeps.system.files import private_folder, replace_whole
+from xla_sweeps.schema.record import Record, RecordFormatError
+from xla_sweeps.system.files import own_file, private_folder, read_regular, replace_whole
 
 TRY_S, PAUSE_S = 60.0, 2.0
 
@@ -21,7 +27,7 @@ TRY_S, PAUSE_S = 60.0, 2.0
 def save(
     record: Record, store: Store, *, stop: Stop, warn: Callable[[str], None]
 ) -> tuple[Record, Path]:
-    """Save a record; where that fails try for a minute, then leave it in the temporary folder.
+    """Save a record; where that fails try for a minute, then keep it in the temporary folder.
 
     Args:
         record: what was measured.
@@ -30,7 +36,7 @@ def save(
         warn: told why it is tried again.
 
     Raises:
-        StoreError: it is left there; the message names the file and how to bring it back.
+        StoreError: it is kept there; the message names the file.
     """
     deadline = time.monotonic() + TRY_S
     warned = False
@@ -39,25 +45,59 @@ def save(
             return store.save(record)
         except StoreError as error:
             if stop.requested or time.monotonic() > deadline:
-                raise StoreError(f"{error}. {_leave(record, store)}") from error
+                raise StoreError(f"{error}. {_keep(record, store)}") from error
             if not warned:
                 warned = True
                 warn(f"{error}; free some space: trying for {TRY_S:.0f} s")
             select.select([stop], [], [], PAUSE_S)
 
 
-def _leave(record: Record, store: Store) -> str:
+def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
+    """Save the records that were kept for this results folder, each under a free number.
+
+    Args:
+        store: where they belong.
+        warn: told of each.
+    """
+    folder = _folder_of(store)
+    if folder is None or not folder.is_dir():
+        return
+    with contextlib.suppress(OSError), os.fdopen(own_file(folder / "lock"), "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else another trial does it
+        for kept in sorted(folder.glob("*.json")):
+            try:
+                record = Record.from_json(read_regular(kept))
+                if not _is_stored(record, store):
+                    warn(f"{kept}, which could not be saved then, is now {store.save(record)[1]}")
+                kept.unlink()
+            except (OSError, RecordFormatError, StoreError) as error:
+                warn(f"{kept} could not be saved again: {error}")
+
+
+def _is_stored(record: Record, store: Store) -> bool:
+    """Whether it is there under any number: who took it in may have died before it removed it."""
+    stored = store.load(record.trial_id).records.get(record.trial_id, [])
+    return any(replace(each, replicate=record.replicate) == record for each in stored)
+
+
+def _keep(record: Record, store: Store) -> str:
     """Keep a record that cannot be saved outside the results folder; a line that says where."""
-    name = f"{record.replicate}.json"
-    target = store.records_dir.absolute() / record.trial_id / name
-    folder = private_folder()
+    folder = _folder_of(store)
     if folder is None:
         return "What was measured is lost"
-    kept = folder / "unsaved" / f"{record.trial_id}-{os.getpid()}-{name}"
+    kept = folder / f"{record.trial_id}-{os.getpid()}-{record.replicate}.json"
     try:
         replace_whole(kept, record.to_json())
     except OSError as error:
         return f"What was measured is lost: {kept}: {error.strerror or error}"
-    folders = shlex.join(["mkdir", "-p", str(target.parent)])
-    copy = shlex.join(["cp", "-n", str(kept), str(target)])
-    return f"What was measured is in {kept}; bring it back with: {folders} && {copy}"
+    return (
+        f"What was measured is in {kept}; the next trial on this machine with "
+        f"results_dir={store.results_dir} saves it"
+    )
+
+
+def _folder_of(store: Store) -> Path | None:
+    """Where the records that this results folder did not take are kept; None for nowhere."""
+    folder = private_folder()
+    place = hashlib.sha256(os.fsencode(store.results_dir.resolve())).hexdigest()[:16]
+    return folder and folder / "unsaved" / place
