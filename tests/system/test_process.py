@@ -9,7 +9,9 @@ import sys
 import time
 
 import psutil
+import pytest
 
+from xla_sweeps.system import process
 from xla_sweeps.system.process import (
     JOB_VARIABLE,
     Assignment,
@@ -76,6 +78,25 @@ def test_a_tree_ends_with_the_members_that_left_the_group() -> None:
         psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         for pid in found
     )
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_what_was_left_behind_is_killed_but_not_what_others_left_in_a_container(
+    first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "inherits_all", lambda: first)
+    leave = ["sh", "-c", "setsid sleep 60 > /dev/null & echo $!"]
+    with process.adopting_orphans() as mark:
+        own, foreign = (
+            int(subprocess.run(leave, env=env, stdout=subprocess.PIPE, check=True).stdout)
+            for env in ({**os.environ, **mark}, dict(os.environ))
+        )
+        assert {own, foreign} <= set(process.children(os.getpid()))
+    assert not psutil.pid_exists(own)
+    assert psutil.pid_exists(foreign) == first
+    if first:
+        os.kill(foreign, signal.SIGKILL)
+        os.waitpid(foreign, 0)
 
 
 def test_a_process_that_is_gone_has_no_descendants() -> None:

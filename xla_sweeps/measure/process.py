@@ -106,7 +106,7 @@ def run_attempt(
     oom_before = _oom_kills()
     fault_point("spawn.before")
     with (
-        adopting_orphans(),
+        adopting_orphans() as mark,
         log.open("ab") as output,
         os.fdopen(read_end, "rb", buffering=0) as channel,
     ):
@@ -116,7 +116,7 @@ def run_attempt(
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=dict(environment),
+                env={**environment, **mark},
                 pass_fds=[write_end],
                 start_new_session=True,
             )

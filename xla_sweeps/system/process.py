@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -40,6 +41,9 @@ _KILLS = {signal.SIGINT, signal.SIGQUIT}
 _PR_SET_PDEATHSIG = 1
 
 _PR_SET_CHILD_SUBREAPER = 36
+
+ORPHAN_MARK = "XLA_SWEEPS_ORPHAN_OF"
+"""Environment variable by which `adopting_orphans` knows what it started."""
 
 ORPHANS_S = 5.0
 """How long the last processes of a tree may take to die of SIGKILL."""
@@ -99,27 +103,45 @@ def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
 
 
 @contextlib.contextmanager
-def adopting_orphans() -> Iterator[None]:
+def adopting_orphans() -> Iterator[dict[str, str]]:
     """For the length of a `with` block this process inherits what its descendants leave behind.
 
-    At its end what was inherited is killed, also what has a session of its own.
+    At its end what was inherited is killed, also what has a session of its own. The first process
+    of a container inherits what others leave there: it kills only what has, in its environment,
+    what this yields.
     """
+    mark = {ORPHAN_MARK: secrets.token_hex(8)}
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    before = set(children(os.getpid()))
+    before, own = set(children(os.getpid())), set[int]()
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        yield
+        yield mark
     finally:
         deadline = time.monotonic() + ORPHANS_S
         while orphans := set(children(os.getpid())) - before:
-            for pid in orphans:
+            own |= {pid for pid in orphans if not inherits_all() or carries(pid, mark)}
+            for pid in orphans & own:
                 kill_tree(pid)
+            for pid in orphans:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
-            if time.monotonic() > deadline:
+            if not orphans & own or time.monotonic() > deadline:
                 break
             time.sleep(0.01)
         prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def inherits_all() -> bool:
+    """Whether this is the first process of a container, which inherits every orphan there."""
+    return os.getpid() == 1
+
+
+def carries(pid: int, variables: Mapping[str, str]) -> bool:
+    """Whether a process was started with these; not known, and so no, of one that has ended."""
+    with contextlib.suppress(OSError):
+        found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return all(os.fsencode(f"{name}={value}") in found for name, value in variables.items())
+    return False
 
 
 def children(pid: int) -> list[int]:

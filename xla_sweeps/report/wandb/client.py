@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.system import files
+from xla_sweeps.system.process import carries
 
 MARK = "XLA_SWEEPS_TRACKER"
 """Environment variable that the helper and its descendants inherit.
@@ -176,12 +177,8 @@ def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
 
 def _marked(mark: str) -> list[int]:
     """Process ids with the mark; zombies are left out, since their environment is empty."""
-    wanted, found = f"{MARK}={mark}".encode(), []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if wanted in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if carries(pid, {MARK: mark})]
 
 
 def _line(document: dict[str, Any]) -> bytes:
