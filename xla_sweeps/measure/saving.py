@@ -59,7 +59,7 @@ def take_in(store: Store, *, warn: Callable[[str], None]) -> None:
         store: where they belong.
         warn: told of each.
     """
-    folder = _folder_of(store)
+    folder = _folder_of(store, make=False)
     if folder is None or not folder.is_dir():
         return
     with contextlib.suppress(OSError), os.fdopen(own_file(folder / "lock"), "r+") as lock:
@@ -82,7 +82,7 @@ def _is_stored(record: Record, store: Store) -> bool:
 
 def _keep(record: Record, store: Store) -> str:
     """Keep a record that cannot be saved outside the results folder; a line that says where."""
-    folder = _folder_of(store)
+    folder = _folder_of(store, make=True)
     if folder is None:
         return "What was measured is lost"
     kept = folder / f"{record.trial_id}-{os.getpid()}-{record.replicate}.json"
@@ -96,8 +96,8 @@ def _keep(record: Record, store: Store) -> str:
     )
 
 
-def _folder_of(store: Store) -> Path | None:
+def _folder_of(store: Store, *, make: bool) -> Path | None:
     """Where the records that this results folder did not take are kept; None for nowhere."""
-    folder = private_folder()
+    folder = private_folder(make=make)
     place = hashlib.sha256(os.fsencode(store.results_dir.resolve())).hexdigest()[:16]
     return folder and folder / "unsaved" / place

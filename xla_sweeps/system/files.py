@@ -89,14 +89,15 @@ def tail(path: Path, *, limit: int) -> str:
     return ""
 
 
-def private_folder(given: str | None = None) -> Path | None:
+def private_folder(given: str | None = None, *, make: bool = True) -> Path | None:
     """This user's folder below the temporary one, or the given one; made if need be.
 
-    None where it cannot be made, or others could write to it.
+    None where it is not there or cannot be made, or others could write to it.
     """
     with contextlib.suppress(OSError):
         folder = Path(given or Path(tempfile.gettempdir()) / f"xla-sweeps-{os.getuid()}")
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
         mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
         if mine and not status.st_mode & 0o022:
