@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from xla_sweeps.system.leases import LEASES
 if TYPE_CHECKING:
     from dashboard_page import Study
     from wandb_server import WandbServer
+
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and so by what tests start
 
 
 @pytest.fixture(autouse=True)

@@ -65,6 +65,7 @@ def test_a_command_holds_every_option_that_defines_the_trial() -> None:
         "seed": 7,
         "path": "net.keras",
         "trust_code": True,
+        "import": "my_layers",
         "input_spec": [{"shape": [4]}],
         "tf32": True,
         "effort": {"name": "publish"},

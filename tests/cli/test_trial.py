@@ -11,7 +11,7 @@ from xla_sweeps.cli.main import run
 from xla_sweeps.cli.trial import expand_json
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, check_accelerator_name, to_settings
-from xla_sweeps.errors import HeldError, StoreError
+from xla_sweeps.errors import ConfigError, HeldError, StoreError
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.measure.tracking import run_header
@@ -76,3 +76,23 @@ def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
     again = compose_config(words)
     assert (again.model.name, again.resolution, again.accelerator) == ("mobilenet_v2", 32, CPU)
     check_accelerator_name(again.accelerator)
+
+
+def test_a_servers_notes_may_be_prose_and_what_is_typed_beside_its_json_wins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    notes = "costs $5\nthe second line"
+    document = {"tracker": {"notes": notes}, "weights": "/tmp/w.h5", "batch_size": 4}
+    words = expand_json([json.dumps(document), "weights=/tmp/w.h5", "batch_size=2"])
+    assert "weights=/tmp/w.h5" in words
+    assert "batch_size=4" not in words
+    assert compose_config([word for word in words if "weights" not in word]).tracker.notes == notes
+    assert capsys.readouterr().err == ""
+    expand_json([json.dumps(document)])
+    assert "ignored weights: only your own command line may set it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["[" * 450 + "]" * 450, json.dumps(["a"] * 20_000)])
+def test_a_servers_value_that_is_too_deep_or_too_large_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match="the JSON argument: input_spec: "):
+        expand_json(['{"input_spec": ' + value + "}"])

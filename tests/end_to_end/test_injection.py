@@ -111,6 +111,10 @@ def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str
         ({"results_dir": "/tmp/elsewhere"}, "add results_dir=DIR there"),
         ({"weights": "https://evil.example/w.h5"}, "expected a name"),
         ({"weights": "em.h5"}, "expected a name"),
+        ({"weights": "Makefile"}, "expected a name"),
+        ({"input_spec": list(range(2000))}, "more than 1,000 values"),
+        ({"tracker.notes": "?" + "key" * 60_000}, "a text of more than 10,000 characters"),
+        ({"tracker.notes": "a\x1b[2Jb"}, "holds a control character"),
     ],
     ids=str,
 )
@@ -126,6 +130,7 @@ def test_a_sweep_file_sets_values_and_nothing_else(
     evil.mkdir(parents=True)
     (evil / "mine.yaml").write_text(f"# @package _global_\n{CALLBACK}")
     (place / "em.py").write_text("open('pwned', 'w')\n")
+    (place / "Makefile").write_text("all:\n")
     given = {"model": "mobilenet_v2", **parameters}
     (place / "s.yaml").write_text(
         yaml.safe_dump(
@@ -190,10 +195,26 @@ def test_hydras_own_options_are_refused_but_for_a_few(
         ({"mine": "# @package _global_\ntrust_code: true\n"}, "trust_code names files or runs"),
         ({"mine": '# @package _global_\n"path": em.py:build\n'}, "path names files or runs code"),
         ({"mine": "# @package _global_\nresults_dir: /tmp/x\n"}, "results_dir names files"),
-        ({"mine": "name: ${oc.env:WANDB_API_KEY}\n"}, "resolver ${oc.env:…}"),
-        ({"mine": 'block_s: "${oc.${.name}:WANDB_API_KEY}"\nname: env\n'}, "oc.env"),
-        ({"mine": "_target_: pathlib.Path.touch\n"}, "_target_ in effort"),
+        (
+            {"mine": "name: ${oc.env:WANDB_API_KEY}\n"},
+            "mine.yaml:1: '${oc.env:WANDB_API_KEY}' holds a $",
+        ),
+        ({"mine": 'block_s: "${oc.${.name}:WANDB_API_KEY}"\nname: env\n'}, "holds a $"),
+        ({"mine": "_target_: pathlib.Path.touch\n"}, "_target_ in"),
         ({"mine": BOMB}, "YAML aliases are not allowed"),
+        (
+            {"mine": "# @package _global_\n<<: {path: 'em.py:build', trust_code: true}\n"},
+            "mine.yaml:2: expected a word as key",
+        ),
+        (
+            {"mine": "# @package _global_\n<<: {defaults: [{/effort@hydra.job.env_set: e}]}\n"},
+            "mine.yaml:2: expected a word as key",
+        ),
+        ({"mine": "# mine\n# @package _global_\nseed: 1\n"}, "must be the first line"),
+        ({"mine": "defaults: [" + "a" * 60 + "!]\n"}, "expected the name of a file"),
+        ({"mine": "\n" * 400_000 + "seed: 1\n"}, "unknown option of effort 'seed'"),
+        ({"mine": "# @package _global_\nweights: /tmp/w.h5\n"}, "expected a name"),
+        ({"mine": "a: [" + "1, " * 2000 + "1]\n"}, "more than 1,000 values"),
     ],
     ids=str,
 )

@@ -45,7 +45,7 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
         trial_id=trial_id,
         replicate=0,
         status=Status(status),
-        config={"model": "m", "batch_size": 1, "modes": list(modes), **config},
+        config={"model": "m", "batch_size": 1, "modes": list(modes), **config, "tracker": None},
         model=MODEL,
         environment={},
         device={"name": "d"},

@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from omegaconf import DictConfig
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import check_count
 from xla_sweeps.config.compose import check_overrides, compose_config, composing, full_key, plain
-from xla_sweeps.config.foreign import check_value
+from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
@@ -86,13 +86,15 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: it is not JSON, or holds a value that a server may not set.
     """
+    typed = _keys(argument for argument in arguments if not argument.startswith("{"))
     expanded: list[str] = []
     for argument in arguments:
-        expanded += _overrides_in(argument) if argument.startswith("{") else [argument]
+        expanded += _overrides_in(argument, typed) if argument.startswith("{") else [argument]
     return expanded
 
 
-def _overrides_in(argument: str) -> list[str]:
+def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
+    """The overrides in a server's JSON; what the person typed beside it wins."""
     try:
         document = json.loads(argument)
     except (ValueError, RecursionError) as error:
@@ -103,15 +105,18 @@ def _overrides_in(argument: str) -> list[str]:
         option = BY_NAME.get(key.split(".")[0])
         if option is None:
             unknown += [] if key in {*RETIRED, *LOGGED, "_wandb"} else [key]
-        elif option.foreign == "nothing":
-            refused += [] if value == option.default else [key]
+        elif key in typed or value == option.default:
+            continue
+        elif option.foreign == "nothing" or (key == "weights" and not may_set(key, value)):
+            refused.append(key)
         else:
+            check_size(value, where=f"the JSON argument: {key}")
             known[key] = value
     if unknown:
         warn(f"ignored unknown options: {', '.join(unknown)}")
     if refused:
         warn(f"ignored {', '.join(refused)}: only your own command line may set it, as key=value")
-    known = flattened(known)
+    known = {key: value for key, value in flattened(known).items() if key not in typed}
     for key, value in known.items():
         check_value(key, value, where="the JSON argument")
     return overrides(known)
@@ -209,7 +214,7 @@ def _expanded(requested: Sequence[str]) -> list[list[str]]:
     return [list(job) for batch in batches for job in batch]
 
 
-def _keys(requested: Sequence[str]) -> set[str]:
+def _keys(requested: Iterable[str]) -> set[str]:
     return {text.lstrip("+~").partition("=")[0] for text in requested}
 
 

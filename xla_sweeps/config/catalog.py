@@ -23,6 +23,8 @@ CHANNELS = 3
 
 _USERS_OWN = "local"
 
+_READS_FILES = ("Tokenizer", "Preprocessor", "Converter")
+
 _PRESET_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9.]+)+")
 
 
@@ -395,9 +397,24 @@ def _check_recipe(document: Mapping[str, Any], *, where: str) -> None:
             f"{where}: only your own command line names files: remove arguments.weights, give the "
             "preset by its name, and use weights=FILE"
         )
+    if constructor.endswith(_READS_FILES):
+        raise ConfigError(f"{where}.constructor={constructor}: it reads files; leave it out")
     for name, value in arguments.items():
-        if isinstance(value, Mapping) and "constructor" in value:
-            _check_recipe(value, where=f"{where}.arguments.{name}")
+        _check_argument(value, where=f"{where}.arguments.{name}")
+
+
+def _check_argument(value: Any, *, where: str) -> None:
+    """Check what an argument constructs; none of its texts may be a path."""
+    if isinstance(value, Mapping):
+        if "constructor" in value:
+            _check_recipe(value, where=where)
+        for name, inner in value.items():
+            _check_argument(inner, where=f"{where}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            _check_argument(inner, where=where)
+    elif isinstance(value, str) and re.search(r"[/\\~]", value):
+        raise ConfigError(f"{where}={value}: a recipe names no file")
 
 
 def _published(document: Any, *, where: str) -> Published:

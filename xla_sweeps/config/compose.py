@@ -278,6 +278,8 @@ def _translated(error: Exception) -> XlaSweepsError:
             f"'{several}' gives several values: add -m to run each of them. {quoting(several)}"
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "Interpolation key" in text:
+        lines[1:] = ["(to write ${ as text, put a backslash before it)"]
     return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
 
 

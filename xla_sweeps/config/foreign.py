@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from xla_sweeps.config.yaml_values import read_values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
 from xla_sweeps.system.files import read_regular
@@ -29,13 +30,24 @@ MAX_FILES = 10_000
 
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
-_NAME = re.compile(r"\w[\w-]*(\.\d[\w-]*)*")
+_WORD = r"\w[\w-]*(?:\.\d[\w-]*)*"
 
-_HEADER = re.compile(r"^\s*#\s*@.*$", re.MULTILINE)
+_NAME = re.compile(_WORD)
+
+MAX_ITEMS = 1000
+"""Values, at every depth, of one option."""
+
+MAX_CHARACTERS = 10_000
+"""In one text."""
+
+_HEADER = re.compile(r"\s*#\s*@")
+
+_FREE = ("tracker.notes",)
+"""Options that hold prose."""
 
 _PACKAGES = ("@package _global_", "@package _group_")
 
-_DEFAULT = re.compile(r"(?:override\s+|optional\s+)*(?:/?\w[\w-]*(?:\.\d[\w-]*)*)+")
+_DEFAULT = re.compile(rf"(?:override\s+|optional\s+)*/?{_WORD}(?:/{_WORD})*")
 """A group or a file in a `defaults` list."""
 
 
@@ -62,10 +74,12 @@ def check_value(key: str, value: Any, *, where: str) -> None:
         )
     if inner and not option.keys:
         raise ConfigError(f"{where}: {key}: {name} has no keys; write {option.usage}")
+    check_size(value, where=f"{where}: {key}")
     for text in _texts(value):
-        check_text(text, where=f"{where}: {key}")
+        check_text(text, where=f"{where}: {key}", free=key in _FREE)
     named = option.foreign == "name" and inner in ("", "name")
-    if named and isinstance(value, str) and not is_name(value):
+    is_file = name == "weights" and isinstance(value, str) and Path(value).exists()
+    if named and isinstance(value, str) and (is_file or not is_name(value)):
         raise ConfigError(
             f"{where}: {key}={value}: expected a name; a path or an address goes on your own "
             f"command line: {option.usage}"
@@ -86,16 +100,53 @@ def may_set(key: str, value: Any) -> bool:
     return True
 
 
-def check_text(text: str, *, where: str) -> None:
+def check_size(value: Any, *, where: str) -> None:
+    """Refuse a value that is too large or too deep to be worked on.
+
+    Raises:
+        ConfigError: with the bound.
+    """
+    level, depth, count = [value], 0, 0
+    while level:
+        count += len(level)
+        if count > MAX_ITEMS:
+            raise ConfigError(f"{where}: more than {MAX_ITEMS:,} values")
+        if depth > MAX_YAML_DEPTH:
+            raise ConfigError(f"{where}: nested deeper than {MAX_YAML_DEPTH} levels")
+        for item in level:
+            if isinstance(item, str) and len(item) > MAX_CHARACTERS:
+                raise ConfigError(f"{where}: a text of more than {MAX_CHARACTERS:,} characters")
+        level = [
+            inner
+            for item in level
+            for inner in (
+                (*item, *item.values())
+                if isinstance(item, Mapping)
+                else item
+                if isinstance(item, list | tuple)
+                else ()
+            )
+        ]
+        depth += 1
+
+
+def check_text(text: str, *, where: str, free: bool = False) -> None:
     """Refuse an interpolation, code and characters that cannot be shown.
+
+    Args:
+        text: a key or a value.
+        where: its place, for the error.
+        free: whether it is prose, with new lines and amounts in $.
 
     Raises:
         ConfigError: with the place.
     """
-    if "$" in text:
-        raise ConfigError(f"{where}: '{text}' holds a $: write the value itself")
+    if "${" in text or ("$" in text and not free):
+        raise ConfigError(f"{where}: '{text[:60]}' holds a $: write the value itself")
     if "_target_" in text:
         raise ConfigError(f"_target_ in {where}: configuration never runs code; remove it")
+    if free:
+        text = text.replace("\n", "").replace("\t", "")
     if not text.isprintable():
         raise ConfigError(f"{where}: {text!r} holds a control character; remove it")
     check_credentials(text, where=where)
@@ -182,19 +233,16 @@ def _entries(folder: Path) -> Iterator[Path]:
 def _check_configuration(path: Path) -> None:
     """Check one file: its package, its `defaults`, and the keys that reach files, code or Hydra."""
     text = read_yaml(path)
-    for header in _HEADER.findall(text):
-        if header.lstrip("# \t").rstrip() not in _PACKAGES:
-            raise ConfigError(f"{path}: '{header.strip()}': allowed are {' and '.join(_PACKAGES)}")
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(yaml_message(error, path)) from error
+    _check_header(text, path)
+    values, _ = read_values(text, where=str(path))
+    check_size(values, where=str(path))
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         return
     for key, value in root.value:
         name, where = str(key.value), f"{path}:{key.start_mark.line + 1}"
-        if name in BY_NAME and BY_NAME[name].foreign == "nothing":
-            check_value(name, None, where=where)
+        if name in BY_NAME and BY_NAME[name].foreign != "value":
+            check_value(name, values[name], where=where)
         if name == "defaults":
             _check_defaults(value, path)
     for node in _nodes(root):
@@ -202,6 +250,21 @@ def _check_configuration(path: Path) -> None:
             for key, _ in node.value:
                 if re.match(r"(override\s+)?/?hydra\b", str(key.value)):
                     raise _hydra(f"{path}:{key.start_mark.line + 1}")
+        elif isinstance(node, yaml.ScalarNode):
+            check_text(node.value, where=f"{path}:{node.start_mark.line + 1}", free=True)
+
+
+def _check_header(text: str, path: Path) -> None:
+    """Refuse headers of Hydra but the two harmless ones, in the first line."""
+    lines = text.strip().splitlines()
+    for number, line in enumerate(lines):
+        if not _HEADER.match(line):
+            continue
+        header = " ".join(line.strip().lstrip("#").split())
+        if header not in _PACKAGES:
+            raise ConfigError(f"{path}: '{line.strip()}': allowed are {' and '.join(_PACKAGES)}")
+        if number:
+            raise ConfigError(f"{path}: '# {header}' must be the first line, or Hydra ignores it")
 
 
 def _check_defaults(node: yaml.Node, path: Path) -> None:

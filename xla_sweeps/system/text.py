@@ -19,7 +19,7 @@ _SHORTEST_SECRET = 8
 
 _CREDENTIALS = re.compile(
     r"(?<=://)[^/\s@'\"]+(?=@)"
-    r"|(?<=[?&])[\w-]*(?:token|key|secret|passw|signature)[\w-]*=[^&\s'\"]+",
+    r"|(?<=[?&])[\w-]{0,64}(?:token|key|secret|passw|signature)[\w-]{0,64}=[^&\s'\"]+",
     re.I,
 )
 """User and password of an address, or a secret among its parameters."""

@@ -19,6 +19,7 @@ from wandb_views import StoredView
 from xla_sweeps.analysis.overview import answer, overview
 from xla_sweeps.cli import main, results
 from xla_sweeps.cli.dashboard import report as report_results
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.push import alone_in
 from xla_sweeps.report.wandb_report import build, publish
 from xla_sweeps.results.rows import load
@@ -439,8 +440,12 @@ def test_the_key_is_written_to_no_file(
 ) -> None:
     monkeypatch.setenv("WANDB_BASE_URL", server.url.replace("//", "//user:aV3ryS3cretWord@"))
     measure(tmp_path / "r", "a")
+    with pytest.raises(ConfigError) as caught:
+        report(tmp_path / "r")
+    assert "aV3ryS3cretWord" not in str(caught.value)
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
     server.fail_with(500, when=lambda path, body: "upsertView" in body)
-    assert "aV3ryS3cretWord" not in refusal(tmp_path / "r")
+    refusal(tmp_path / "r")
     assert server.keys == {API_KEY}
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "report.log" for path in files)
