@@ -14,7 +14,7 @@ from typing import Any
 from xla_sweeps.analysis import changes, overview
 from xla_sweeps.cli import command_parser, compare
 from xla_sweeps.config.values import folder_of, path_of
-from xla_sweeps.errors import ConfigError, how_to_install
+from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import warn
@@ -111,6 +111,8 @@ def show(
 ) -> int:
     """Write the page and print where it is; `wanted` goes to `write_page`."""
     target = output or results_dirs[0] / build.DEFAULT_NAME
+    if output is None and target.is_symlink():
+        raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
     with Steps("reading records", None, quiet=True) as steps:
         written = build.write_page(results_dirs, target, advance=steps.follow, **wanted)
         for problem in written.problems:

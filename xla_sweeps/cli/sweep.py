@@ -29,7 +29,7 @@ from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.report.wandb.payload import run_summary
 from xla_sweeps.results.index import keep, read_index
-from xla_sweeps.results.store import Store
+from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import launchers, search
@@ -309,6 +309,7 @@ def run(options: Options) -> int:
         _show_plan(request, plan)
         return 0
     request.store.check_writable()
+    folder_below(request.store.results_dir, "logs", "sweeps")
     source = _source(request)
     if source is None:  # a search does not know its trials beforehand
         keep(request.store.results_dir, sweep.name, (task.request_id for task in plan.tasks))

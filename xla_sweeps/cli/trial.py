@@ -33,6 +33,7 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_login
+from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.system.environment import dropped_flags
@@ -252,6 +253,8 @@ def _run(asked: argparse.Namespace, jobs: Sequence[_Job], assignment: Assignment
         return code
 
     words = list(map(full_key, asked.overrides))
+    for folder in _hydra_folders(asked, jobs):
+        folder_below(folder, "hydra")
     try:
         with composing(asked.config_dir) as (own, further):
             if not multirun:
@@ -265,6 +268,16 @@ def _run(asked: argparse.Namespace, jobs: Sequence[_Job], assignment: Assignment
             f"Hydra's output folder cannot be written: {error.strerror}: {error.filename}; choose "
             "another, as in hydra.run.dir=DIR"
         ) from error
+
+
+def _hydra_folders(asked: argparse.Namespace, jobs: Sequence[_Job]) -> set[Path]:
+    """The results folders that Hydra's output goes below: none where another place was chosen."""
+    words = [word.partition("=")[0] for word in asked.overrides]
+    if ("hydra.sweep.dir" if asked.multirun else "hydra.run.dir") in words:
+        return set()
+    folders = {Path(str(job.document["results_dir"])) for job in jobs}
+    # with `-m results_dir=a,b` Hydra keeps what was asked for in the default one
+    return folders if len(folders) == 1 else {*folders, Path(str(BY_NAME["results_dir"].default))}
 
 
 def _ended(job: _Job, assignment: Assignment) -> int:

@@ -162,11 +162,7 @@ class Store:
         Raises:
             StoreError: it cannot be made, or is a link.
         """
-        try:
-            return files.folder_in(self.results_dir, "logs", trial_id)
-        except OSError as error:
-            folder = self.results_dir / "logs" / trial_id
-            raise StoreError(f"{folder} cannot be used: {_reason(error)}") from error
+        return folder_below(self.results_dir, "logs", trial_id)
 
     def load_paths(self, paths: Sequence[str]) -> list[Record]:
         """The records at these paths, as far as they can be read."""
@@ -297,6 +293,19 @@ def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str,
 def _names(folder: Path) -> list[str]:
     with os.scandir(folder) as found:
         return [entry.name for entry in found]
+
+
+def folder_below(results_dir: Path, *names: str) -> Path:
+    """A folder of a results folder, made where it is missing.
+
+    Raises:
+        StoreError: it cannot be made, or a part of it is a link.
+    """
+    try:
+        return files.folder_in(results_dir, *names)
+    except OSError as error:
+        folder = results_dir.joinpath(*names)
+        raise StoreError(f"{_shown(folder)} cannot be used: {_reason(error)}") from error
 
 
 def _reason(error: OSError) -> str:

@@ -89,6 +89,8 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
 def _kept(text: str, folders: Sequence[Path | None]) -> str:
     """Where a traceback was written, in words; None is the folder for temporary files."""
     for folder in folders:
+        if folder is not None and folder.is_symlink():
+            continue
         with contextlib.suppress(OSError):
             descriptor, name = tempfile.mkstemp(prefix="xla-sweeps-", suffix=".txt", dir=folder)
             with open(descriptor, "w", encoding="utf-8", errors="replace") as handle:  # noqa: PTH123

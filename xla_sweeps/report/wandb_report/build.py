@@ -20,9 +20,10 @@ from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
 from xla_sweeps.results.rows import Rows
-from xla_sweeps.results.store import guarded
+from xla_sweeps.results.store import folder_below, guarded
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
+from xla_sweeps.system.files import read_regular, replace_whole
 
 TABLE_ROWS = 10_000
 
@@ -157,17 +158,21 @@ def attachments(
     parquet, page, made_from = (
         folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
     )
-    folder.mkdir(parents=True, exist_ok=True)
+    folder_below(folder.parent, folder.name)
+    for path in (parquet, page, made_from):
+        if path.is_symlink():  # somebody else's: what it leads to is neither read nor replaced
+            path.unlink()
     export.write_parquet(rows.table, parquet)
     key = f"{__version__} {hashlib.sha256(parquet.read_bytes()).hexdigest()}"
-    if page.is_file() and made_from.is_file() and made_from.read_text(encoding="utf-8") == key:
-        return [parquet, page]
+    with contextlib.suppress(OSError):
+        if page.is_file() and read_regular(made_from) == key.encode():
+            return [parquet, page]
     try:
         build.write_page([results_dir], page)
     except ConfigError as error:
         warn(f"the summary run gets no page: {error}")
         return [parquet]
-    made_from.write_text(key, encoding="utf-8")
+    replace_whole(made_from, key.encode())
     return [parquet, page]
 
 

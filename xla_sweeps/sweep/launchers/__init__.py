@@ -19,7 +19,7 @@ from typing import Protocol
 
 from xla_sweeps.errors import BUG_CODE, HELD_CODE, USAGE_CODE
 from xla_sweeps.measure.failures import signal_name
-from xla_sweeps.system.files import tail
+from xla_sweeps.system.files import folder_in, tail
 from xla_sweeps.system.process import STOP_SIGNALS, ends_within, kill_tree
 from xla_sweeps.system.text import redacted
 
@@ -165,6 +165,15 @@ class SilenceWatch:
         if size != self._size:
             self._size, self._since = size, time.monotonic()
         return time.monotonic() > self._since + self._silent_s
+
+
+def make_log_folder(log: Path) -> None:
+    """Make the folder of a job's log, `logs/sweeps/NAME` of a results folder.
+
+    Raises:
+        OSError: it cannot be made, or a part of it is a link.
+    """
+    folder_in(log.parents[3], *log.parts[-4:-1])
 
 
 def wait_for(process: subprocess.Popen[bytes], log: Path, silent_s: float) -> int:

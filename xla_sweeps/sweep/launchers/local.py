@@ -22,6 +22,7 @@ from xla_sweeps.sweep.launchers import (
     Job,
     end_of,
     last_line,
+    make_log_folder,
     reason_of,
     wait_for,
 )
@@ -220,7 +221,7 @@ class LocalLauncher:
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
-        job.log.parent.mkdir(parents=True, exist_ok=True)
+        make_log_folder(job.log)
         with job.log.open("ab") as output:
             process = subprocess.Popen(
                 [*self._command, *job.arguments],

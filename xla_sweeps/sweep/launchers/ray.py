@@ -28,6 +28,7 @@ from xla_sweeps.sweep.launchers import (
     end_of,
     kill_silent,
     last_line_of,
+    make_log_folder,
     reason_of,
 )
 from xla_sweeps.system.process import Assignment
@@ -227,7 +228,7 @@ class _Notes:
 def copied_back(answer: Mapping[str, Any], log: Path) -> Ended:
     """How a job ended, from its node's answer; its log is kept if it can be."""
     with contextlib.suppress(OSError):
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_log_folder(log)
         log.write_text(answer["log"], encoding="utf-8")
     how = end_of(answer["exit_code"])
     return Ended(

@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.results.store import folder_below
 from xla_sweeps.sweep.launchers import (
     COMMAND,
     End,
@@ -120,8 +121,8 @@ class SlurmLauncher:
             if not value.isprintable():
                 raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
-        self._folder = (results_dir / "slurm" / f"{stamp}-{os.getpid()}").resolve()
-        self._folder.mkdir(parents=True)
+        self._folder = folder_below(results_dir.resolve(), "slurm") / f"{stamp}-{os.getpid()}"
+        self._folder.mkdir()
         self._options, self._chunk, self._queue_limit = dict(options), chunk, queue_limit
         self._command = tuple(command)
         self._lock = threading.Lock()
@@ -244,7 +245,7 @@ class SlurmLauncher:
                         TaskJob(
                             list(self._command),
                             list(item.job.arguments),
-                            str(item.job.log.resolve()),
+                            str(item.job.log.absolute()),
                             str(item.end),
                             item.job.known_records,
                             item.job.silent_s,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.sweep.launchers import End, end_of, last_line, wait_for
+from xla_sweeps.sweep.launchers import End, end_of, last_line, make_log_folder, wait_for
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import Assignment, StopSignals, signal_group
 
@@ -67,7 +67,7 @@ class _Task:
     def run(self, job: TaskJob) -> bool:
         """Run a job; returns whether it ended, False where it was stopped before."""
         log, end = Path(job.log), Path(job.end)
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_log_folder(log)
         recorded = end.with_suffix(".records")
         assignment = Assignment(
             parent=os.getpid(),

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +24,12 @@ import yaml
 
 from xla_sweeps.config.foreign import may_set
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
 from xla_sweeps.sweep.launchers import last_line_of
 from xla_sweeps.sweep.launchers.local import Slot, job_environment
+from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import Assignment, StopSignals, kill_tree, signal_process
 from xla_sweeps.system.text import file_name
 
@@ -98,10 +101,9 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
         XlaSweepsError: the server refused.
     """
     document = _definition(path, values)
-    folder = results_dir / "logs" / "sweeps"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_below(results_dir, "logs", "sweeps")
     written = folder / f"{file_name(document['name'])}-{os.getpid()}.yaml"
-    written.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    replace_whole(written, yaml.safe_dump(document, sort_keys=False).encode())
     return _create(written, document, values)
 
 
@@ -134,10 +136,8 @@ def run(
         config_dir: a further folder of configuration files for the trials.
         max_failed: trials in a row that may fail before an agent gives up.
     """
-    folder = (
-        results_dir / "logs" / "agents" / f"{path.rpartition('/')[2]}-{os.getpid()}"
-    ).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
+    folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
     shim = _shim(folder)
     agents: list[_Agent] = []
     with StopSignals() as stop:
@@ -238,7 +238,7 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
 def _shim(folder: Path) -> Path:
     """A folder with the `python` that agents start."""
     shim = folder / "bin"
-    shim.mkdir(exist_ok=True)
+    shim.mkdir()
     script = shim / "python"
     script.write_text(SHIM.format(python=sys.executable), encoding="utf-8")
     script.chmod(0o755)
