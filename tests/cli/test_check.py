@@ -235,3 +235,25 @@ def test_rows_that_were_kept_elsewhere_are_not_believed(kept: Path, tmp_path: Pa
 def test_check_knows_the_schemas_and_statuses_of_today() -> None:
     assert tuple(range(1, SCHEMA_VERSION + 1)) == check_record.SCHEMAS
     assert {str(status) for status in Status} == check_record.STATUSES
+
+
+def test_kept_rows_that_say_they_are_more_than_trials_can_have_are_not_unpacked(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = rows.load(kept).table
+    path = kept / "cache" / "rows.parquet"
+    file = pyarrow.parquet.ParquetFile(path)
+    table, beside = file.read(), file.metadata.metadata
+    unpacked: list[int] = []
+    huge = pyarrow.concat_tables([table] * (100_001 // table.num_rows + 1))
+    for written in (huge, table.slice(0, 1).select(["trial_id"])):
+        pyarrow.parquet.write_table(written.replace_schema_metadata(beside), path)
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                pyarrow.parquet.ParquetFile, "read", lambda *_, **__: unpacked.append(1)
+            )
+            lines = [line for line in examined(kept).problems if "cache" in line]
+            assert rows.load(kept).table.equals(before)
+        assert not unpacked
+        assert len(lines) == (written is huge), lines
+        assert all("rows and" in line and "trials can have" in line for line in lines)

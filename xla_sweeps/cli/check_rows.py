@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.schema.row import STATISTICS_VERSION
+from xla_sweeps.system.parquet import check_size
 
 _MIN_ROUNDS = 6
 
@@ -96,16 +97,20 @@ def _believed(path: Path, results_dir: Path) -> Iterator[dict[str, Any]]:
     records = results_dir / "records"
     if path.suffix == ".json":
         document = json.loads(path.read_bytes())
-        rows, version, modified = document["rows"], document["version"], None
+        file, rows, version, modified = None, document["rows"], document["version"], None
     else:
         import pyarrow.parquet
 
         file = pyarrow.parquet.ParquetFile(path)
-        beside, table = json.loads((file.metadata.metadata or {})[b"xla_sweeps"]), file.read()
+        beside = json.loads((file.metadata.metadata or {})[b"xla_sweeps"])
         version, modified = beside.get("version", ()), beside.get("modified_ns", {})
-        rows = table.to_pylist() if set(_COLUMNS) <= set(table.schema.names) else []
     if len(version) != 4 or version[-1] != records.stat().st_ino:
         return
+    if file is not None:
+        if not set(_COLUMNS) <= set(file.schema_arrow.names):
+            return
+        check_size(file.metadata, sum(1 for _ in records.iterdir()))
+        rows = file.read().to_pylist()
     for row in rows:
         folder = records / row["trial_id"]
         now = folder.stat().st_mtime_ns if folder.is_dir() else None

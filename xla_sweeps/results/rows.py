@@ -39,6 +39,7 @@ from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
 from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, TrialSummary, row_dict
 from xla_sweeps.system import files
+from xla_sweeps.system.parquet import check_size
 
 if TYPE_CHECKING:
     import pyarrow
@@ -364,7 +365,7 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]
 def _read_parquet(
     store: Store, folders: Mapping[str, int], *, coded: bool
 ) -> tuple[pyarrow.Table, _Beside]:
-    """What is kept; nothing where there is none, or where another version wrote it.
+    """What is kept; nothing where there is none, it is too large, or another version wrote it.
 
     Texts are dictionary-encoded if that is asked for and nothing has to be read again.
     """
@@ -376,13 +377,16 @@ def _read_parquet(
         if not stat.S_ISREG(path.lstat().st_mode):
             return joined([]), _nothing(store)
         with pyarrow.memory_map(str(path)) as source:
-            metadata = pyarrow.parquet.read_metadata(source).metadata
-            beside = msgspec.json.decode(metadata[_META], type=_Beside)
+            metadata = pyarrow.parquet.read_metadata(source)
+            beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
+            names = metadata.schema.to_arrow_schema().names
+            if beside.version != _key(store) or names != schema().names:
+                return joined([]), _nothing(store)
+            check_size(metadata, len(folders))
             texts = [name for name, column in COLUMNS.items() if column.kind is str]
             table = pyarrow.parquet.ParquetFile(
                 source, read_dictionary=texts if coded and beside.modified_ns == folders else None
             ).read()
-        if beside.version == _key(store) and table.schema.names == schema().names:
             return table, beside
     return joined([]), _nothing(store)
 
