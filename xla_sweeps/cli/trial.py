@@ -106,7 +106,7 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
         option = BY_NAME.get(key.split(".")[0])
         if option is None:
             unknown += [] if key in {*RETIRED, *LOGGED, "_wandb"} else [key]
-        elif key in typed or value == option.default:
+        elif key in typed or (option.foreign == "nothing" and value == option.default):
             continue
         elif option.foreign == "nothing" or (key == "weights" and not may_set(key, value)):
             refused.append(key)
