@@ -112,6 +112,7 @@ def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str
         ({"weights": "https://evil.example/w.h5"}, "expected a name"),
         ({"weights": "em.h5"}, "expected a name"),
         ({"weights": "Makefile"}, "expected a name"),
+        ({"weights": "[" * 300}, "expected a name"),
         ({"input_spec": list(range(2000))}, "more than 1,000 values"),
         ({"tracker.notes": "?" + "key" * 60_000}, "a text of more than 10,000 characters"),
         ({"tracker.notes": "a\x1b[2Jb"}, "holds a control character"),

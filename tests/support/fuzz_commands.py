@@ -40,7 +40,9 @@ LIMIT_S = 60.0
 SPAWNED_EVERY = 20
 """One case in so many is a fresh interpreter instead of a fork."""
 
-ALLOWED_LITTER = re.compile(r"home/\.(cache|config)(/wandb.*)?|tmp/xla-sweeps-\d+(/.*\.lock)?")
+ALLOWED_LITTER = re.compile(
+    r"home/\.(cache|config)(/wandb.*)?|tmp/xla-sweeps-\d+(/.*\.(lock|next))?"
+)
 """The user's cache, and the locks of leases."""
 
 FORBIDDEN = {"--open", "--force", "--seconds", "--launcher"}

@@ -78,7 +78,7 @@ def check_value(key: str, value: Any, *, where: str) -> None:
     for text in _texts(value):
         check_text(text, where=f"{where}: {key}", free=key in _FREE)
     named = option.foreign == "name" and inner in ("", "name")
-    is_file = name == "weights" and isinstance(value, str) and Path(value).exists()
+    is_file = name == "weights" and isinstance(value, str) and os.path.lexists(value[:255])
     if named and isinstance(value, str) and (is_file or not is_name(value)):
         raise ConfigError(
             f"{where}: {key}={value}: expected a name; a path or an address goes on your own "
