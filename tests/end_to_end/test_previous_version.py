@@ -2,9 +2,9 @@
 
 All but these, whose statistics changed on purpose (all of these trials are contaminated, with one
 replicate or two): the interval within processes is symmetric about the estimate, with the same mean
-half-width; throughput and latency of fewer than three replicates have none; there is no p-value
-where nothing is known of how processes differ; and break-even comes from the paired speedup, and is
-given only where that is faster.
+half-width, and its standard error takes the exact quantile; throughput and latency of fewer than
+three replicates have none; there is no p-value where nothing is known of how processes differ; and
+break-even comes from the paired speedup, and is given only where that is faster.
 
 `data/previous` was written by commit 4065d55: two trials (one as a sweep's replicates), imported
 figures, a sweep's plan, and the caches of that version.
@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 from commands import command
 from paths import DATA
+
+NORMAL_95, NORMAL_90 = 1.959963984540054, 1.6448536269514722
 
 PREVIOUS = DATA / "previous"
 
@@ -39,7 +41,7 @@ def key(row: dict[str, str]) -> tuple[str, str, str]:
 
 def same(new: str, old: str) -> bool:
     try:
-        return float(new) == pytest.approx(float(old), rel=1e-6)
+        return float(new) == pytest.approx(float(old), rel=1e-9)
     except ValueError:
         return new == old
 
@@ -48,10 +50,12 @@ def changed(row: dict[str, str]) -> dict[str, str]:
     """The columns that this version computes otherwise, from those of the old row."""
     if row["origin"] == "imported":
         return {}
-    log, within = math.log(float(row["speedup"])), float(row["within_percent"]) / 100
+    log = math.log(float(row["speedup"]))
+    percent = float(row["within_percent"]) * 1.96 / NORMAL_95  # it took 1.96 for the quantile
+    within = percent / 100
     between = float(row["between_percent"] or 0) / 100
-    bounds: dict[str, str] = {}
-    for quantile, suffix in ((1.959964, ""), (1.644854, "_90")):
+    bounds = {"within_percent": str(percent)}
+    for quantile, suffix in ((NORMAL_95, ""), (NORMAL_90, "_90")):
         half = between / math.sqrt(2) + quantile * within
         bounds |= {
             f"speedup_{side}{suffix}": str(math.exp(log + sign * half))

@@ -4,7 +4,7 @@
 
 Each case changes one file of a folder of good records (or its kept rows) and lets every reader read
 a copy of it. A case is harmful where `results` then shows another figure or status. Cases are
-`damage` (the file is as a disk or an editor left it) or `forged` (its digest was computed anew, or
+`damage` (the file is as a disk or an editor left it) or `forged` (its digest was computed again, or
 it is of the schema that had none): forged figures that agree with each other cannot be told.
 """
 
@@ -47,10 +47,34 @@ from xla_sweeps.schema.record import Record, sealed
 HANG_S = 60
 
 VALUES: Sequence[Any] = (
-    None, True, 0, -1, -4, 7, 2**31, 2**63, 2**70, 10**400, 0.0, -0.5, 1e-300, 1e300, "", "x",
-    "\x1b[2J", "ok", "timeout", "../../x", [], [1], ["a"], {}, {"a": 1},
-    float("nan"), float("inf"),
-)  # fmt: skip
+    None,
+    True,
+    0,
+    -1,
+    -4,
+    7,
+    2**31,
+    2**63,
+    2**70,
+    10**400,
+    0.0,
+    -0.5,
+    1e-300,
+    1e300,
+    "",
+    "x",
+    "\x1b[2J",
+    "ok",
+    "timeout",
+    "../../x",
+    [],
+    [1],
+    ["a"],
+    {},
+    {"a": 1},
+    float("nan"),
+    float("inf"),
+)
 
 IGNORED = {"log", "command", "note", "software", "driver", "host", "measured_at", "failure_hint"}
 """Columns that are no figure and no status."""
@@ -166,9 +190,16 @@ def number_scaled(document: Any, source: random.Random) -> None:
 
 
 DOCUMENTS: Sequence[Callable[[Any, random.Random], None]] = (
-    value_put, value_put, value_put, number_scaled, number_scaled, member_removed, member_added,
-    xla_divided, modes_swapped,
-)  # fmt: skip
+    value_put,
+    value_put,
+    value_put,
+    number_scaled,
+    number_scaled,
+    member_removed,
+    member_added,
+    xla_divided,
+    modes_swapped,
+)
 
 
 def edited(path: Path, source: random.Random) -> str:
@@ -244,9 +275,18 @@ def rows_edited(results: Path, source: random.Random) -> str:
     file = pyarrow.parquet.ParquetFile(path)
     table, beside = file.read(), file.metadata.metadata
     name = source.choice(
-        ("speedup", "throughput_samples_per_s", "latency_ms", "baseline_latency_ms", "status",
-         "params", "batch_size", "speedup_percent", "baseline_throughput_samples_per_s")
-    )  # fmt: skip
+        (
+            "speedup",
+            "throughput_samples_per_s",
+            "latency_ms",
+            "baseline_latency_ms",
+            "status",
+            "params",
+            "batch_size",
+            "speedup_percent",
+            "baseline_throughput_samples_per_s",
+        )
+    )
     values = table[name].to_pylist()
     place = source.randrange(len(values))
     values[place] = "timeout" if name == "status" else (values[place] or 1) * 3
@@ -256,8 +296,7 @@ def rows_edited(results: Path, source: random.Random) -> str:
     return "damage"
 
 
-FILES = (edited, edited, edited, edited, edited, cut_or_flipped, cut_or_flipped, key_doubled,
-         nested, odd)  # fmt: skip
+FILES = (*5 * (edited,), *2 * (cut_or_flipped,), key_doubled, nested, odd)
 
 
 def copied(folder: Path, target: Path) -> Path:

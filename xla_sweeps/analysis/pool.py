@@ -33,7 +33,8 @@ MIN_AA_PAIRS = 20
 MAX_AA_PAIRS = 100
 """Only so many pairs count, the latest."""
 
-NORMAL_95 = 1.96
+NORMAL_95 = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
 
 MIN_REPLICATES = 3
 

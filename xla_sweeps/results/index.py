@@ -2,7 +2,7 @@
 
 A trial's folder is read again when it changed, when it was read within the resolution of the file
 system's time stamps, or when not all of it could be used. A copy of the results folder, whose
-records lie elsewhere on the disk, is indexed anew. A file that is damaged in place leaves its
+records lie elsewhere on the disk, is indexed again. A file that is damaged in place leaves its
 folder's time as it was: planning does not notice until `cache/` is deleted.
 """
 

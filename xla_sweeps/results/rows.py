@@ -8,7 +8,7 @@ Rows are kept in `cache/`, which may be deleted at any time:
 
 A trial is read again when its folder changed, or when not all of it could be used. What was kept
 elsewhere is not believed: in a copy of the folder, whose records lie elsewhere on the disk, all are
-read anew. A file that is damaged in place, with its folder's time as it was, goes unnoticed until
+read again. A file that is damaged in place, with its folder's time as it was, goes unnoticed until
 then; so does an edited cache, of which `check` says so.
 """
 
