@@ -22,7 +22,7 @@ import pytest
 from commands import command, own_model
 from paths import ROOT, SUPPORT
 
-from xla_sweeps.cli.sweep import options_of, resume_words
+from xla_sweeps.cli.sweep_options import options_of, resume_words
 from xla_sweeps.results import index
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record

@@ -54,7 +54,7 @@ COMMANDS = {
     "agents": Command(
         usage="agents SWEEP",
         help="join a W&B sweep: one real `wandb agent` on each device",
-        function="xla_sweeps.cli.sweep:agents_command",
+        function="xla_sweeps.cli.agents:agents_command",
     ),
     "models": Command(
         usage="models [PATTERN]",

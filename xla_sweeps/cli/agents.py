@@ -1,0 +1,74 @@
+"""The command `agents`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from xla_sweeps.cli import command_parser
+from xla_sweeps.config.values import folder_of
+from xla_sweeps.report.terminal.sweep_progress import SweepProgress
+from xla_sweeps.report.wandb.credentials import require_login
+from xla_sweeps.sweep.launchers import wandb_agents
+from xla_sweeps.sweep.launchers.local import slots_for
+
+
+def agents_command(arguments: Sequence[str]) -> int:
+    """One W&B agent per device."""
+    parser = command_parser("agents")
+    parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
+    parser.add_argument(
+        "--devices",
+        metavar="D,D",
+        help="gpu:0,gpu:1 or cpu:0,cpu:1 (default: every GPU, else the CPU)",
+    )
+    parser.add_argument(
+        "--results-dir",
+        type=folder_of,
+        default=Path("results"),
+        help="for the agents' logs (default: results)",
+    )
+    parser.add_argument(
+        "--config-dir", type=folder_of, help="a folder of your own models and efforts"
+    )
+    parser.add_argument(
+        "--max-failed",
+        type=int,
+        default=20,
+        help="trials in a row that may fail before an agent gives up (default: 20)",
+    )
+    options = parser.parse_args(arguments)
+    return run_agents(
+        options.sweep,
+        devices=options.devices,
+        results_dir=options.results_dir,
+        config_dir=options.config_dir,
+        max_failed=options.max_failed,
+    )
+
+
+def run_agents(
+    path: str,
+    *,
+    devices: str | None,
+    results_dir: Path,
+    config_dir: Path | None = None,
+    max_failed: int = wandb_agents.MAX_FAILED,
+) -> int:
+    """Run agents for a sweep of the W&B server on this machine; returns the exit code.
+
+    Raises:
+        XlaSweepsError: the path is wrong, or there is no key.
+    """
+    wandb_agents.check_path(path)
+    require_login()
+    slots = slots_for(devices)
+    with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
+        return wandb_agents.run(
+            path,
+            slots=slots,
+            results_dir=results_dir,
+            config_dir=config_dir,
+            screen=board,
+            max_failed=max_failed,
+        )
