@@ -1,0 +1,171 @@
+"""Set up a replicate: the model on its device, its inputs, and the outputs of eager execution."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measure import agreement, protocol
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.measurement import Flag, Phase
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import (
+    ExecutionMode,
+    InputSpec,
+    ModelSpec,
+    ReplicateJob,
+    Scenario,
+    Trial,
+)
+from xla_sweeps.tf import devices, macs, models, modes
+
+INPUT_BATCHES = 3
+REFERENCE_IMAGES = 2
+
+_IMAGE_RANK = 3
+
+
+class Channel(Protocol):
+    """The connection to the parent, whose side is `measure.process`."""
+
+    def send(self, event: protocol.Event) -> None:
+        """Send one event."""
+
+    def wait_for_turn(self) -> None:
+        """Return once this process may time something."""
+
+    def review(self, square: protocol.Square) -> protocol.Review:
+        """Send a square's rounds and wait for their review."""
+
+
+@dataclass
+class Bench:
+    """The model on its device, its inputs, and the outputs that every mode must reproduce."""
+
+    trial: Trial
+    device: str
+    built: models.BuiltModel
+    inputs: Sequence[Any]
+    fresh: Sequence[Any]
+    eager: list[np.ndarray]
+    deterministic: bool
+    reference: list[np.ndarray] | None
+    facts: ModelFacts
+    nudged: list[np.ndarray] | None = None
+    """Eager outputs on the first inputs changed by rounding; computed only for detections."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def set_up(job: ReplicateJob, channel: Channel) -> Bench:
+    """Build the model, run it eagerly twice, and compute the float64 reference."""
+    trial, spec = job.trial, job.trial.model
+    channel.send(protocol.Stage(phase=Phase.BUILD, detail=_shown(spec)))
+    built = models.build(spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario)
+    _check_batch(built, trial)
+    rng = np.random.default_rng(trial.seed)
+    batches = [models.draw(built.inputs, trial.batch_size, rng) for _ in range(INPUT_BATCHES + 2)]
+    if spec.weights == "random":
+        models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
+    facts = _facts(trial, built)
+    channel.send(protocol.Built(model=facts))
+    if facts.eager_is_graph:
+        channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
+    channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
+    first, second = eager_outputs(built, batches[0]), eager_outputs(built, batches[0])
+    bench = Bench(
+        trial=trial,
+        device=devices.tf_device(trial.device),
+        built=built,
+        inputs=batches[:INPUT_BATCHES],
+        fresh=batches[INPUT_BATCHES:],
+        eager=second,
+        deterministic=agreement.deterministic(first, second),
+        reference=None,
+        facts=facts,
+    )
+    if job.measure:
+        add_reference(bench, channel)
+    return bench
+
+
+def add_reference(bench: Bench, channel: Channel) -> None:
+    """Compute outputs of the same weights in float64; detections are compared with eager only."""
+    if bench.trial.scenario is Scenario.DETECT:
+        return
+    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
+    begun = time.perf_counter()
+    try:
+        few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], bench.inputs[0])
+        bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
+    except Exception as error:  # modes are then compared with eager only, and flagged
+        traceback.print_exc()
+        channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {error_line(error)}"))
+    bench.seconds["reference"] = time.perf_counter() - begun
+
+
+def eager_outputs(built: models.BuiltModel, images: Any) -> list[np.ndarray]:
+    """Outputs of an eager call: one float64 array per head."""
+    return modes.make_executable(built.call, ExecutionMode.EAGER, [images]).outputs()
+
+
+def count_macs(bench: Bench, hlo: str, channel: Channel) -> None:
+    """Count multiply-accumulates in the XLA mode's HLO, or without it in the model's own."""
+    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
+    begun = time.perf_counter()
+    try:
+        if hlo:
+            counted = macs.count_macs(hlo)
+            count, note = (
+                counted.total // bench.trial.batch_size,
+                macs.AT_LEAST_NOTE if counted.at_least else "",
+            )
+        else:
+            count, note = models.macs(bench.built)
+    except Exception as error:
+        traceback.print_exc()
+        count, note = None, error_line(error)
+    bench.seconds["macs"] = time.perf_counter() - begun
+    bench.facts = replace(bench.facts, macs=count, macs_note=note)
+    channel.send(protocol.Built(model=bench.facts))
+
+
+def _shown(spec: ModelSpec) -> str:
+    return f"{spec.name} {spec.resolution_px} px" if spec.resolution_px else spec.name
+
+
+def _check_batch(built: models.BuiltModel, trial: Trial) -> None:
+    if built.loaded.batch not in (None, trial.batch_size):
+        raise ConfigError(
+            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
+            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
+        )
+
+
+def _facts(trial: Trial, built: models.BuiltModel) -> ModelFacts:
+    spec, loaded = trial.model, built.loaded
+    return ModelFacts(
+        name=spec.name,
+        family=spec.family,
+        variant=spec.variant,
+        source=spec.source,
+        task=spec.task,
+        resolution_px=spec.resolution_px or _side(built.inputs),
+        params=built.params,
+        trainable_params=built.trainable_params,
+        eager_is_graph=loaded.eager_is_graph,
+        replica_of=loaded.replica_of,
+        inputs=tuple(f"{item.name}{list(item.shape)} {item.dtype}" for item in built.inputs),
+    )
+
+
+def _side(inputs: Sequence[InputSpec]) -> int:
+    """Side of the image that a model takes, px; 0 if its input is not one image."""
+    shape = inputs[0].shape
+    return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0

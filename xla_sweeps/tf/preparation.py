@@ -1,0 +1,131 @@
+"""Prepare each mode: trace, compile, prove that it is in force, and verify what it computes."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.measure import agreement, protocol
+from xla_sweeps.measure.failures import error_text
+from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
+from xla_sweeps.schema.trial import ReplicateJob, Scenario, mode_of
+from xla_sweeps.tf import devices, models, modes
+from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs
+
+NUDGE = 1e-6
+"""Relative change of the inputs, as small as rounding."""
+
+
+@dataclass
+class Prepared:
+    """A mode that is ready to be measured, and what is known of it so far."""
+
+    executable: modes.ModeExecutable
+    outcome: ModeOutcome
+
+
+def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str, Prepared]:
+    """Trace, compile, prove and verify each mode; modes that fail are reported and left out."""
+    prepared: dict[str, Prepared] = {}
+    hlo = ""
+    for label in job.modes:
+        stage = protocol.Stage(phase=Phase.TRACE, mode=label)
+        try:
+            channel.send(stage)
+            devices.reset_peak_memory(bench.device)
+            executable = modes.make_executable(bench.built.call, mode_of(label), bench.inputs)
+            stage = protocol.Stage(phase=Phase.COMPILE, mode=label)
+            channel.send(stage)
+            outcome = _first_calls(bench, executable)
+            stage = protocol.Stage(phase=Phase.VERIFY, mode=label)
+            channel.send(stage)
+            outcome = _prove_and_verify(bench, executable, outcome, channel)
+            if outcome.status is not Status.MODE_NOT_EFFECTIVE:
+                prepared[label] = Prepared(executable=executable, outcome=outcome)
+            hlo = hlo or executable.hlo
+            _flag_xla_inside(executable, channel)
+        except Exception as error:
+            traceback.print_exc()
+            channel.send(
+                protocol.Failed(
+                    phase=stage.phase, mode=label, kind=type(error).__name__, text=error_text(error)
+                )
+            )
+        else:
+            channel.send(protocol.ModeReady(mode=label, outcome=outcome))
+    if hlo:
+        count_macs(bench, hlo, channel)
+    return prepared
+
+
+def _first_calls(bench: Bench, executable: modes.ModeExecutable) -> ModeOutcome:
+    first_call_s = modes.first_call_s(executable)
+    return ModeOutcome(
+        status=Status.OK,
+        trace_s=executable.trace_s,
+        first_call_s=first_call_s,
+        peak_memory_bytes=devices.peak_memory_bytes(bench.device),
+    )
+
+
+def _prove_and_verify(
+    bench: Bench, executable: modes.ModeExecutable, outcome: ModeOutcome, channel: Channel
+) -> ModeOutcome:
+    """Prove that the mode is in force, then check that it computes what eager computes."""
+    evidence = modes.effective(executable, device=bench.device)
+    if not evidence["in_force"]:
+        absent = Failure(
+            phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"])
+        )
+        return replace(
+            outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
+        )
+    outputs = executable.outputs()
+    result = _compare(bench, outputs)
+    if not result.ok and bench.reference is None and "reference" not in bench.seconds:
+        # Not close to eager, but perhaps as close to float64 as eager is.
+        add_reference(bench, channel)
+        result = _compare(bench, outputs)
+    status, failure = _gate(result, deterministic=bench.deterministic)
+    return replace(outcome, status=status, effective=evidence, agreement=result, failure=failure)
+
+
+def _compare(bench: Bench, outputs: list[np.ndarray]) -> Agreement:
+    if bench.trial.scenario is Scenario.DETECT:
+        if bench.nudged is None:
+            nudged = tf.nest.map_structure(lambda tensor: tensor * (1 + NUDGE), bench.inputs[0])
+            bench.nudged = eager_outputs(bench.built, nudged)
+        return agreement.compare_detections(
+            outputs, bench.eager, bench.nudged, precision=bench.trial.precision
+        )
+    return agreement.compare(
+        outputs,
+        bench.eager,
+        bench.reference,
+        precision=bench.trial.precision,
+        classes=bench.trial.model.task == "classification",
+    )
+
+
+def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
+    if result.ok:
+        return Status.OK, None
+    if not deterministic:
+        message = "two eager runs on the same input differ, so no mode can be verified"
+        return Status.NONDETERMINISTIC, Failure(
+            phase=Phase.VERIFY, kind="nondeterministic", message=message
+        )
+    return Status.WRONG_RESULT, Failure(
+        phase=Phase.VERIFY, kind="disagreement", message=result.reason
+    )
+
+
+def _flag_xla_inside(executable: modes.ModeExecutable, channel: Channel) -> None:
+    if executable.concrete is None:
+        return
+    inside = models.library_functions_with_xla(executable.concrete)
+    if inside:
+        channel.send(protocol.Flagged(flag=str(Flag.CONTAINS_XLA)))
