@@ -24,6 +24,7 @@ from xla_sweeps.analysis.changes import (
     counts,
     difference_of,
     failures,
+    ignored,
 )
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.schema.measurement import Status
@@ -115,6 +116,41 @@ def test_fewer_than_three_replicates_on_a_side_are_preliminary(
     assert change.verdict is Verdict.SLOWER
     assert bool(failures(found, ["slower"])) is not preliminary
     assert any("meet no --fail-on" in note for note in found.notes) is preliminary
+
+
+def test_a_contaminated_side_is_ambiguous_unless_it_is_accepted() -> None:
+    a = trial({"graph": 0.2, "xla": 0.1})
+    b = trial({"graph": 0.2, "xla": 0.2}, seed=9, status=Status.CONTAMINATED)
+    for first, second in ((a, b), (b, a)):
+        found = compare(first, second)
+        assert {change.verdict for change in found.changes} == {Verdict.AMBIGUOUS}
+        assert all(change.contaminated for change in found.changes)
+        assert failures(found, ["slower", "smaller-speedup", "ambiguous"]) == []
+        assert ignored(found, ["slower", "broke"]).startswith(
+            "ignored 2 contaminated comparisons, as resnet50 224 px, batch 4, "
+        )
+        assert ignored(found, ["broke", "missing"]) == ""
+    accepted = difference_of(side(a), side(b, title="B"), accept_contaminated=True)
+    assert by_quantity(accepted)["xla throughput"].verdict is Verdict.SLOWER
+    assert len(failures(accepted, ["slower"])) == 1
+    assert ignored(accepted, ["slower"]) == ""
+    assert ignored(compare(a, trial({"graph": 0.2, "xla": 0.2}, seed=9)), ["slower"]) == ""
+
+
+def test_contaminated_changes_do_not_count_among_those_of_clean_sides() -> None:
+    clean = [trial({"graph": 0.2}), trial({"graph": 0.2}, seed=10)]
+    busy = [
+        [
+            trial({"graph": 0.2 + late}, asked=f"q{n}", seed=100 * n + 7, status=status)
+            for n in range(2, 6)
+        ]
+        for late, status in ((0.0, Status.OK), (0.1, Status.CONTAMINATED))
+    ]
+    (alone,) = difference_of(side(clean[0]), side(clean[1])).changes
+    found = difference_of(side(clean[0], *busy[0]), side(clean[1], *busy[1]))
+    (same,) = [change for change in found.changes if not change.contaminated]
+    assert len(found.changes) == 5
+    assert same == alone
 
 
 def test_the_floor_is_the_larger_of_both_sides() -> None:
@@ -357,6 +393,7 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
         "q_value",
         "verdict",
         "preliminary",
+        "contaminated",
     }
     assert {row["verdict"] for row in section["rows"]} == {"slower", "equivalent"}
     assert section["counts"] == counts(found)

@@ -106,6 +106,24 @@ def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:
     assert "xla fixed" in back.stdout.splitlines()[2]
 
 
+def test_contaminated_sides_are_marked_and_ignored_by_fail_on(folders: Path) -> None:
+    for record in trial({"graph": 0.2, "xla": 0.2}, seed=30, status=Status.CONTAMINATED):
+        Store(folders / "C").save(record)
+    done = command("compare", "A", "C", "--fail-on", "slower", cwd=folders)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        "--fail-on ignored 2 contaminated comparisons, as resnet50 224 px, batch 4, xla "
+        "throughput; --accept-contaminated counts them"
+    ]
+    assert "3:3~" in done.stdout
+    assert "~ contaminated by other load" in done.stdout
+    assert "slower 3:3" not in " ".join(done.stdout.split())
+    done = command("compare", "A", "C", "--fail-on", "slower", "--accept-contaminated", cwd=folders)
+    assert done.returncode == 1
+    assert done.stderr.startswith("--fail-on slower: resnet50 224 px, batch 4, xla throughput 0.5")
+    assert "3:3~" in done.stdout
+
+
 def test_csv_and_json_hold_the_same_changes(folders: Path) -> None:
     document = json.loads(command("compare", "A", "B", "--format", "json", cwd=folders).stdout)
     assert {

@@ -27,10 +27,15 @@ THROUGHPUT, SPEEDUP = "throughput", "speedup"
 
 BROKE, FIXED = "broke", "fixed"
 
+_Counted = tuple[list[Seconds], bool]
+"""Logs of each replicate that counts, and whether they are contaminated."""
+
 _NO_GATE = (
     "preliminary changes meet no --fail-on but broke and missing: their intervals leave out how "
     "processes differ (measure three replicates on each side)"
 )
+
+_KIND_OF = {"slower": THROUGHPUT, "smaller-speedup": SPEEDUP, "ambiguous": THROUGHPUT}
 
 FAIL_ON = ("slower", "smaller-speedup", "ambiguous", "broke", "missing")
 """What `failures` looks for, by name."""
@@ -52,6 +57,8 @@ class Change:
             counts as a difference.
         floor: the smallest relative difference that is called one: the larger of both sides'.
         preliminary: fewer than three replicates on a side.
+        contaminated: a side has contaminated rounds only; then the verdict is ambiguous, unless
+            such sides are accepted.
         flags: of either side.
     """
 
@@ -70,6 +77,7 @@ class Change:
     q_value: float
     verdict: Verdict
     preliminary: bool
+    contaminated: bool
     floor: float
     replicates_a: int
     replicates_b: int
@@ -104,6 +112,7 @@ class Difference:
         failed_both: modes that work on neither side.
         environment: `(what, A's, B's)`, everything that is recorded.
         notes: caveats of the matching.
+        accept_contaminated: whether contaminated sides count like others.
     """
 
     title_a: str
@@ -116,14 +125,16 @@ class Difference:
     failed_both: int
     environment: tuple[tuple[str, str, str], ...]
     notes: tuple[str, ...] = ()
+    accept_contaminated: bool = False
 
 
-def difference_of(first: Side, second: Side) -> Difference:
+def difference_of(first: Side, second: Side, *, accept_contaminated: bool = False) -> Difference:
     """Compare two sets of results, trial by trial.
 
     Args:
         first: A, the baseline results.
         second: B, the candidate results.
+        accept_contaminated: let contaminated sides count like others.
     """
     found = matching.match(first, second)
     changes: list[Change] = []
@@ -148,7 +159,7 @@ def difference_of(first: Side, second: Side) -> Difference:
         title_a=first.title,
         title_b=second.title,
         matched=len(found.pairs),
-        changes=tuple(_controlled(changes)),
+        changes=tuple(_controlled(changes, accept_contaminated=accept_contaminated)),
         breaks=tuple(sorted(breaks, key=lambda item: (item.what, item.name))),
         only_a=(*found.only_a, *only[0]),
         only_b=(*found.only_b, *only[1]),
@@ -159,6 +170,7 @@ def difference_of(first: Side, second: Side) -> Difference:
             *([f"{too_few} quantities have too few rounds to compare"] if too_few else []),
             *([_NO_GATE] if any(change.preliminary for change in changes) else []),
         ),
+        accept_contaminated=accept_contaminated,
     )
 
 
@@ -182,7 +194,8 @@ def counts(difference: Difference) -> dict[str, int]:
 def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     """A line for each of the conditions (`FAIL_ON`) that is met.
 
-    A preliminary change meets none: its interval does not cover how processes differ.
+    A preliminary change meets none: its interval does not cover how processes differ. Nor does a
+    contaminated one, unless such sides are accepted.
     """
     names: Mapping[str, list[str]] = {
         "slower": _named(difference, Verdict.SLOWER, THROUGHPUT),
@@ -202,6 +215,18 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
     ]
 
 
+def ignored(difference: Difference, conditions: Iterable[str]) -> str:
+    """A line on the contaminated changes that the conditions ignore, or ""."""
+    wanted = {_KIND_OF[condition] for condition in conditions if condition in _KIND_OF}
+    left_out = [item for item in difference.changes if item.contaminated and item.kind in wanted]
+    if difference.accept_contaminated or not left_out:
+        return ""
+    return (
+        f"ignored {len(left_out)} contaminated comparisons, as {left_out[0].name}, "
+        f"{left_out[0].quantity}; --accept-contaminated counts them"
+    )
+
+
 def as_section(difference: Difference) -> dict[str, Any]:
     """The comparison as plain data, for the page: a row a change, the rest as text."""
     keys = (
@@ -215,6 +240,7 @@ def as_section(difference: Difference) -> dict[str, Any]:
         "q_value",
         "verdict",
         "preliminary",
+        "contaminated",
     )
     broke, fixed = (
         [str(item) for item in difference.breaks if item.what == what] for what in (BROKE, FIXED)
@@ -242,7 +268,10 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
     return [
         f"{change.name}, {change.quantity} {change.ratio:.3f}×"
         for change in difference.changes
-        if change.verdict is verdict and change.kind == kind and not change.preliminary
+        if change.verdict is verdict
+        and change.kind == kind
+        and not change.preliminary
+        and (difference.accept_contaminated or not change.contaminated)
     ]
 
 
@@ -281,26 +310,15 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
 
     How many have too few rounds.
     """
-    samples_a, samples_b = (samples_of(trial.records) for trial in (a, b))
-    measured: list[tuple[str, str, Sequence[Seconds], Sequence[Seconds], float]] = []
-    first: Sequence[Seconds]
-    second: Sequence[Seconds]
+    sides = [samples_of(trial.records) for trial in (a, b)]
+    measured: list[tuple[str, str, list[_Counted], float]] = []
     modes_b = {mode.label: mode for mode in b.summary.modes}
     for mode in a.summary.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
-            first, second = (
-                [-np.log(call_s[:, 0]) for call_s in counting(side, mode.label)[0]]
-                for side in (samples_a, samples_b)
-            )
-            measured.append(
-                (
-                    f"{mode.label} throughput",
-                    THROUGHPUT,
-                    first,
-                    second,
-                    math.log(a.summary.batch_size),
-                )
-            )
+            both = [counting(side, mode.label) for side in sides]
+            rates = [([-np.log(call_s[:, 0]) for call_s in found], busy) for found, busy in both]
+            scale = math.log(a.summary.batch_size)
+            measured.append((f"{mode.label} throughput", THROUGHPUT, rates, scale))
     pairs = [
         {
             (row.candidate.mode, row.baseline.mode)
@@ -310,13 +328,12 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
         for trial in (a, b)
     ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
-        first, second = (
-            log_ratios(counting(side, baseline, candidate)[0]) for side in (samples_a, samples_b)
-        )
-        measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, first, second, 0.0))
+        both = [counting(side, baseline, candidate) for side in sides]
+        ratios = [(log_ratios(found), busy) for found, busy in both]
+        measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, ratios, 0.0))
     model, floor = a.summary.model, max(a.floor, b.floor)
     changes = []
-    for quantity, kind, first, second, scale in measured:
+    for quantity, kind, ((first, busy_a), (second, busy_b)), scale in measured:
         result = contrast(first, second, floor=floor)
         if result is None:
             continue
@@ -337,6 +354,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
                 q_value=1.0,
                 verdict=verdict_of(result.interval, result.narrower, floor=floor),
                 preliminary=result.preliminary,
+                contaminated=busy_a or busy_b,
                 floor=floor,
                 replicates_a=_enough(first),
                 replicates_b=_enough(second),
@@ -366,14 +384,19 @@ def _enough(replicates: Sequence[Seconds]) -> int:
     return sum(len(values) >= stats.MIN_PAIRS for values in replicates)
 
 
-def _controlled(changes: Sequence[Change]) -> list[Change]:
+def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list[Change]:
     """With q-values; what does not stand among so many comparisons is ambiguous.
 
-    In the order to show them.
+    In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.
     """
-    controlled: list[Change] = []
+    judged = [item for item in changes if accept_contaminated or not item.contaminated]
+    controlled = [
+        replace(item, verdict=Verdict.AMBIGUOUS)
+        for item in changes
+        if item.contaminated and not accept_contaminated
+    ]
     for kind in (THROUGHPUT, SPEEDUP):
-        group = [change for change in changes if change.kind == kind]
+        group = [change for change in judged if change.kind == kind]
         for change, q_value in zip(
             group, stats.q_values([item.p_value for item in group]), strict=True
         ):

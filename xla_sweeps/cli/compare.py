@@ -37,6 +37,11 @@ def compare_command(arguments: Sequence[str]) -> int:
         help=f"{', '.join(changes.FAIL_ON)}: exit with 1 if there is any (repeatable)",
     )
     parser.add_argument(
+        "--accept-contaminated",
+        action="store_true",
+        help="judge contaminated results like others (default: they are ambiguous)",
+    )
+    parser.add_argument(
         "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
     )
     parser.add_argument(
@@ -54,19 +59,23 @@ def compare_command(arguments: Sequence[str]) -> int:
         output=options.output,
         fail_on=conditions,
         where=options.where,
+        accept_contaminated=options.accept_contaminated,
     )
 
 
 _COLUMNS = tuple(field.name for field in fields(changes.Change))
 
 
-def between(first: Path, second: Path, *, where: str | None = None) -> Difference:
+def between(
+    first: Path, second: Path, *, where: str | None = None, accept_contaminated: bool = False
+) -> Difference:
     """What changed from one results folder to another.
 
     Args:
         first: A, the baseline results.
         second: B, the candidate results.
         where: a filter (`parse_filter`); a trial matches if any of its rows does.
+        accept_contaminated: let contaminated sides count like others.
 
     Raises:
         StoreError: a folder has no records, or no row of either matches.
@@ -86,7 +95,7 @@ def between(first: Path, second: Path, *, where: str | None = None) -> Differenc
         sides.append(Side(title=title, records=records, summaries=found))
     if not any(side.summaries for side in sides):
         raise StoreError(f"compare: {no_match(where)} in {first} or {second}")
-    return changes.difference_of(*sides)
+    return changes.difference_of(*sides, accept_contaminated=accept_contaminated)
 
 
 def show(
@@ -97,12 +106,13 @@ def show(
     output: Path | None,
     fail_on: Sequence[str],
     where: str | None = None,
+    accept_contaminated: bool = False,
 ) -> int:
     """Compare and show; exit code 1 if one of the conditions is met (`changes.FAIL_ON`)."""
     for condition in fail_on:
         if condition not in changes.FAIL_ON:
             raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)
-    found = between(first, second, where=where)
+    found = between(first, second, where=where, accept_contaminated=accept_contaminated)
     rows = [changes.change_dict(change) for change in found.changes]
     if form == "csv":
         export.write_text(export.csv_text(rows, _COLUMNS), output)
@@ -112,5 +122,5 @@ def show(
     else:
         show_difference(found)
     met = changes.failures(found, fail_on)
-    show_failures(met)
+    show_failures([*met, *filter(None, [changes.ignored(found, fail_on)])])
     return 1 if met else 0

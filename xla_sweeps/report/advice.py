@@ -10,6 +10,12 @@ from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair, mode_of
 SYMBOLS = {"faster": "▲", "slower": "▼", "equivalent": "■", "ambiguous": "◆", "failed": "✕"}
 """Shown before a verdict's word, which is the one that `--where verdict=…` takes."""
 
+PRELIMINARY = "* fewer than 3 replicates: preliminary"
+"""What the mark `*` means, wherever it is shown."""
+
+CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
+"""What the mark `~` means, wherever it is shown."""
+
 NAMES = {
     ExecutionMode.EAGER: "eager execution",
     ExecutionMode.DEFAULT: "the default (jit_compile=None)",
@@ -81,6 +87,11 @@ def answer(row: ComparisonRow) -> str:
                 f"{_measure_more(row)}"
             )
     return _capitalized(text) + _caveats(row)
+
+
+def marks(*, preliminary: bool, contaminated: bool) -> str:
+    """The marks of a figure: `*`, `~`, both or none."""
+    return "*" * preliminary + "~" * contaminated
 
 
 def name_of(label: str) -> str:

@@ -80,6 +80,21 @@ def test_rows_never_rely_on_colour(
     assert "preliminary" in out
 
 
+def test_contaminated_rows_have_a_mark_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    row = with_columns(SUMMARY.comparisons[0], replicates=3, preliminary=False)
+    show_rows([row, with_columns(row, model="vgg16", status=Status.CONTAMINATED)])
+    out = capsys.readouterr().out
+    lines = {
+        name: line for line in out.splitlines() for name in ("resnet50", "vgg16") if name in line
+    }
+    assert lines["resnet50"].split()[-1] == "3"
+    assert lines["vgg16"].split()[-1] == "3~"
+    assert "~ contaminated by other load" in out
+    assert "*" not in out
+    show_rows([row])
+    assert "~" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_a_verdict_is_shown_in_the_word_that_a_filter_takes(
     verdict: Verdict, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
-from xla_sweeps.report.advice import SYMBOLS
+from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import COLOURS, progress_console, results_console
 from xla_sweeps.schema.row import Verdict
 from xla_sweeps.system.text import displayable
@@ -40,14 +40,15 @@ def show_difference(found: Difference) -> None:
     listed = found.changes if len(found.changes) <= MOST_ROWS else changed
     if listed:
         console.print(_table(listed[:MOST_ROWS]))
-    if any(change.preliminary for change in listed[:MOST_ROWS]):
-        text = (
-            "* fewer than 3 replicates on a side: preliminary; the interval leaves out how "
-            "replicates differ"
-        )
+    shown = listed[:MOST_ROWS]
+    if any(change.preliminary for change in shown):
+        text = f"{PRELIMINARY}; the interval leaves out how replicates differ"
         console.print(Text(text, style="dim"))
-    if len(found.changes) > len(listed[:MOST_ROWS]):
-        more = len(found.changes) - len(listed[:MOST_ROWS])
+    if any(change.contaminated for change in shown):
+        text = "" if found.accept_contaminated else "; ambiguous without --accept-contaminated"
+        console.print(Text(f"{CONTAMINATED}{text}", style="dim"))
+    if len(found.changes) > len(shown):
+        more = len(found.changes) - len(shown)
         console.print(Text(f"{more} more not listed; --format csv lists all", style="dim"))
     _only(console, f"only in {a}", found.only_a)
     _only(console, f"only in {b}", found.only_b)
@@ -58,7 +59,7 @@ def show_difference(found: Difference) -> None:
 
 
 def show_failures(met: Sequence[str]) -> None:
-    """Show the conditions of `--fail-on` that are met, on standard error."""
+    """Show what `--fail-on` found, and what it ignored, on standard error."""
     console = progress_console()
     for line in met:
         console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
@@ -86,7 +87,8 @@ def _table(changes: Sequence[Change]) -> Table:
             f"{change.low:.3f}–{change.high:.3f}",
             "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
             Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
-            f"{change.replicates_a}:{change.replicates_b}{'*' if change.preliminary else ''}",
+            f"{change.replicates_a}:{change.replicates_b}"
+            + marks(preliminary=change.preliminary, contaminated=change.contaminated),
         )
     return table
 

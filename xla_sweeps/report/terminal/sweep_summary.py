@@ -12,8 +12,9 @@ from typing import Protocol
 from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean
-from xla_sweeps.report.advice import SYMBOLS
+from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict
 from xla_sweeps.system.text import displayable
 
@@ -139,6 +140,13 @@ def show_sweep(
             ),
             soft_wrap=True,
         )
+    for text, marked in (
+        (PRELIMINARY, [row for row in rows if row.speedup.preliminary]),
+        (CONTAMINATED, [row for row in rows if row.status is Status.CONTAMINATED]),
+    ):
+        if marked:
+            count = f"{len(marked)} of {len(rows)} comparisons"
+            console.print(Text(f"{count}: {text}", style="dim"), soft_wrap=True)
     _show_failures(rows, outcome)
     if outcome.broken:
         console.print(Text(f"stopped: {displayable(outcome.broken)}", style="red"), soft_wrap=True)

@@ -103,20 +103,27 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
             _number(row.candidate.throughput_samples_per_s),
             *(speedup if wide else ("\n".join(speedup),)),
             _verdict(row),
-            f"{row.speedup.replicates}{'*' if _is_preliminary(row) else ''}",
+            f"{row.speedup.replicates}"
+            + advice.marks(
+                preliminary=_is_preliminary(row), contaminated=row.status is Status.CONTAMINATED
+            ),
         )
     console.print(table)
     if len(devices) == 1:
         console.print(Text(f"on {displayable(devices[0])}", style="dim"))
-    _show_footnotes(console, rows)
+    show_footnotes(rows)
 
 
-def _show_footnotes(console: Console, rows: Sequence[ComparisonRow]) -> None:
-    if any(row.speedup.preliminary and row.provenance.origin != IMPORTED for row in rows):
-        text = "* fewer than 3 replicates: preliminary"
+def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
+    """Show what the marks of these rows mean."""
+    console = results_console()
+    if any(map(_is_preliminary, rows)):
+        text = advice.PRELIMINARY
         if any(row.speedup.low is not None and row.speedup.freedom is None for row in rows):
             text += "; intervals hold within one process and leave out how processes differ"
         console.print(Text(text, style="dim"))
+    if any(row.status is Status.CONTAMINATED for row in rows):
+        console.print(Text(advice.CONTAMINATED, style="dim"))
     if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(

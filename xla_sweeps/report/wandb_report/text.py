@@ -22,6 +22,7 @@ from xla_sweeps.analysis.overview import (
 )
 from xla_sweeps.report.advice import FLAG_TEXTS, SYMBOLS
 from xla_sweeps.report.wandb_report.markdown import escape, table
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict, value_of
 
 VIEW_RUNS = 1000
@@ -415,6 +416,7 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
     if not pairs:
         return "Nothing was measured."
     preliminary = sum(row.speedup.preliminary for row in pairs)
+    contaminated = sum(row.status is Status.CONTAMINATED for row in pairs)
     alone = sum(row.speedup.value is not None and row.speedup.freedom is None for row in pairs)
     replicates = Counter(row.speedup.replicates for row in pairs)
     floors = {row.trial.device: row.speedup.floor for row in pairs}
@@ -430,6 +432,7 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
         )
         + f". {preliminary:,} of {len(pairs):,} pairs have fewer than three and are preliminary; "
         f"the intervals of {alone:,} hold within one process, so these have no rank.",
+        f"{contaminated:,} of {len(pairs):,} pairs are contaminated by other load on the machine.",
         "Smaller differences do not count: "
         + ", ".join(f"{floor:.1%} on {escape(device)}" for device, floor in sorted(floors.items()))
         + ".",

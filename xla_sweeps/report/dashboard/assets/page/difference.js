@@ -15,6 +15,7 @@ function differenceSection(comparison) {
     ),
   );
   const preliminary = comparison.rows.filter((row) => row.preliminary).length;
+  const contaminated = comparison.rows.filter((row) => row.contaminated).length;
   byId("difference-charts").append(
     chart({
       title: `${b} over ${a}`,
@@ -30,6 +31,12 @@ function differenceSection(comparison) {
         ? el("p", {
             class: "note",
             text: `${count(preliminary)} of ${plural(comparison.rows.length, "comparison")} have fewer than three replicates: preliminary.`,
+          })
+        : null,
+      contaminated
+        ? el("p", {
+            class: "note",
+            text: `${count(contaminated)} of ${plural(comparison.rows.length, "comparison")} are contaminated by other load on the machine: ambiguous.`,
           })
         : null,
       el("h3", { text: "Machines and versions" }),
@@ -159,7 +166,7 @@ const differenceTip = (row) =>
     row.quantity,
     `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)} (95 % ${range(row.low, row.high)})`,
     present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "",
-    row.preliminary ? "preliminary" : "",
+    [row.preliminary ? "preliminary" : "", row.contaminated ? "contaminated" : ""].filter(Boolean).join(", "),
   );
 
 function differenceTable(comparison) {

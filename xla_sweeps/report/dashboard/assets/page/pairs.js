@@ -368,7 +368,7 @@ function pairTip(view, row) {
     present(n("compile_s_extra"))
       ? `extra compile time ${seconds(n("compile_s_extra"))}, ${Number.isNaN(view.breakEven(row)) ? "unknown whether it pays back" : view.breakEven(row) === Infinity ? "never pays back" : `pays back after ${images(view.breakEven(row))}`}`
       : "",
-    `${plural(n("replicates"), "replicate")}${n("preliminary") ? `, preliminary${withinOneProcess(rows, row)}` : ""}`,
+    `${plural(n("replicates"), "replicate")}${n("preliminary") ? `, preliminary${withinOneProcess(rows, row)}` : ""}${rows.text("status", row) === "contaminated" ? ", contaminated" : ""}`,
   );
 }
 

@@ -1,0 +1,41 @@
+"""What a sweep says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from factories import make_record
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.terminal.sweep_summary import show_sweep
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.sweep.outcomes import Outcome
+
+(ROW,) = summarize([make_record()]).comparisons
+
+
+def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> str:
+    """What is shown of a sweep with these rows."""
+    show_sweep(
+        "mine",
+        rows=rows,
+        outcome=Outcome(counts={"ok": len(rows)}),
+        planned=len(rows),
+        results_dir=Path("results"),
+        again="xla-sweeps sweep mine.yaml",
+    )
+    return capsys.readouterr().out
+
+
+def test_preliminary_and_contaminated_comparisons_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = with_columns(ROW, replicates=3, preliminary=False)
+    busy = with_columns(whole, status=Status.CONTAMINATED)
+    out = shown([whole, busy, ROW], capsys)
+    assert "1 of 3 comparisons: * fewer than 3 replicates" in out
+    assert "1 of 3 comparisons: ~ contaminated" in out
+    assert "comparisons:" not in shown([whole], capsys)
