@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from neighbour import hog
 
 from xla_sweeps.measure.monitor import Sample, Sampler, around, contamination, machine_times
 from xla_sweeps.schema.measurement import Round
-from xla_sweeps.system.devices import Device
+from xla_sweeps.system.devices import Device, usable_cores
 
 CPU = Device(kind="cpu", index=0, name="Some CPU")
 
@@ -124,27 +125,15 @@ def test_exceeding_the_memory_limit_is_reported_once(machine: Path) -> None:
     assert told == [1]
 
 
-@pytest.fixture
-def busy_neighbour() -> Iterator[None]:
-    """A computing process that is no child of ours: started by a shell that has exited."""
-    command = f"setsid {sys.executable} -c 'while True: pass' >/dev/null 2>&1 & echo $!"
-    pid = int(
-        subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
-    )
-    time.sleep(0.2)
-    try:
-        yield
-    finally:
-        subprocess.run(["pkill", "-9", "-s", str(os.getsid(pid))], check=False)
-
-
-@pytest.mark.usefixtures("busy_neighbour")
-def test_a_real_neighbour_contaminates_the_rounds_beside_it() -> None:
+def test_a_real_neighbour_contaminates_the_rounds_beside_it_and_is_named(tmp_path: Path) -> None:
     quiet = subprocess.Popen(["sleep", "60"])
     try:
-        with Sampler.watching(
-            quiet.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None
-        ) as sampler:
+        with (
+            hog(tmp_path),
+            Sampler.watching(
+                quiet.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None
+            ) as sampler,
+        ):
             started = time.perf_counter_ns()
             time.sleep(1.2)
             rounds = [
@@ -157,12 +146,17 @@ def test_a_real_neighbour_contaminates_the_rounds_beside_it() -> None:
                 )
             ]
             reasons = sampler.review(rounds)
-            assert sampler.summary()["foreign_cores"] > 0.25
+            summary, now = sampler.summary(), sampler.disturbance()
     finally:
         quiet.kill()
         quiet.wait()
     assert set(reasons) == {3}
     assert "cores" in reasons[3] or "hypervisor" in reasons[3]
+    assert summary["foreign_cores"] > 0.25
+    assert summary["cores"] == usable_cores()
+    assert "hungry" in summary["busiest"]
+    assert re.fullmatch(r"others use \d\.\d of \d+ cores \(.*\bhungry\b.*\)", now)
+    assert "secret-argument" not in f"{summary} {now}"
 
 
 def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:

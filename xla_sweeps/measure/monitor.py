@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.measure.neighbours import busiest, in_words, spending
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.system.devices import Device, usable_cores
 
@@ -30,6 +31,9 @@ FOREIGN_SHARE = 0.05
 """A round is contaminated if other processes use more than this many cores and share of them."""
 
 STEAL_SHARE = 0.05
+
+QUIET_S = 2.0
+"""The machine is quiet when nothing contaminated it for so long."""
 
 THERMAL_REASONS = 0x8 | 0x20 | 0x40 | 0x80
 """NVML's clock event reasons: slowdown, software and hardware thermal limits, power brake."""
@@ -89,6 +93,8 @@ class Sampler:
         self._gpu: dict[str, float] = {}
         self._gpu_at = 0.0
         self._samples.append(self.read())
+        self._others = self._looked = spending(root, self._mine)
+        self._looked_ns = self._samples[0].at_ns
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
 
@@ -122,14 +128,36 @@ class Sampler:
                 found[item.round] = reason
         return found
 
+    def disturbance(self) -> str:
+        """What contaminates the machine now, in words, or ""; names are those since the last call.
+
+        To be called between blocks only: it looks at every process.
+        """
+        self._samples.append(self.read())
+        last_ns = self._samples[-1].at_ns
+        recent = around(list(self._samples), last_ns - round(QUIET_S * 1e9), last_ns)
+        cause = contamination(recent, cores=self._cores)
+        before, since_ns = self._looked, self._looked_ns
+        self._looked, self._looked_ns = spending(self._root, self._mine), last_ns
+        foreign = foreign_cores(recent[0], recent[-1])
+        if not cause or foreign <= allowed_cores(self._cores):
+            return cause
+        names = busiest(before, self._looked, (last_ns - since_ns) / 1e9)
+        return in_words(foreign, self._cores, names)
+
     def summary(self) -> dict[str, Any]:
-        """The whole time for the record: shares of CPU time, peaks, extremes of the GPU."""
+        """The whole time for the record: shares of CPU time, peaks, extremes of the GPU.
+
+        Of the busiest other processes it has the command names.
+        """
         samples = list(self._samples)
         first, last = samples[0], samples[-1]
         span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
         facts: dict[str, Any] = {
             "samples": len(samples),
-            "foreign_cores": round(max(0.0, _foreign_s(first, last)) / span_s, 3),
+            "foreign_cores": round(max(0.0, foreign_cores(first, last)), 3),
+            "cores": self._cores,
+            "busiest": busiest(self._others, spending(self._root, self._mine), span_s),
             "steal_share": round((last.steal_s - first.steal_s) / span_s / self._cores, 4),
             "pressure_share": round((last.pressure_s - first.pressure_s) / span_s, 4),
             "throttled_s": round(last.throttled_s - first.throttled_s, 4),
@@ -233,8 +261,8 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
     span_s = (last.at_ns - first.at_ns) / 1e9
     if span_s <= 0:
         return ""
-    foreign = _foreign_s(first, last) / span_s
-    if foreign > max(FOREIGN_CORES, FOREIGN_SHARE * cores):
+    foreign = foreign_cores(first, last)
+    if foreign > allowed_cores(cores):
         return f"other processes used {foreign:.1f} cores"
     steal = (last.steal_s - first.steal_s) / span_s / cores
     if steal > STEAL_SHARE:
@@ -249,8 +277,15 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
     return ""
 
 
-def _foreign_s(first: Sample, last: Sample) -> float:
-    return (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
+def foreign_cores(first: Sample, last: Sample) -> float:
+    """How many cores other processes used between two samples."""
+    foreign_s = (last.busy_s - first.busy_s) - (last.own_s - first.own_s)
+    return foreign_s / max(1e-9, (last.at_ns - first.at_ns) / 1e9)
+
+
+def allowed_cores(cores: int) -> float:
+    """How many cores others may use before a round is contaminated."""
+    return max(FOREIGN_CORES, FOREIGN_SHARE * cores)
 
 
 def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:

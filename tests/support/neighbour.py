@@ -1,0 +1,28 @@
+"""A computing process that is no child of ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def hog(folder: Path, name: str = "hungry") -> Iterator[int]:
+    """Start one under that command name, from a shell that exits; gives its process id."""
+    program = folder / name
+    program.symlink_to(Path(sys.executable).resolve())
+    command = f"setsid {program} -S -c 'while True: pass' secret-argument >/dev/null 2>&1 & echo $!"
+    pid = int(
+        subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    )
+    time.sleep(0.2)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,73 @@
+"""Other processes that use the CPU: how much, and their command names; never their arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from xla_sweeps.system.process import descendants
+
+NAMED = 3
+"""How many of the busiest processes are named."""
+
+NAMED_CORES = 0.05
+"""What uses less is not named."""
+
+
+class Spent(NamedTuple):
+    """CPU time of one process so far, seconds."""
+
+    name: str
+    seconds: float
+
+
+Spending = Mapping[tuple[int, int], Spent]
+"""By process id and start time, since ids are used again."""
+
+
+def spending(root: Path, mine: Collection[int]) -> Spending:
+    """CPU time of every process that is not our own and was last seen on one of these cores.
+
+    Args:
+        root: the folder that holds `proc`.
+        mine: numbers of the cores.
+    """
+    own = {os.getpid(), *descendants(os.getpid())}
+    found: dict[tuple[int, int], Spent] = {}
+    for folder in (root / "proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            head, _, rest = (folder / "stat").read_text("utf-8", "replace").rpartition(")")
+            fields, pid = rest.split(), int(folder.name)
+            if pid not in own and int(fields[36]) in mine:
+                ticks = int(fields[11]) + int(fields[12])
+                spent = Spent(head.partition("(")[2], ticks / os.sysconf("SC_CLK_TCK"))
+                found[pid, int(fields[19])] = spent
+    return found
+
+
+def busiest(before: Spending, after: Spending, seconds: float) -> list[str]:
+    """Command names of the processes that used the CPU most between two looks, busiest first."""
+    used: defaultdict[str, float] = defaultdict(float)
+    for key, spent in after.items():
+        used[spent.name] += spent.seconds - (before[key].seconds if key in before else 0.0)
+    order = sorted(used, key=lambda name: -used[name])
+    return [name for name in order[:NAMED] if used[name] > NAMED_CORES * seconds]
+
+
+def in_words(foreign_cores: float, cores: int, names: Sequence[str]) -> str:
+    """`others use 1.4 of 2 cores (python, chromium)`."""
+    who = f" ({', '.join(names)})" if names else ""
+    return f"others use {foreign_cores:.1f} of {cores} cores{who}"
+
+
+def disturbance_of(contamination: Mapping[str, Any]) -> str:
+    """The same from what a record keeps of the monitor; "" from an older record."""
+    used, cores = contamination.get("foreign_cores"), contamination.get("cores")
+    names = contamination.get("busiest")
+    if not isinstance(used, int | float) or not isinstance(cores, int):
+        return ""
+    return in_words(used, cores, [str(name) for name in names] if isinstance(names, list) else [])
