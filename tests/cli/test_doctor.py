@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pynvml
 import pytest
 from commands import command
+from fake_nvml import FakeGpu, FakeNvml
 
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.errors import how_to_install
@@ -38,3 +40,19 @@ def test_doctor_tells_an_optional_package_from_a_required_one(
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
     assert (findings[absent].level, findings[absent].found) == (level, found)
     assert {finding.level for name, finding in findings.items() if name in packages} == {"ok"}
+
+
+def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
+    lost, good = FakeGpu(error=pynvml.NVMLError_GpuIsLost), FakeGpu(uuid="GPU-b")
+    with FakeNvml(lost, good).installed():
+        findings = [item for item in diagnose(tmp_path, seconds=0.1) if "gpu" in item.subject]
+    assert [(item.level, item.subject, item.found) for item in findings] == [
+        ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB"),
+        ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
+    ]
+    with FakeNvml(lost).installed():
+        assert [
+            (item.level, item.fix)
+            for item in diagnose(tmp_path, seconds=0.1)
+            if "gpu" in item.subject
+        ] == [("bad", "until then: device=cpu")]

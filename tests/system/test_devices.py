@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pynvml
 import pytest
+from fake_nvml import FakeGpu, FakeNvml
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system import devices
 from xla_sweeps.system.devices import Device, check_precision, near_cores, resolve_device, visible
+from xla_sweeps.system.nvml import GpuSettings
 
 CPU = Device(kind="cpu", index=0, name="Some CPU", memory_bytes=2**34)
 
@@ -122,12 +126,109 @@ GPUS = [
     ],
 )
 def test_visible_devices_are_read_as_cuda_reads_them(mask: str | None, indices: list[int]) -> None:
-    assert [gpu.index for gpu in visible(GPUS, mask)] == indices
+    environ = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    environ |= {} if mask is None else {"CUDA_VISIBLE_DEVICES": mask}
+    assert [gpu.index for gpu in visible(GPUS, environ)] == indices
 
 
-def test_a_part_of_a_gpu_is_refused_rather_than_measured_on_the_cpu() -> None:
+@pytest.mark.parametrize("mask", ["MIG-1234", "GPU-a,MIG-1234", "0, MIG-1234"])
+def test_a_part_of_a_gpu_is_refused_rather_than_measured_on_the_cpu(mask: str) -> None:
     with pytest.raises(DeviceError, match="parts of a GPU"):
-        visible(GPUS, "MIG-1234")
+        visible(GPUS, {"CUDA_VISIBLE_DEVICES": mask, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+
+
+def test_numbers_of_different_gpus_are_refused_where_cuda_orders_them_by_speed() -> None:
+    with pytest.raises(DeviceError, match=r"by UUID .*CUDA_DEVICE_ORDER=PCI_BUS_ID"):
+        visible(GPUS, {"CUDA_VISIBLE_DEVICES": "0"})
+    assert visible(GPUS, {"CUDA_VISIBLE_DEVICES": "GPU-b"}) == GPUS[1:]
+    twins = [GPUS[0], replace(GPUS[1], name=GPUS[0].name)]
+    assert visible(twins, {"CUDA_VISIBLE_DEVICES": "1"}) == twins[1:]
+
+
+def test_cuda_numbers_gpus_by_their_address() -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert visible(GPUS[::-1], environ) == GPUS[:1]
+
+
+def test_a_gpu_is_described_by_its_driver() -> None:
+    with FakeNvml(FakeGpu()).installed():
+        gpu = devices.devices()[0]
+    assert (gpu.label, gpu.name, gpu.uuid, gpu.pci) == (
+        "gpu:0",
+        "NVIDIA A100-SXM4-80GB",
+        "GPU-a",
+        "0000:17:00.0",
+    )
+    assert (gpu.capability, gpu.memory_bytes) == ((8, 0), 80 * 2**30)
+    assert gpu.settings == GpuSettings(
+        power_limit_w=400, sm_clock_mhz=1410, memory_clock_mhz=1593, ecc=True, persistence=False
+    )
+
+
+LOST = FakeGpu(error=pynvml.NVMLError_GpuIsLost)
+
+
+def test_a_lost_gpu_leaves_the_others_and_the_cpu_usable() -> None:
+    with FakeNvml(LOST, FakeGpu(uuid="GPU-b")).installed():
+        assert [device.label for device in devices.devices()] == ["gpu:1", "cpu"]
+        assert resolve_device("auto").uuid == "GPU-b"
+        assert resolve_device("cpu").kind == "cpu"
+        with pytest.raises(DeviceError) as caught:
+            resolve_device("gpu:0")
+    assert str(caught.value) == (
+        "device=gpu:0: gpu:0 does not answer (GPU is lost); see nvidia-smi; allowed here: "
+        "gpu:1, cpu"
+    )
+
+
+def test_where_every_gpu_is_lost_auto_does_not_silently_measure_the_cpu() -> None:
+    with FakeNvml(LOST).installed():
+        assert resolve_device("cpu").kind == "cpu"
+        with pytest.raises(DeviceError, match=r"device=auto: gpu:0 does not answer .*here: cpu$"):
+            resolve_device("auto")
+
+
+def test_a_gpu_that_a_control_group_hides_is_none_of_ours() -> None:
+    with FakeNvml(FakeGpu(hidden=True), FakeGpu(uuid="GPU-b")).installed():
+        assert [device.uuid for device in devices.devices()] == ["GPU-b", ""]
+        assert resolve_device("gpu:0").uuid == "GPU-b"
+    with FakeNvml(FakeGpu(hidden=True)).installed():
+        assert resolve_device("auto").kind == "cpu"
+
+
+def test_a_gpu_without_memory_of_its_own_has_the_machines() -> None:
+    gpu = FakeGpu(name="NVIDIA GB10", lacks={"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMigMode"})
+    with FakeNvml(gpu).installed():
+        assert resolve_device("auto").memory_bytes == devices.memory_bytes()
+
+
+def test_a_gpu_that_is_divided_is_refused_with_what_to_do() -> None:
+    with FakeNvml(FakeGpu(divided=True)).installed():
+        assert resolve_device("cpu").kind == "cpu"
+        with pytest.raises(DeviceError) as caught:
+            resolve_device("auto")
+    assert str(caught.value) == (
+        "device=auto: gpu:0 (NVIDIA A100-SXM4-80GB) is divided into parts (MIG), which are not "
+        "supported; measure on it whole: nvidia-smi -i GPU-a -mig 0; allowed here: cpu"
+    )
+
+
+def test_a_mask_that_cannot_be_used_does_not_keep_the_cpu_from_being_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,MIG-1234")
+    with FakeNvml(FakeGpu()).installed():
+        assert resolve_device("cpu").kind == "cpu"
+        with pytest.raises(DeviceError, match=r"^device=gpu: CUDA_VISIBLE_DEVICES=GPU-a,MIG"):
+            resolve_device("gpu")
+
+
+def test_a_query_that_the_driver_lacks_hides_neither_the_gpu_nor_other_answers() -> None:
+    lacking = ("nvmlDeviceGetPciInfo", "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetEccMode")
+    with FakeNvml(FakeGpu(), lacks=lacking).installed():
+        gpu = resolve_device("gpu")
+    assert (gpu.pci, gpu.settings.power_limit_w, gpu.settings.ecc) == ("", None, None)
+    assert gpu.settings.sm_clock_mhz == 1410
 
 
 def test_a_gpus_cores_are_those_of_its_numa_node(tmp_path: Path) -> None:

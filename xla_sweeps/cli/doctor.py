@@ -92,7 +92,12 @@ def _devices() -> list[Finding]:
         findings.append(
             Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}")
         )
-    if len(findings) == 1:
+    only_cpu, problems = len(findings) == 1, devices.gpu_problems()
+    for problem in problems:
+        level = "bad" if only_cpu else "warn"
+        fix = "until then: device=cpu" if only_cpu else ""
+        findings.append(Finding(level=level, subject="gpu", found=problem, fix=fix))
+    if only_cpu and not problems:
         found, fix = (
             "no NVIDIA GPU: trials measure this CPU",
             f"if there is one, install its driver, and: {how_to_install('gpu')}",
@@ -156,7 +161,7 @@ def _governor(cpu: Mapping[str, Any]) -> list[Finding]:
 
 def _quiet(seconds: float) -> list[Finding]:
     """Watch the machine while this process sleeps: any load is foreign."""
-    device = devices.resolve_device("auto")
+    device = devices.devices()[0]
     with Sampler.watching(
         os.getpid(), device=device, memory_limit_bytes=2**62, exceeded=lambda: None
     ) as sampler:

@@ -49,6 +49,7 @@ from xla_sweeps.sweep.plan import (
     plan_sweep,
 )
 from xla_sweeps.sweep.search import SearchSource
+from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.text import file_name
 
 _PROGRESS_EVERY = 64
@@ -338,7 +339,11 @@ def _slots(options: Options) -> list[Slot]:
         raise ConfigError(f"device={device} and --devices={options.devices}: give one of the two")
     if device == "gpu":
         device = "gpu:0"
-    return slots_for(options.devices or (None if device in (None, "auto") else device))
+    asked = options.devices or (None if device in (None, "auto") else device)
+    slots = slots_for(asked)
+    for problem in () if asked else gpu_problems():
+        warn(f"{problem}; not used")
+    return slots
 
 
 @contextlib.contextmanager

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.system import nvml
+from xla_sweeps.system.nvml import GpuSettings
 
 _FLOAT16_CAPABILITY, _BFLOAT16_CAPABILITY = (7, 0), (8, 0)
 
@@ -26,7 +27,11 @@ class Device:
 
     Attributes:
         kind: `cpu` or `gpu`.
+        memory_bytes: a GPU without memory of its own has the machine's.
         capability: CUDA compute capability, or None.
+        pci: address as in /sys, `0000:17:00.0`; or "".
+        settings: of a GPU.
+        problem: why nothing can be measured on it, or "".
     """
 
     kind: str
@@ -36,6 +41,8 @@ class Device:
     memory_bytes: int = 0
     capability: tuple[int, int] | None = None
     pci: str = ""
+    settings: GpuSettings = field(default_factory=GpuSettings)
+    problem: str = ""
 
     @property
     def label(self) -> str:
@@ -43,37 +50,58 @@ class Device:
         return "cpu" if self.kind == "cpu" else f"gpu:{self.index}"
 
 
-@cache
 def devices() -> tuple[Device, ...]:
     """The NVIDIA GPUs that the driver shows and CUDA_VISIBLE_DEVICES leaves, and the CPU last."""
-    return (
-        *visible(_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")),
-        Device(kind="cpu", index=0, name=cpu_name(), memory_bytes=memory_bytes()),
-    )
+    return _survey()[0]
 
 
-def visible(gpus: Sequence[Device], mask: str | None) -> list[Device]:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by the driver's index, or by UUID.
+def gpu_problems() -> tuple[str, ...]:
+    """Why GPUs that this command would use cannot be measured on, a line each."""
+    return _survey()[1]
+
+
+@cache
+def _survey() -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    cpu = Device(kind="cpu", index=0, name=cpu_name(), memory_bytes=memory_bytes())
+    try:
+        shown = visible(_gpus(), os.environ)
+    except DeviceError as error:
+        return (cpu,), (str(error),)
+    usable = [gpu for gpu in shown if not gpu.problem]
+    problems = [f"{gpu.label} {gpu.problem}" for gpu in shown if gpu.problem]
+    return (*usable, cpu), tuple(problems)
+
+
+def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by CUDA's number, or by UUID.
 
     As in CUDA, the first entry that names none ends the list.
 
     Raises:
-        DeviceError: it names a part of a GPU, which would be overlooked: the trial would run on the
-            CPU.
+        DeviceError: it names a part of a GPU, or a number where CUDA's own order is unknown.
     """
-    if mask is None:
+    mask = environ.get("CUDA_VISIBLE_DEVICES")
+    if mask is None or not gpus:
         return list(gpus)
-    if mask.startswith("MIG-"):
+    words = [word.strip() for word in mask.split(",")]
+    if any(word.startswith("MIG-") for word in words):
         raise DeviceError(
             f"CUDA_VISIBLE_DEVICES={mask}: parts of a GPU (MIG) are not supported; use a whole GPU"
         )
+    models = {gpu.name for gpu in gpus if gpu.name}
+    by_address = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len(models) <= 1
+    if not by_address and any(word.isdecimal() for word in words):
+        raise DeviceError(
+            f"CUDA_VISIBLE_DEVICES={mask}: CUDA numbers different GPUs by its guess of their "
+            "speed; name them by UUID (nvidia-smi -L), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+        )
+    numbered = sorted(gpus, key=lambda gpu: gpu.pci) if all(gpu.pci for gpu in gpus) else gpus
     found: list[Device] = []
-    for word in mask.split(","):
+    for word in words:
         matches = [
             gpu
-            for gpu in gpus
-            if word.strip()
-            and (str(gpu.index) == word.strip() or gpu.uuid.startswith(word.strip()))
+            for number, gpu in enumerate(numbered)
+            if word and (str(number) == word or gpu.uuid.startswith(word))
         ]
         if not matches:
             break
@@ -85,19 +113,23 @@ def resolve_device(text: str) -> Device:
     """The device that `auto`, `cpu`, `gpu` or `gpu:N` names on this machine.
 
     Raises:
-        DeviceError: it does not exist; with those that do.
+        DeviceError: it does not exist, or cannot be used; with those that can.
     """
     found = {device.label: device for device in devices()}
-    labels = list(found)
-    if text == "auto":
+    labels, problems = list(found), gpu_problems()
+    if text == "auto" and not (problems and labels == ["cpu"]):
         return found[labels[0]]
     wanted = labels[0] if text == "gpu" and labels[0] != "cpu" else text
     if wanted in found:
         return found[wanted]
-    if not re.fullmatch(r"cpu|gpu(:\d+)?", text):
+    if not re.fullmatch(r"auto|cpu|gpu(:\d+)?", text):
         raise DeviceError(
             f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has "
             f"{', '.join(labels)}"
+        )
+    if problems:
+        raise DeviceError(
+            f"device={text}: {'; '.join(problems)}; allowed here: {', '.join(labels)}"
         )
     missing = (
         "no NVIDIA GPU visible to its driver" if labels == ["cpu"] else f"only {', '.join(labels)}"
@@ -187,28 +219,46 @@ def cpu_name() -> str:
 
 
 def _gpus() -> list[Device]:
+    """The GPUs that this process may use, numbered as by nvidia-smi; each guarded by itself."""
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
+        library = nvml.library()
+        count = library.nvmlDeviceGetCount()
     except Exception:  # no driver, no library, no permission: no GPU for us
         return []
-    found = []
-    for index in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-        found.append(
-            Device(
-                kind="gpu",
-                index=index,
-                name=str(pynvml.nvmlDeviceGetName(handle)),
-                uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
-                capability=(int(major), int(minor)),
-                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                pci=_pci_address(pynvml, handle),
-            )
-        )
+    found: list[Device] = []
+    for index in range(count):
+        try:
+            found.append(_gpu(library, library.nvmlDeviceGetHandleByIndex(index), len(found)))
+        except library.NVMLError_NoPermission:  # a control group hides it
+            continue
+        except Exception as error:
+            problem = f"does not answer ({error}); see nvidia-smi"
+            found.append(Device(kind="gpu", index=len(found), name="", problem=problem))
     return found
+
+
+def _gpu(library: Any, handle: Any, index: int) -> Device:
+    name, uuid = str(library.nvmlDeviceGetName(handle)), str(library.nvmlDeviceGetUUID(handle))
+    major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
+    try:
+        memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
+    except library.NVMLError_NotSupported:
+        memory = memory_bytes()
+    divided = (nvml.ask("nvmlDeviceGetMigMode", handle) or (0,))[0]
+    return Device(
+        kind="gpu",
+        index=index,
+        name=name,
+        uuid=uuid,
+        capability=(int(major), int(minor)),
+        memory_bytes=memory,
+        pci=_pci_address(handle),
+        settings=nvml.settings(handle),
+        problem=f"({name}) is divided into parts (MIG), which are not supported; measure on it "
+        f"whole: nvidia-smi -i {uuid} -mig 0"
+        if divided
+        else "",
+    )
 
 
 def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) -> list[int]:
@@ -224,12 +274,9 @@ def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) ->
     return sorted(near & usable or usable)
 
 
-def _pci_address(pynvml: Any, handle: Any) -> str:
-    """The address as in /sys: `0000:17:00.0`; "" where the driver does not report it."""
-    with contextlib.suppress(Exception):
-        info = pynvml.nvmlDeviceGetPciInfo(handle)
-        return f"{int(info.domain):04x}:{int(info.bus):02x}:{int(info.device):02x}.0"
-    return ""
+def _pci_address(handle: Any) -> str:
+    info = nvml.ask("nvmlDeviceGetPciInfo", handle)
+    return f"{info.domain:04x}:{info.bus:02x}:{info.device:02x}.0" if info else ""
 
 
 def read_or_empty(path: Path) -> str:

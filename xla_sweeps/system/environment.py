@@ -17,6 +17,7 @@ from typing import Any
 
 from xla_sweeps import __version__
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import (
     Device,
     cpu_name,
@@ -224,10 +225,8 @@ def git_state() -> str:
 def _driver() -> dict[str, str]:
     if not any(device.kind == "gpu" for device in devices()):
         return {}
-    import pynvml
-
-    cuda = int(pynvml.nvmlSystemGetCudaDriverVersion())
+    cuda = int(nvml.ask("nvmlSystemGetCudaDriverVersion") or 0)
     return {
-        "driver": str(pynvml.nvmlSystemGetDriverVersion()),
-        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
+        "driver": str(nvml.ask("nvmlSystemGetDriverVersion") or ""),
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
     }

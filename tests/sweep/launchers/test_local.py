@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pynvml
 import pytest
+from fake_nvml import FakeGpu, FakeNvml
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.sweep.launchers.local import job_environment, slots_for
@@ -26,6 +28,18 @@ def test_by_default_every_gpu_is_used_or_the_cpu_without_one() -> None:
     with pytest.raises(DeviceError, match=r"3 parts of \d+ cores cannot be made|.*") as caught:
         slots_for(",".join(f"cpu:{number}" for number in range(999)), found=[CPU])
     assert "into 999 parts" in str(caught.value)
+
+
+def test_a_sweep_skips_a_lost_gpu_and_does_not_silently_measure_the_cpu() -> None:
+    lost = FakeGpu(error=pynvml.NVMLError_GpuIsLost)
+    with FakeNvml(lost, FakeGpu(uuid="GPU-b")).installed():
+        assert [slot.name for slot in slots_for(None)] == ["gpu:1"]
+        with pytest.raises(DeviceError, match=r"no device gpu:0; gpu:0 does not answer"):
+            slots_for("gpu:0")
+    with FakeNvml(lost).installed():
+        assert [slot.name for slot in slots_for("cpu")] == ["cpu"]
+        with pytest.raises(DeviceError, match="to measure the CPU: --devices=cpu"):
+            slots_for(None)
 
 
 def test_a_job_sees_its_device_by_uuid_and_the_cpu_sees_none() -> None:

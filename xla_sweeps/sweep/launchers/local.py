@@ -26,7 +26,14 @@ from xla_sweeps.sweep.launchers import (
     reason_of,
     wait_for,
 )
-from xla_sweeps.system.devices import Device, devices, is_accelerator, near_cores, usable_cores
+from xla_sweeps.system.devices import (
+    Device,
+    devices,
+    gpu_problems,
+    is_accelerator,
+    near_cores,
+    usable_cores,
+)
 from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
 
@@ -64,8 +71,11 @@ def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> li
         DeviceError: one is absent, or asked for twice, or there are more parts than cores.
     """
     existing = list(devices() if found is None else found)
+    problems = gpu_problems() if found is None else ()
     gpus = [device for device in existing if device.kind == "gpu"]
     if asked is None:
+        if problems and not gpus:
+            raise DeviceError(f"{'; '.join(problems)}; to measure the CPU: --devices=cpu")
         return [_gpu_slot(gpu, len(gpus)) for gpu in gpus] or [
             Slot(name="cpu", device=existing[-1])
         ]
@@ -81,7 +91,9 @@ def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> li
         if name not in labels:
             there = ", ".join(gpu.label for gpu in gpus) or "no GPU"
             raise DeviceError(
-                f"--devices={asked}: no device {name}; this machine has {there} and cpu"
+                f"--devices={asked}: no device {name}; "
+                + "".join(f"{problem}; " for problem in problems)
+                + f"this machine has {there} and cpu"
             )
     return [_gpu_slot(labels[name], len(names)) for name in names]
 
