@@ -33,7 +33,7 @@ def test_without_noise_every_figure_is_exact() -> None:
     assert row.candidate.throughput_samples_per_s == pytest.approx(40.0)
     assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
     assert row.speedup.absolute_samples_per_s == pytest.approx(20.0)
-    assert (row.candidate.latency_ms, row.baseline.latency_ms) == pytest.approx((100.0, 200.0))
+    assert (row.candidate.call_ms, row.baseline.call_ms) == pytest.approx((100.0, 200.0))
     assert row.speedup.verdict is Verdict.FASTER
     assert row.speedup.preliminary
     assert (row.speedup.replicates, row.speedup.rounds) == (1, 12)
@@ -77,7 +77,7 @@ def test_break_even_has_the_interval_of_the_speedup_and_the_range_of_the_extra_t
         for number, seconds in enumerate((9.0, 10.0, 12.0))
     ]
     row = headline(records)
-    found, base_s = row.speedup, (row.baseline.latency_ms or 0) / 1e3
+    found, base_s = row.speedup, (row.baseline.call_ms or 0) / 1e3
     assert (found.compile_s_extra_low, found.compile_s_extra, found.compile_s_extra_high) == (
         pytest.approx((8.66, 9.66, 11.66))
     )
@@ -159,7 +159,7 @@ def test_throughput_has_an_interval_from_three_replicates_on(replicates: int) ->
         make_record(noise=0.02, seed=number, replicate=number) for number in range(replicates)
     ]
     for mode in summarize(records).modes:
-        for figure in (mode.throughput_samples_per_s, mode.latency_ms):
+        for figure in (mode.throughput_samples_per_s, mode.call_ms):
             assert figure is not None
             assert ((figure.low is None), (figure.high is None)) == ((replicates < 3),) * 2
 
@@ -385,6 +385,15 @@ def test_only_a_difference_past_the_floor_counts(
 def test_an_aa_pair_is_one_comparison() -> None:
     assert comparison_pairs(["graph", "graph_2"]) == [("graph", "graph_2")]
     assert comparison_pairs(["graph"]) == []
+
+
+def test_the_time_of_a_call_in_blocks_and_the_latency_of_single_calls_are_two_things() -> None:
+    latencies_s = tuple(0.001 * number for number in range(101, 202))
+    modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, latencies_s=latencies_s)}
+    row = headline([make_record(TIMES, modes=modes)])
+    assert row.candidate.call_ms == pytest.approx(100.0)
+    assert (row.candidate.latency_p50_ms, row.candidate.latency_p90_ms) == pytest.approx((151, 191))
+    assert row.baseline.latency_p90_ms == pytest.approx(200.0)
 
 
 def test_p99_needs_a_thousand_calls() -> None:

@@ -188,7 +188,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 EDITS: Mapping[str, Any] = {
     "speedup": 99.0,
     "throughput_samples_per_s": 1.0,
-    "baseline_latency_ms": 1.0,
+    "baseline_call_ms": 1.0,
     "status": "ok",
     "device": "Another",
     "params": 7,

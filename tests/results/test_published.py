@@ -98,7 +98,7 @@ def test_eager_and_xla_of_the_same_become_one_row_without_an_interval() -> None:
         50,
         200,
     )
-    assert (row.baseline.latency_ms, row.candidate.latency_ms) == (80, 20)
+    assert (row.baseline.call_ms, row.candidate.call_ms) == (80, 20)
     assert (row.speedup.value, row.speedup.percent, row.speedup.absolute_samples_per_s) == (
         4,
         300,

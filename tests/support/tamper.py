@@ -278,8 +278,8 @@ def rows_edited(results: Path, source: random.Random) -> str:
         (
             "speedup",
             "throughput_samples_per_s",
-            "latency_ms",
-            "baseline_latency_ms",
+            "call_ms",
+            "baseline_call_ms",
             "status",
             "params",
             "batch_size",

@@ -167,15 +167,18 @@ def compare(
 
 
 def _mode_columns(mode: ModeSummary) -> ModeColumns:
-    throughput, latency = mode.throughput_samples_per_s, mode.latency_ms
+    throughput, call = mode.throughput_samples_per_s, mode.call_ms
     return ModeColumns(
         mode=mode.label,
         throughput_samples_per_s=throughput.value if throughput else None,
         throughput_low=throughput.low if throughput else None,
         throughput_high=throughput.high if throughput else None,
-        latency_ms=latency.value if latency else None,
-        latency_low_ms=latency.low if latency else None,
-        latency_high_ms=latency.high if latency else None,
+        call_ms=call.value if call else None,
+        call_low_ms=call.low if call else None,
+        call_high_ms=call.high if call else None,
+        latency_p50_ms=mode.latency_p50_ms,
+        latency_p90_ms=mode.latency_p90_ms,
+        latency_p99_ms=mode.latency_p99_ms,
     )
 
 
@@ -240,7 +243,7 @@ def _judgement(
     )
     names = ("low", "high", "low_90", "high_90", "freedom", "p_value")
     figures = {name: float(getattr(found, name)[0]) for name in names}
-    call_ms = baseline.latency_ms.value if baseline.latency_ms else math.nan
+    call_ms = baseline.call_ms.value if baseline.call_ms else math.nan
     calls = break_even(
         found,
         np.array([value]),

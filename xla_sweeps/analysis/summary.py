@@ -129,7 +129,7 @@ def _summarize_mode(
         label=label,
         status=status,
         throughput_samples_per_s=reciprocal(log_s, speedup.batch_size_of(records[0])),
-        latency_ms=exponentiated(log_s, 1e3),
+        call_ms=exponentiated(log_s, 1e3),
         latency_p50_ms=_quantile(latencies_ms, 0.5),
         latency_p90_ms=_quantile(latencies_ms, 0.9),
         latency_p99_ms=_quantile(latencies_ms, 0.99)

@@ -37,8 +37,8 @@ _COLUMNS = (
     "speedup_low",
     "speedup_high",
     "speedup_percent",
-    "latency_ms",
-    "baseline_latency_ms",
+    "call_ms",
+    "baseline_call_ms",
     "throughput_samples_per_s",
     "baseline_throughput_samples_per_s",
     *_MODEL,
@@ -167,7 +167,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     for prefix, label in (("", candidate), ("baseline_", baseline)):
         alone, _ = _counting(documents, label)
         log_s = _estimate([[math.log(call_s) for (call_s,) in group] for group in alone])
-        expected[f"{prefix}latency_ms"] = None if log_s is None else 1e3 * math.exp(log_s)
+        expected[f"{prefix}call_ms"] = None if log_s is None else 1e3 * math.exp(log_s)
         rate = None if log_s is None else batch_size / math.exp(log_s)
         expected[f"{prefix}throughput_samples_per_s"] = rate
     return expected

@@ -263,14 +263,12 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
         column = name if name in ("freedom", "p_value") else f"speedup_{name}"
         columns[column] = table[column].cast("float64").to_numpy().copy()
         columns[column][known] = getattr(found, name)
-    costs = {
-        name: table[name].to_numpy() for name in (*EXTRA_S, *BREAK_EVEN, "baseline_latency_ms")
-    }
+    costs = {name: table[name].to_numpy() for name in (*EXTRA_S, *BREAK_EVEN, "baseline_call_ms")}
     calls = break_even(
         found,
         numbers["speedup"][known],
         extra_s=np.stack([costs[name][known] for name in EXTRA_S], axis=1),
-        baseline_s=costs["baseline_latency_ms"][known] / 1e3,
+        baseline_s=costs["baseline_call_ms"][known] / 1e3,
     )
     for name, paid in zip(BREAK_EVEN, calls, strict=True):
         columns[name] = costs[name].copy()

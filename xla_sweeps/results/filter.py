@@ -38,11 +38,18 @@ ALIASES = {
     "flag": "flags",
     "throughput": "throughput_samples_per_s",
     "baseline_throughput": "baseline_throughput_samples_per_s",
-    "latency": "latency_ms",
-    "baseline_latency": "baseline_latency_ms",
+    "latency": "latency_p50_ms",
+    "baseline_latency": "baseline_latency_p50_ms",
     "absolute_speedup": "absolute_speedup_samples_per_s",
 }
 """Short names of columns."""
+
+RENAMED = {
+    f"{side}latency_{bound}ms": f"{side}call_{bound}ms"
+    for side in ("", "baseline_")
+    for bound in ("", "low_", "high_")
+}
+"""Columns by the names that they had before; the hint for one is its present name."""
 
 MAX_LENGTH, MAX_DEPTH = 10_000, 50
 
@@ -280,8 +287,10 @@ class _Parser:
         allowed = {name.lower(): name for name in (*self._columns, *ALIASES)}
         name = allowed.get(named.text.lower())
         if name is None:
-            near = difflib.get_close_matches(named.text.lower(), list(allowed), n=1, cutoff=0.5)
-            hint = f"; did you mean '{allowed[near[0]]}'?" if near else ""
+            given = named.text.lower()
+            near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+            meant = RENAMED.get(given) or next((allowed[name] for name in near), "")
+            hint = f"; did you mean '{meant}'?" if meant else ""
             _complain(named, f"unknown column '{named.text}'{hint}")
         return name if name in self._columns else ALIASES[name]
 

@@ -377,7 +377,7 @@ def _mode(mode: str, samples_per_s: float | None) -> ModeColumns:
     return ModeColumns(
         mode=mode,
         throughput_samples_per_s=samples_per_s,
-        latency_ms=1e3 * BATCH_SIZE / samples_per_s if samples_per_s else None,
+        call_ms=1e3 * BATCH_SIZE / samples_per_s if samples_per_s else None,
     )
 
 

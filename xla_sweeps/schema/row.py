@@ -45,7 +45,7 @@ class ModeSummary:
     Attributes:
         throughput_samples_per_s: images per second over blocks of back-to-back calls, one
             synchronization each.
-        latency_ms: one call, from the same blocks (batch_size / throughput).
+        call_ms: one call, from the same blocks (batch_size / throughput).
         latency_p50_ms: median of the latency pass (a synchronization after every call); p90
             likewise.
         latency_p99_ms: only from at least 1000 calls, else None.
@@ -60,7 +60,7 @@ class ModeSummary:
     label: str
     status: Status
     throughput_samples_per_s: Estimate | None
-    latency_ms: Estimate | None
+    call_ms: Estimate | None
     latency_p50_ms: float | None
     latency_p90_ms: float | None
     latency_p99_ms: float | None
@@ -196,13 +196,23 @@ class ModeColumns:
     throughput_high: float | None = _number(
         "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
     )
-    latency_ms: float | None = _number(
+    call_ms: float | None = _number(
         "one call, from the same blocks (batch_size / throughput)", unit="ms"
     )
-    latency_low_ms: float | None = _number(
+    call_low_ms: float | None = _number(
         "lower bound of its 95 % interval; missing for fewer than three replicates", unit="ms"
     )
-    latency_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    call_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    latency_p50_ms: float | None = _number(
+        "median time of one call with a synchronization after it (the latency pass)",
+        unit="ms",
+        page=True,
+        wandb=True,
+    )
+    latency_p90_ms: float | None = _number(
+        "90 % of these calls took at most so long", unit="ms", page=True, wandb=True
+    )
+    latency_p99_ms: float | None = _number("99 %; only from at least 1,000 calls", unit="ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,8 +50,15 @@ def test_a_round_without_the_candidate_has_no_speedup_of_its_own() -> None:
     record = make_record({"eager": 0.4, "graph": 0.2})
     rows = history_rows(0, record.rounds, batch_size=4, modes=("eager", "graph", "xla"))
     assert all("speedup_round" not in row for row in rows)
-    assert rows[0]["graph/latency_ms"] == pytest.approx(200)
+    assert rows[0]["graph/call_ms"] == pytest.approx(200)
     assert rows[0]["eager/throughput"] == pytest.approx(10)
+
+
+def test_the_summary_holds_the_latencies_of_the_candidate() -> None:
+    keys = run_summary([FIRST], summarize([FIRST]))
+    candidate = summarize([FIRST]).comparisons[0].candidate
+    assert keys["latency_p50_ms"] == candidate.latency_p50_ms == pytest.approx(100)
+    assert keys["latency_p90_ms"] == candidate.latency_p90_ms
 
 
 def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:

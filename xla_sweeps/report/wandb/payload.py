@@ -33,6 +33,8 @@ SUMMARY_KEYS = (
     "preliminary",
     "baseline",
     "candidate",
+    "latency_p50_ms",
+    "latency_p90_ms",
     "compile_s",
     "break_even_calls",
     "params_million",
@@ -45,13 +47,13 @@ SUMMARY_KEYS = (
 
 
 ROUND_KEYS = ("replicate", "dirty", "speedup_round")
-"""Keys of a round beside `<mode>/latency_ms` and `<mode>/throughput`."""
+"""Keys of a round beside `<mode>/call_ms` and `<mode>/throughput`."""
 
 
 def history_rows(
     replicate: int, rounds: Sequence[Round], *, batch_size: int, modes: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """One row per round: latency and throughput of each mode, and that round's headline speedup.
+    """One row per round: call time and throughput of each mode, and that round's headline speedup.
 
     Args:
         replicate: number of the replicate.
@@ -68,7 +70,7 @@ def history_rows(
             "dirty": bool(item.dirty),
         }
         for mode, call_s in times.items():
-            row[f"{mode}/latency_ms"] = 1e3 * call_s
+            row[f"{mode}/call_ms"] = 1e3 * call_s
             row[f"{mode}/throughput"] = batch_size / call_s
         labels = list(modes or times)
         if len(labels) > 1:
@@ -158,6 +160,8 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
         "preliminary": row.speedup.preliminary,
         "baseline": row.baseline.mode,
         "candidate": row.candidate.mode,
+        "latency_p50_ms": candidate.latency_p50_ms,
+        "latency_p90_ms": candidate.latency_p90_ms,
         "compile_s": candidate.compile_s,
         "break_even_calls": row.speedup.break_even_calls,
     }

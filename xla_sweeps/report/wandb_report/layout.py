@@ -173,6 +173,7 @@ def panels(key: str) -> list[Any]:
             return [
                 _bars("throughput", "Mean images/s by family", group="family"),
                 _bars("absolute_speedup", "Mean images/s gained by family", group="family"),
+                _scatter("latency_p50_ms", "latency_p90_ms", "Latency, ms: p90 over p50"),
             ]
         case "flops":
             return [

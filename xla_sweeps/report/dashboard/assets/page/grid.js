@@ -33,6 +33,8 @@ const GRID = [
     right: true,
     cell: number_("baseline_throughput_samples_per_s", short),
   },
+  { column: "latency_p50_ms", title: "p50 (ms)", width: 82, right: true, cell: number_("latency_p50_ms", short) },
+  { column: "latency_p90_ms", title: "p90 (ms)", width: 82, right: true, cell: number_("latency_p90_ms", short) },
   {
     column: "compile_s_extra",
     title: "Extra compile",
