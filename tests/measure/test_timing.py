@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from xla_sweeps.analysis.stats import MIN_PAIRS
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import rounds, timing
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort
@@ -255,22 +258,109 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
     )
     assert asked == list(range(len(result.rounds)))
     assert [item.round for item in result.rounds if item.dirty] == [1]
-    assert result.repeated == 1
     assert not result.contaminated
     assert result.rounds[4].order == result.rounds[1].order
     assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
 
 
-def test_a_machine_that_is_never_quiet_ends_measuring_and_marks_it_contaminated() -> None:
+def busy(rounds: Sequence[Round]) -> Mapping[int, str]:
+    """A monitor that sees others on the machine all the time."""
+    return {item.round: "other processes used 1.4 cores" for item in rounds}
+
+
+@pytest.mark.parametrize(
+    ("level", "labels", "most"),
+    [
+        ("quick", ["graph", "xla"], 12),
+        ("quick", ["eager", "graph", "xla"], 12),
+        ("quick", ["graph"], 12),
+        ("standard", ["eager", "graph", "xla"], 24),
+        ("publish", ["graph", "xla"], 24),
+    ],
+)
+def test_a_machine_that_is_never_quiet_ends_measuring_at_the_first_look(
+    level: str, labels: list[str], most: int
+) -> None:
     clock = Clock()
-    result = measured(
-        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
-        clock,
-        review=lambda rounds: {item.round: "steal 30 %" for item in rounds},
-    )
+    effort = to_settings(compose_config([f"effort={level}", "device=cpu"])).trial.effort
+    devices = {label: Device(clock, work_s=0.02, noise=[1.0, 1.4, 0.7]) for label in labels}
+    result = measured(devices, clock, effort=effort, review=busy)
     assert result.contaminated
-    assert len(result.rounds) <= 2 * EFFORT.rounds_max + 4
-    assert rounds.log_ratios(result.rounds, "graph", "xla")
+    assert effort.rounds_min <= len(result.rounds) <= most
+    if len(labels) > 1:
+        assert len(rounds.log_ratios(result.rounds, "graph", "xla")) >= MIN_PAIRS
+
+
+def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contaminated() -> None:
+    clock = Clock()
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    devices = {
+        "graph": Device(clock, work_s=1.0, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
+
+    def turns_busy(rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {item.round: "a build" for item in rounds if item.round >= 12}
+
+    result = measured(devices, clock, review=turns_busy)
+    assert result.contaminated
+    assert len(result.rounds) == 16
+
+
+@pytest.mark.parametrize("contaminated_every", [0, 9])
+def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
+    contaminated_every: int,
+) -> None:
+    clock = Clock()
+    noise = [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
+    devices = {
+        "eager": Device(clock, work_s=0.6),
+        "graph": Device(clock, work_s=1.0, noise=noise),
+        "xla": Device(clock, work_s=0.1, noise=noise[::-1]),
+    }
+    effort = replace(EFFORT, mode_cap_s=60, rounds_max=60)
+    seen: list[tuple[int, rounds.Progress]] = []
+    rounds.measure_rounds(
+        devices,
+        dict.fromkeys(devices, 2),
+        {label: device.work_s for label, device in devices.items()},
+        effort=effort,
+        seed=1,
+        clock=clock,
+        review=lambda rounds: {
+            item.round: "x"
+            for item in rounds
+            if contaminated_every and item.round % contaminated_every == 4
+        },
+        on_square=lambda progress: seen.append((clock.now_ns, progress)),
+    )
+    end_ns, last = seen[-1]
+    assert last.remaining_s == (0.0, 0.0)
+    for at_ns, progress in seen[:-1]:
+        soonest, latest = progress.remaining_s
+        assert 0 < soonest <= latest <= len(devices) * effort.mode_cap_s - at_ns / 1e9
+        assert soonest * 0.8 <= (end_ns - at_ns) / 1e9 <= latest * 1.2
+        assert progress.measured >= progress.rounds
+
+
+def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
+    clock = Clock()
+    seen: list[rounds.Progress] = []
+    rounds.measure_rounds(
+        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
+        {"graph": 2, "xla": 2},
+        {"graph": 0.2, "xla": 0.1},
+        effort=replace(EFFORT, rounds_min=20, rounds_max=60),
+        seed=1,
+        clock=clock,
+        review=busy,
+        on_square=seen.append,
+    )
+    assert [(item.measured, item.rounds) for item in seen] == [
+        (count, 0) for count in (4, 8, 12, 16, 20)
+    ]
+    soonest = [item.remaining_s[0] for item in seen]
+    assert soonest == pytest.approx([14.5, 10.8, 7.2, 3.6, 0.0], abs=0.1)
 
 
 def test_an_aa_pair_is_measured_like_any_other_pair() -> None:

@@ -66,8 +66,9 @@ class Square(msgspec.Struct, frozen=True, tag="square"):
 
 
 class Progressed(msgspec.Struct, frozen=True, tag="progress"):
-    """Progress of the rounds; `remaining_s` is the shortest and the longest time left."""
+    """Progress of the rounds, as `rounds.Progress`."""
 
+    measured: int
     rounds: int
     rounds_max: int
     half_width: float | None

@@ -1,7 +1,8 @@
 """Measure rounds of one replicate until the headline interval is narrow enough.
 
-A round is one block of every mode; the order is balanced. Pure in the same sense as `timing`:
-executables, clock, seed and the review of contaminated rounds are arguments.
+On a busy machine it ends at the first look instead. A round is one block of every mode; the order
+is balanced. Pure in the same sense as `timing`: executables, clock, seed and the review of
+contaminated rounds are arguments.
 """
 
 from __future__ import annotations
@@ -16,14 +17,22 @@ from xla_sweeps.measure.timing import Clock, Executable, garbage_collection_off,
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort, baseline_of, headline_candidates
 
-MAX_REPEATED_SHARE = 0.2
+MAX_CONTAMINATED_SHARE = 0.2
 REPEAT_PASSES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress after a Williams square; `half_width` is that of the widest headline log-ratio."""
+    """Progress after a Williams square.
 
+    Attributes:
+        measured: rounds so far, contaminated ones included.
+        rounds: of which clean, with every mode that is still measured.
+        half_width: of the widest headline log-ratio.
+        remaining_s: the shortest and the longest time left; never above what `mode_cap_s` leaves.
+    """
+
+    measured: int
     rounds: int
     rounds_max: int
     half_width: float | None
@@ -38,14 +47,21 @@ class RoundsResult:
 
     rounds: tuple[Round, ...]
     converged: bool
-    repeated: int
     retired: tuple[str, ...] = ()
 
     @property
     def contaminated(self) -> bool:
-        """Whether more than a fifth of the rounds had to be repeated."""
-        clean = sum(1 for item in self.rounds if not item.dirty)
-        return self.repeated > MAX_REPEATED_SHARE * max(1, clean)
+        """Whether more than a fifth of the rounds are contaminated."""
+        return is_contaminated(self.rounds)
+
+
+def is_contaminated(rounds: Sequence[Round]) -> bool:
+    """Whether more than a fifth of these rounds are contaminated."""
+    return _share(rounds) > MAX_CONTAMINATED_SHARE
+
+
+def _share(rounds: Sequence[Round]) -> float:
+    return sum(bool(item.dirty) for item in rounds) / max(1, len(rounds))
 
 
 Review = Callable[[Sequence[Round]], Mapping[int, str]]
@@ -89,6 +105,7 @@ class _Interleaving:
     rng: random.Random
     clock: Clock
     active: list[str]
+    headline: list[tuple[str, str]]
     settle: dict[str, bool]
     rounds: list[Round] = field(default_factory=list)
     spent_s: dict[str, float] = field(default_factory=dict)
@@ -123,14 +140,20 @@ class _Interleaving:
         return result
 
     def run_square(self, review: Review) -> None:
-        """Measure a Williams square; contaminated rounds are repeated with all their modes."""
-        pending = [self.run_round(order) for order in balanced_square(self.active, self.rng)]
+        """Measure a Williams square; contaminated rounds are repeated with all their modes.
+
+        Where a whole square is contaminated the next square takes its place.
+        """
+        square = balanced_square(self.active, self.rng)
+        pending = [self.run_round(order) for order in square]
         for _ in range(REPEAT_PASSES):
             dirty = review(pending)
             for number, reason in dirty.items():
                 self.rounds[number] = replace(self.rounds[number], dirty=reason)
             orders = [item.order for item in pending if item.round in dirty]
-            if not orders or self.repeated > MAX_REPEATED_SHARE * len(self.rounds):
+            if len(orders) in (0, len(square)) or self.repeated > MAX_CONTAMINATED_SHARE * len(
+                self.rounds
+            ):
                 return
             self.repeated += len(orders)
             pending = [self.run_round(order) for order in orders]
@@ -139,15 +162,21 @@ class _Interleaving:
 
     def over_cap(self) -> list[str]:
         """The modes whose next square would exceed their time limit."""
-        rows = len(balanced_square(self.active, random.Random(0)))
-        counted = {
-            label: sum(1 for item in self.rounds if label in item.order) for label in self.active
-        }
-        return [
-            label
-            for label in self.active
-            if self.spent_s[label] * (1 + rows / max(1, counted[label])) > self.effort.mode_cap_s
-        ]
+        return [label for label in self.active if not self.squares_left(label)]
+
+    @property
+    def rows(self) -> int:
+        """The number of rounds in a square of the modes that are still measured."""
+        return len(balanced_square(self.active, random.Random(0)))
+
+    def squares_left(self, label: str) -> int:
+        """How many more squares a mode's time limit allows."""
+        left_s = max(0.0, self.effort.mode_cap_s - self.spent_s[label])
+        return math.floor(left_s / (self.rows * self.round_s(label)))
+
+    def round_s(self, label: str) -> float:
+        """Seconds that a mode takes of a round that has it, contaminated or not."""
+        return self.spent_s[label] / sum(label in item.order for item in self.rounds)
 
 
 def measure_rounds(
@@ -166,7 +195,8 @@ def measure_rounds(
     Significance never ends it, because that would bias the result. Squares are never cut short,
     and an untimed call follows each switch of modes (`effort.settle_s`). A mode outside the
     headline is dropped when its time limit is reached; when a headline mode reaches its limit,
-    measuring ends without convergence.
+    measuring ends without convergence. From the first look on, contaminated rounds end it too: to
+    wait for a quiet machine is better than to measure more on a busy one.
 
     Args:
         executables: warm, by label.
@@ -185,6 +215,11 @@ def measure_rounds(
         and call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s
         for label in labels
     }
+    headline = (
+        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)]
+        if len(labels) > 1
+        else []
+    )
     state = _Interleaving(
         executables=executables,
         calls=calls,
@@ -192,13 +227,9 @@ def measure_rounds(
         rng=random.Random(seed),
         clock=clock,
         active=labels,
+        headline=headline,
         settle=settle,
         next_look=effort.rounds_min,
-    )
-    headline = (
-        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)]
-        if len(labels) > 1
-        else []
     )
     while True:
         state.run_square(review)
@@ -208,8 +239,9 @@ def measure_rounds(
         measured = sum(
             1 for item in state.rounds if set(item.order) >= set(state.active) and not item.dirty
         )
-        exhausted = max(measured, len(state.rounds) // 2) >= effort.rounds_max
-        ended = exhausted or any(label in pair for pair in headline for label in over)
+        busy = len(state.rounds) >= effort.rounds_min and is_contaminated(state.rounds)
+        capped = any(label in pair for pair in headline for label in over)
+        ended = busy or capped or measured >= effort.rounds_max
         if measured >= state.next_look:
             ended = (
                 ended or converged or (effort.hopeless_ends and _futile(width, measured, effort))
@@ -222,7 +254,6 @@ def measure_rounds(
             return RoundsResult(
                 rounds=tuple(state.rounds),
                 converged=converged or not headline,
-                repeated=state.repeated,
                 retired=tuple(state.retired),
             )
         state.retired += over
@@ -270,16 +301,30 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
 
 def _progress(state: _Interleaving, measured: int, width: float | None, *, ended: bool) -> Progress:
     effort = state.effort
-    per_round = sum(state.spent_s[label] for label in state.active) / max(1, measured)
-    soonest = max(0, min(state.next_look, effort.rounds_max) - measured)
-    latest = max(0, effort.rounds_max - measured)
-    remaining = (0.0, 0.0) if ended else (soonest * per_round, latest * per_round)
-    rows = len(balanced_square(state.active, random.Random(0)))
+    last = effort.rounds_max if state.headline else effort.rounds_min
+    if is_contaminated(state.rounds):
+        soonest = effort.rounds_min - len(state.rounds)
+    else:
+        soonest = min(state.next_look, last) - measured
+    repeats = 1 / (1 - min(_share(state.rounds), MAX_CONTAMINATED_SHARE))
     return Progress(
+        measured=len(state.rounds),
         rounds=measured,
-        rounds_max=rows * math.ceil(effort.rounds_max / rows),
+        rounds_max=state.rows * math.ceil(last / state.rows),
         half_width=width,
         target=effort.target_half_width,
-        remaining_s=remaining,
+        remaining_s=(0.0, 0.0)
+        if ended
+        else (_time_s(state, soonest), _time_s(state, (last - measured) * repeats)),
         active=tuple(state.active),
+    )
+
+
+def _time_s(state: _Interleaving, rounds: float) -> float:
+    """Seconds of so many more rounds, in whole squares, within every mode's time limit."""
+    ends = [label for label in state.active if any(label in pair for pair in state.headline)]
+    squares = min(math.ceil(rounds / state.rows), *map(state.squares_left, ends or state.active))
+    return sum(
+        min(squares, state.squares_left(label)) * state.rows * state.round_s(label)
+        for label in state.active
     )

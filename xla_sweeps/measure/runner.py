@@ -53,16 +53,7 @@ class Screen(Protocol):
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
 
-    def round_done(
-        self,
-        *,
-        replicate: int,
-        round: int,
-        rounds_max: int,
-        half_width: float | None,
-        target: float,
-        remaining_s: tuple[float, float] | None,
-    ) -> None:
+    def round_done(self, replicate: int, progress: protocol.Progressed) -> None:
         """A group of rounds is measured, in which each mode took each place once."""
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
@@ -291,14 +282,7 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
         case protocol.Square(rounds=rounds):
             session.tracker.log_rounds(number, rounds, batch_size=session.settings.trial.batch_size)
         case protocol.Progressed():
-            session.screen.round_done(
-                replicate=number,
-                round=event.rounds,
-                rounds_max=event.rounds_max,
-                half_width=event.half_width,
-                target=event.target,
-                remaining_s=event.remaining_s,
-            )
+            session.screen.round_done(number, event)
         case protocol.Waiting(holder=holder):
             _say_waiting(session, holder)
         case protocol.Failed(mode=mode, kind=kind, text=text) if mode:

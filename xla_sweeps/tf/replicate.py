@@ -175,6 +175,7 @@ def _measure_modes(
     def report(progress: rounds.Progress) -> None:
         channel.send(
             protocol.Progressed(
+                measured=progress.measured,
                 rounds=progress.rounds,
                 rounds_max=progress.rounds_max,
                 half_width=progress.half_width,

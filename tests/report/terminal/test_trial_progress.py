@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
+from rich.console import Console
 
+from xla_sweeps.measure.protocol import Progressed
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
+
+
+def progressed(measured: int, clean: int) -> Progressed:
+    return Progressed(
+        measured=measured,
+        rounds=clean,
+        rounds_max=24,
+        half_width=0.0123,
+        target=0.01,
+        remaining_s=(4.0, 75.0),
+    )
 
 
 def test_plain_progress_is_one_line_per_event_on_standard_error(
@@ -15,14 +29,8 @@ def test_plain_progress_is_one_line_per_event_on_standard_error(
     with TrialProgress(ui="plain") as screen:
         screen.trial_started("resnet50 224 px", replicates=3, log=Path("results/logs/x.log"))
         screen.stage(0, "compile", "xla")
-        screen.round_done(
-            replicate=0,
-            round=12,
-            rounds_max=24,
-            half_width=0.0123,
-            target=0.01,
-            remaining_s=(4.0, 75.0),
-        )
+        for measured, clean in ((12, 12), (24, 3)):
+            screen.round_done(0, progressed(measured, clean))
         screen.replicate_done(0, "ok")
     out, err = capsys.readouterr()
     assert out == ""
@@ -30,7 +38,8 @@ def test_plain_progress_is_one_line_per_event_on_standard_error(
     assert lines == [
         "start    resnet50 224 px  replicates=3  log=results/logs/x.log",
         "compile  xla",
-        "rounds   12/24  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
+        "rounds   12/24 rounds  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
+        "rounds   24 measured, 3 clean of 24  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
         "saved    replicate 1  ok",
     ]
 
@@ -42,3 +51,18 @@ def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
         screen.warn("mind this")
         screen.replicate_done(0, "ok")
     assert capsys.readouterr() == ("", "warning: mind this\n")
+
+
+def test_the_live_block_fits_80_columns_and_counts_every_measured_round(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = TrialProgress(ui="quiet")
+    screen.trial_started("efficientnetv2_large 384 px", replicates=3, log=Path("results/x.log"))
+    screen.stage(0, "measure", None)
+    progress = progressed(12, 0)
+    screen.round_done(0, msgspec.structs.replace(progress, remaining_s=(217.0, 433.0)))
+    Console(width=80).print(screen._block())
+    lines = capsys.readouterr().out.splitlines()
+    assert "12 measured, 0 clean of 24  eta 3 min 37 s to 7 min 13 s" in "\n".join(lines)
+    assert "half-width ±1.23% (target ±1.00%)" in "\n".join(lines)
+    assert len(lines) == 5

@@ -19,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.measure.protocol import Progressed
 from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
 from xla_sweeps.system.text import displayable
 
@@ -50,8 +51,7 @@ class TrialProgress:
         self._started = self._stage_started = time.monotonic()
         self._title, self._log, self._replicates, self._replicate = "", "", 1, 0
         self._stage, self._subject = "", ""
-        self._rounds: tuple[int, int] | None = None
-        self._detail = ""
+        self._rounds: Progressed | None = None
         self._timed = threading.Event()
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -83,11 +83,8 @@ class TrialProgress:
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
-        if self._subject and self._stage == stage and detail == "latency":
-            self._rounds = None
         self._replicate, self._stage, self._stage_started = replicate, stage, time.monotonic()
         self._subject = displayable(" ".join(word for word in (mode or "", detail) if word))
-        self._detail = ""
         self._rounds = None
         if stage == "measure":
             self._timed.set()
@@ -96,24 +93,10 @@ class TrialProgress:
         self._line(stage, self._subject)
         self._draw()
 
-    def round_done(
-        self,
-        *,
-        replicate: int,
-        round: int,
-        rounds_max: int,
-        half_width: float | None,
-        target: float,
-        remaining_s: tuple[float, float] | None,
-    ) -> None:
+    def round_done(self, replicate: int, progress: Progressed) -> None:
         """A Williams square of rounds is measured."""
-        self._replicate, self._rounds = replicate, (round, rounds_max)
-        width = "—" if half_width is None else f"±{half_width:.2%}"
-        self._detail = f"{width} (target ±{target:.2%})"
-        if remaining_s and remaining_s[1] > 0:
-            low, high = (duration(seconds) for seconds in remaining_s)
-            self._detail += f"  eta {low}" + (f" to {high}" if high != low else "")
-        self._line("rounds", f"{round}/{rounds_max}  half-width {self._detail}")
+        self._replicate, self._rounds = replicate, progress
+        self._line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
         self._draw()
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
@@ -172,10 +155,30 @@ class TrialProgress:
         rows: list[RenderableType] = [head, stage]
         if self._rounds:
             bar = Table.grid(padding=(0, 1))
+            done, total = self._rounds.measured, self._rounds.rounds_max
             bar.add_row(
-                ProgressBar(total=self._rounds[1], completed=self._rounds[0], width=16),
-                Text(f"round {self._rounds[0]}/{self._rounds[1]}  {self._detail}"),
+                ProgressBar(total=total, completed=min(done, total), width=16),
+                Text(_counted(self._rounds) + _eta(self._rounds)),
             )
-            rows.append(bar)
+            rows += [bar, Text(_width(self._rounds))]
         rows.append(Text(f"log {self._log}", style="dim", overflow="fold"))
         return Group(*rows)
+
+
+def _counted(progress: Progressed) -> str:
+    """How many rounds are measured, and how many of them are clean, where that is not all."""
+    if progress.measured == progress.rounds:
+        return f"{progress.rounds}/{progress.rounds_max} rounds"
+    return f"{progress.measured} measured, {progress.rounds} clean of {progress.rounds_max}"
+
+
+def _width(progress: Progressed) -> str:
+    width = "—" if progress.half_width is None else f"±{progress.half_width:.2%}"
+    return f"half-width {width} (target ±{progress.target:.2%})"
+
+
+def _eta(progress: Progressed) -> str:
+    if not progress.remaining_s[1]:
+        return ""
+    low, high = (duration(seconds) for seconds in progress.remaining_s)
+    return f"  eta {low}" + (f" to {high}" if high != low else "")
