@@ -58,14 +58,31 @@ def test_a_mode_as_close_to_float64_as_eager_is_agrees_however_far_from_eager() 
 )
 def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision, factor: float) -> None:
     noise = RNG.normal(size=REFERENCE.shape)
-    eager = REFERENCE + 0.1 * noise
+    eager = REFERENCE + 0.02 * noise
     for times, expected in ((0.95 * factor, True), (1.1 * factor, False)):
         assert (
             gate(
-                REFERENCE - 0.1 * times * noise, eager=eager, precision=precision, classes=False
+                REFERENCE - 0.02 * times * noise, eager=eager, precision=precision, classes=False
             ).ok
             is expected
         )
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+@pytest.mark.parametrize(
+    "output",
+    [np.zeros_like(REFERENCE), np.random.default_rng(1).normal(size=REFERENCE.shape)],
+    ids=["zeros", "random numbers"],
+)
+def test_where_eager_itself_is_far_off_nothing_but_eagers_own_outputs_agrees(
+    output: np.ndarray, precision: Precision
+) -> None:
+    eager = REFERENCE + RNG.normal(size=REFERENCE.shape)  # 0.2 of the largest output
+    result = gate(output, eager=eager, precision=precision, classes=False)
+    assert not result.ok
+    assert result.reason.startswith("refused: the model amplifies rounding: eager's own error")
+    assert result.eager_rmse_ref_rel == pytest.approx(0.25, abs=0.06)
+    assert gate(eager, eager=eager, precision=precision, classes=False).ok
 
 
 def test_another_shape_is_found_before_any_value_is_compared() -> None:

@@ -19,6 +19,9 @@ REFERENCE_FACTOR = {
 }
 """A mode's error against float64 may be this many times eager's own (as in TorchDynamo's check)."""
 
+AMPLIFIED = 100
+"""Where eager's own error against float64 is more tolerances than this, it excuses no mode's."""
+
 SMALLEST_OUTPUT = 1e-30
 """Outputs below this, in absolute value, are too small to compare."""
 
@@ -61,7 +64,8 @@ def compare(
     Shapes are checked first, then that all values are finite. A constant or vanishingly small eager
     output is refused, because any output would agree with it. A mode agrees if it is close to
     eager, or as close to float64 as eager is, and if it predicts the same classes, except where
-    eager itself cannot tell two classes apart.
+    eager itself cannot tell two classes apart. Where eager is so far from float64 that a constant
+    or random numbers would be as close, a mode that is not close to eager is refused.
 
     Args:
         outputs: the mode's outputs, one array per head, shape (batch, ...).
@@ -155,17 +159,25 @@ def _compare_head(
     matches, clear_mismatch = (
         _top1(output, eager, TOLERANCE[precision] * scale) if classes else (None, False)
     )
+    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
     error = eager_error = None
+    meaningful = True
     if reference is not None and reference.shape[1:] == eager.shape[1:]:
         images = len(reference)
         error, eager_error = (
             _rmse(values[:images], reference) / _scale(reference) for values in (output, eager)
         )
-    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
+        constant_error = float(reference.std()) / _scale(reference)
+        meaningful = eager_error <= min(AMPLIFIED * tolerance, constant_error / factor)
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     as_good = error is not None and eager_error is not None and error <= factor * eager_error
     reason = ""
-    if not close and not as_good:
+    if not close and not meaningful:
+        reason = (
+            f"{REFUSED} the model amplifies rounding: eager's own error against float64 is "
+            f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
+        )
+    elif not close and not as_good:
         reason = (
             f"outputs differ from eager's by {difference:.1e} of the largest output "
             f"(allowed: {tolerance:.0e})"
