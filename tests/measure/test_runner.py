@@ -148,7 +148,9 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
     assert [item.round for item in record.rounds] == list(range(8))
     assert "cut_short" in record.flags
     assert result.summary is not None
-    assert result.summary.comparisons[0].speedup.value is not None
+    row = result.summary.comparisons[0]
+    assert (row.status, row.speedup.value, row.speedup.replicates) == (Status.CRASHED, None, 0)
+    assert row.failure.message
 
 
 def test_what_a_failing_disk_did_not_take_is_saved_by_the_next_trial_under_a_free_number(

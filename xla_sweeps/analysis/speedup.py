@@ -23,7 +23,7 @@ from xla_sweeps.analysis.estimates import (
 )
 from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Pool, Prior
 from xla_sweeps.schema import options
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.overrides import override_value
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import (
@@ -39,6 +39,10 @@ from xla_sweeps.schema.row import (
 from xla_sweeps.schema.trial import JIT_CANDIDATES, baseline_of, headline_candidates, mode_of
 
 HOST_BOUND_INDEX = 0.9
+
+_TOO_FEW_ROUNDS = Failure(
+    phase=Phase.MEASURE, kind="too_few_rounds", message="too few rounds were measured"
+)
 
 EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
@@ -131,6 +135,7 @@ def compare(
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
     counted, contaminated = counting(samples, baseline, candidate)
     within = [wide for wide, _ in within_replicates(log_ratios(counted))]
+    failure = failed.failure if failed else None if within else _TOO_FEW_ROUNDS
     value = None
     if within and not failed:
         value = math.exp(statistics.fmean(interval.estimate for interval in within))
@@ -155,15 +160,21 @@ def compare(
             raw=None if failed else _raw(samples, baseline, candidate),
             cv_percent=second.cv_percent,
         ),
-        status=failed.status if failed else Status.CONTAMINATED if contaminated else Status.OK,
+        status=failed.status if failed else _status(bool(within), contaminated=contaminated),
         flags=shared.flags,
         failure=FailureColumns(
             mode=failed.label if failed else "",
-            message=failed.failure.message if failed and failed.failure else "",
-            hint=failed.failure.hint if failed and failed.failure else "",
+            message=failure.message if failure else "",
+            hint=failure.hint if failure else "",
         ),
         provenance=shared.provenance,
     )
+
+
+def _status(measured: bool, *, contaminated: bool) -> Status:
+    if not measured:
+        return Status.SKIPPED
+    return Status.CONTAMINATED if contaminated else Status.OK
 
 
 def _mode_columns(mode: ModeSummary) -> ModeColumns:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from xla_sweeps.analysis.estimates import (
     within_replicates,
 )
 from xla_sweeps.analysis.pool import NOTHING, Pool
-from xla_sweeps.schema.measurement import Failure, ModeOutcome, Status
+from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
@@ -64,7 +64,7 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
         model=model,
         device=shared.trial.device,
         batch_size=shared.trial.batch_size,
-        replicates=sum(bool(record.rounds) for record in counted),
+        replicates=sum(bool(counted_rounds(record)) for record in counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
         comparisons=tuple(
@@ -82,11 +82,21 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
 
 
 def samples_of(records: Iterable[Record]) -> list[Samples]:
-    """The blocks of each replicate."""
+    """The blocks of each replicate that count."""
     return [
-        Samples(record.rounds, contaminated=record.status is Status.CONTAMINATED)
+        Samples(counted_rounds(record), contaminated=record.status is Status.CONTAMINATED)
         for record in records
     ]
+
+
+def counted_rounds(record: Record) -> tuple[Round, ...]:
+    """A replicate's rounds; none where it was cut short before the `rounds_min` of its effort."""
+    if Flag.CUT_SHORT not in record.flags:
+        return record.rounds
+    effort = record.config.get("effort")
+    least = effort.get("rounds_min") if isinstance(effort, Mapping) else None
+    enough = sum(not item.dirty for item in record.rounds) >= (least or stats.MIN_PAIRS)
+    return record.rounds if enough else ()
 
 
 def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
@@ -104,15 +114,17 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
 def _counted(records: Sequence[Record]) -> Sequence[Record]:
     """The clean records, where one has enough rounds; else all."""
     clean = [record for record in records if record.status is not Status.CONTAMINATED]
-    return clean if any(len(record.rounds) >= stats.MIN_PAIRS for record in clean) else records
+    return (
+        clean
+        if any(len(counted_rounds(record)) >= stats.MIN_PAIRS for record in clean)
+        else records
+    )
 
 
 def _summarize_mode(
     records: Sequence[Record], counted: Sequence[Record], samples: Sequence[Samples], label: str
 ) -> ModeSummary:
-    status, failure = _mode_status(
-        [record.modes[label] for record in records if label in record.modes]
-    )
+    status, failure = _mode_status(records, samples, label)
     outcomes = [record.modes[label] for record in counted if label in record.modes]
     blocks = [call_s[:, 0] for call_s in counting(samples, label)[0]]
     within = within_replicates(map(np.log, blocks))
@@ -175,23 +187,29 @@ def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
     return worst
 
 
-def _mode_status(outcomes: Sequence[ModeOutcome]) -> tuple[Status, Failure | None]:
+def _mode_status(
+    records: Sequence[Record], samples: Sequence[Samples], label: str
+) -> tuple[Status, Failure | None]:
     """A withheld status of any replicate; else ok if any replicate is; else the first failure.
 
-    Whether a mode computes the same twice is what the newest replicate found that could tell.
+    Whether a mode computes the same twice is what the newest replicate found that could tell. A
+    mode without enough rounds has the failure of the newest replicate that was cut short.
     """
+    outcomes = [record.modes[label] for record in records if label in record.modes]
     told = [item for item in outcomes if item.status in (Status.OK, Status.NONDETERMINISTIC)]
     for outcome in outcomes:
         if outcome.status in WITHHELD and (
             outcome.status is not Status.NONDETERMINISTIC or outcome is told[-1]
         ):
             return outcome.status, outcome.failure
-    if any(outcome.status is Status.OK and outcome.latencies_s for outcome in outcomes):
-        return Status.OK, None
+    works = any(outcome.status is Status.OK and outcome.latencies_s for outcome in outcomes)
     failed = [outcome for outcome in outcomes if outcome.status is not Status.OK]
-    if failed:
+    if failed and not works:
         return failed[0].status, failed[0].failure
-    return Status.SKIPPED, None
+    cut = next((record for record in reversed(records) if record.failure), None)
+    if cut is not None and not (works and counting(samples, label)[0]):
+        return cut.status, cut.failure
+    return (Status.OK, None) if works else (Status.SKIPPED, None)
 
 
 def headline_failed(records: Sequence[Record]) -> bool:
@@ -203,10 +221,9 @@ def headline_failed(records: Sequence[Record]) -> bool:
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
     if not labels:
         return True
+    samples = samples_of(records)
     return any(
-        _mode_status([record.modes[label] for record in records if label in record.modes])[0]
-        is not Status.OK
-        for label in headline_of(labels)
+        _mode_status(records, samples, label)[0] is not Status.OK for label in headline_of(labels)
     )
 
 

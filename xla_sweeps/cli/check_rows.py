@@ -144,7 +144,7 @@ def _wrong(row: Mapping[str, Any], documents: Sequence[_Document]) -> Iterator[s
 def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[str, Any]:
     documents = sorted(documents, key=lambda document: int(document["replicate"]))
     clean = [item for item in documents if item["status"] != "contaminated"]
-    enough = any(len(item["rounds"]) >= _MIN_ROUNDS for item in clean)
+    enough = any(len(_rounds(item)) >= _MIN_ROUNDS for item in clean)
     counted = clean if enough else documents
     first, candidate, baseline = counted[0], row["candidate"], row["baseline"]
     model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
@@ -162,7 +162,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
         **{name: model.get(name) for name in _MODEL},
         "speedup": value,
         "speedup_percent": None if value is None else 100 * (value - 1),
-        "status": failed or ("contaminated" if contaminated else "ok"),
+        "status": failed or ("skipped" if not ratios else "contaminated" if contaminated else "ok"),
     }
     for prefix, label in (("", candidate), ("baseline_", baseline)):
         alone, _ = _counting(documents, label)
@@ -180,9 +180,14 @@ def _status(documents: Sequence[_Document], label: str) -> str:
         status = str(mode["status"])
         if status in _WITHHELD and (status != "nondeterministic" or mode is told[-1]):
             return status
-    if any(mode["status"] == "ok" and mode.get("latencies_s") for mode in modes):
-        return "ok"
-    return next((str(mode["status"]) for mode in modes if mode["status"] != "ok"), "skipped")
+    works = any(mode["status"] == "ok" and mode.get("latencies_s") for mode in modes)
+    failed = [str(mode["status"]) for mode in modes if mode["status"] != "ok"]
+    if failed and not works:
+        return failed[0]
+    cut = [str(item["status"]) for item in documents if item.get("failure")]
+    if cut and not (works and _counting(documents, label)[0]):
+        return cut[-1]
+    return "ok" if works else "skipped"
 
 
 def _counting(
@@ -203,13 +208,24 @@ def _counting(
 
 def _calls(document: _Document, labels: Sequence[str], *, dirty: bool) -> list[tuple[float, ...]]:
     found = []
-    for item in document["rounds"]:
+    for item in _rounds(document):
         call_s = {
             block["mode"]: block["elapsed_ns"] / block["calls"] / 1e9 for block in item["blocks"]
         }
         if all(label in call_s for label in labels) and (dirty or not item.get("dirty")):
             found.append(tuple(call_s[label] for label in labels))
     return found
+
+
+def _rounds(document: _Document) -> Sequence[Mapping[str, Any]]:
+    """The rounds that count: none of a replicate that was cut before its effort's least."""
+    rounds: Sequence[Mapping[str, Any]] = document["rounds"]
+    if "cut_short" not in document.get("flags", ()):
+        return rounds
+    effort = document["config"].get("effort")
+    least = effort.get("rounds_min") if isinstance(effort, Mapping) else None
+    clean = [item for item in rounds if not item.get("dirty")]
+    return rounds if len(clean) >= (least or _MIN_ROUNDS) else ()
 
 
 def _estimate(groups: Sequence[Sequence[float]]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_sweeps.measure.agreement import REFUSED
-from xla_sweeps.schema.measurement import Flag, Status
+from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Verdict
 from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair, mode_of
 
@@ -15,6 +15,9 @@ PRELIMINARY = "* fewer than 3 replicates: preliminary"
 
 CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
 """What the mark `~` means, wherever it is shown."""
+
+UNFINISHED_SYMBOL = "‖"
+"""Shown where a measurement was stopped before its end: nothing failed."""
 
 NAMES = {
     ExecutionMode.EAGER: "eager execution",
@@ -87,6 +90,13 @@ def answer(row: ComparisonRow) -> str:
                 f"{_measure_more(row)}"
             )
     return _capitalized(text) + _caveats(row)
+
+
+def symbol(row: ComparisonRow) -> str:
+    """The symbol of a row's verdict."""
+    if row.status in UNFINISHED:
+        return UNFINISHED_SYMBOL
+    return SYMBOLS[str(row.speedup.verdict)]
 
 
 def marks(*, preliminary: bool, contaminated: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
 
-STATISTICS_VERSION = 2
+STATISTICS_VERSION = 3
 """Of the estimates and verdicts that are derived from records."""
 
 MEASURED, IMPORTED = "measured", "imported"

@@ -11,7 +11,7 @@ from factories import make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 from xla_sweeps.sweep.outcomes import Outcome
 
 (ROW,) = summarize([make_record()]).comparisons
@@ -28,6 +28,16 @@ def shown(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> 
         again="xla-sweeps sweep mine.yaml",
     )
     return capsys.readouterr().out
+
+
+def test_interrupted_trials_are_not_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    stopped = with_columns(
+        ROW, verdict=Verdict.FAILED, status=Status.INTERRUPTED, failure_message="interrupted"
+    )
+    out = shown([ROW, stopped], capsys)
+    assert "▲ 1 faster   ‖ 1 interrupted" in out
+    assert "✕" not in out
+    assert "✕ 1 failed" in shown([with_columns(stopped, status=Status.TIMEOUT)], capsys)
 
 
 def test_preliminary_and_contaminated_comparisons_are_counted(

@@ -15,7 +15,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.row import Verdict, with_columns
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
@@ -78,6 +78,21 @@ def test_rows_never_rely_on_colour(
     assert "\x1b" not in out
     assert "1*" in out
     assert "preliminary" in out
+
+
+def test_an_interrupted_trial_is_not_shown_as_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
+    modes = {
+        name: ModeOutcome(status=Status.INTERRUPTED, failure=failure) for name in ("graph", "xla")
+    }
+    record = make_record(modes=modes, rounds=(), status=Status.INTERRUPTED, failure=failure)
+    summary = summarize([record])
+    show_trial(summary, places={})
+    show_rows(summary.comparisons)
+    out = capsys.readouterr().out
+    assert "‖ XLA against graph was interrupted before there was enough to compare." in out
+    assert "‖ interrupted" in out
+    assert "✕" not in out
 
 
 def test_contaminated_rows_have_a_mark_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:

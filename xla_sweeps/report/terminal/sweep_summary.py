@@ -12,9 +12,9 @@ from typing import Protocol
 from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean
-from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS
+from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict
 from xla_sweeps.system.text import displayable
 
@@ -114,20 +114,7 @@ def show_sweep(
     console.print(
         Text(f"{displayable(name)}: {planned} trials: {statuses}", style="bold"), soft_wrap=True
     )
-    verdicts = Counter(
-        str(row.speedup.verdict)
-        for row in rows
-        if row.baseline.mode.split("_")[0] != row.candidate.mode.split("_")[0]
-    )
-    if verdicts:
-        line = Text()
-        for verdict in Verdict:
-            if verdicts[str(verdict)]:
-                line.append(
-                    f"{SYMBOLS[str(verdict)]} {verdicts[str(verdict)]} {verdict}   ",
-                    style=COLOURS[str(verdict)],
-                )
-        console.print(line)
+    _show_verdicts(rows)
     for pair, mine in _by_pair(rows).items():
         mean, low, high, models = geometric_mean(
             [row.speedup.value or math.nan for row in mine], [row.trial.model for row in mine]
@@ -159,6 +146,23 @@ def show_sweep(
         console.print(Text(f"resume with: {displayable(again)}", style="bold"), soft_wrap=True)
 
 
+def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
+    """Show how many comparisons of two modes have each verdict, or were interrupted."""
+    apart = [
+        row for row in rows if row.baseline.mode.split("_")[0] != row.candidate.mode.split("_")[0]
+    ]
+    verdicts = Counter(str(row.speedup.verdict) for row in apart if row.status not in UNFINISHED)
+    words = [
+        (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict}   ", COLOURS[verdict])
+        for verdict in map(str, Verdict)
+        if verdicts[verdict]
+    ]
+    if unfinished := len(apart) - verdicts.total():
+        words.append((f"{UNFINISHED_SYMBOL} {unfinished} interrupted   ", COLOURS["ambiguous"]))
+    if words:
+        results_console().print(Text.assemble(*words))
+
+
 def _by_pair(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     """Rows with a speedup by pair of modes, A/A pairs included."""
     pairs: dict[str, list[ComparisonRow]] = {}
@@ -173,7 +177,7 @@ def _show_failures(rows: Sequence[ComparisonRow], outcome: SweepOutcome) -> None
     console = results_console()
     classes: dict[str, list[str]] = {}
     for row in rows:
-        if row.speedup.verdict is Verdict.FAILED:
+        if row.speedup.verdict is Verdict.FAILED and row.status is not Status.INTERRUPTED:
             classes.setdefault(str(row.status), []).append(
                 f"{row.trial.model}: {row.failure.message}"
             )

@@ -48,14 +48,13 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print()
     for row in summary.comparisons:
         if row.headline:
-            symbol = advice.SYMBOLS[str(row.speedup.verdict)]
             _paragraph(
                 console,
-                f"{symbol} {advice.answer(row)}",
+                f"{advice.symbol(row)} {advice.answer(row)}",
                 style=f"bold {COLOURS[str(row.speedup.verdict)]}",
             )
     for mode in summary.modes:
-        if mode.failure and mode.status is not Status.OK:
+        if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
             _paragraph(
                 console,
@@ -317,7 +316,7 @@ def _verdict(row: ComparisonRow) -> Text:
         return Text("○ imported", style="dim")
     verdict = str(row.speedup.verdict)
     word = verdict if row.speedup.verdict is not Verdict.FAILED else row.status
-    return Text(f"{advice.SYMBOLS[verdict]} {word}", style=COLOURS[verdict])
+    return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
 
 
 def _is_preliminary(row: ComparisonRow) -> bool:
