@@ -107,3 +107,26 @@ def test_two_trials_on_one_cpu_take_turns_and_say_for_whom(tmp_path: Path) -> No
         first.communicate()
     assert second.returncode == 0, output
     assert sorted(record.status for record in records(tmp_path / "r")) == ["interrupted", "ok"]
+
+
+def test_ctrl_c_while_a_trial_waits_for_quiet_saves_and_says_how_to_resume(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    words = (*REQUEST, "tracker=none")
+    start(results, *words, script="contaminated").communicate(timeout=60)
+    trial = start(results, *words, script="contaminated busy")
+    assert trial.stdout is not None
+    said_ = ""
+    while " wait " not in said_:
+        said_ = trial.stdout.readline()
+        assert said_, "it ended"
+    assert "for quiet: others use " in said_
+    assert said_.endswith(", at most 60 s\n")
+    trial.send_signal(signal.SIGINT)
+    output, _ = trial.communicate(timeout=30)
+    assert trial.returncode == 130
+    assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps " in output
+    kept = records(results)
+    assert [str(record.status) for record in kept] == ["contaminated", "interrupted"]
+    assert kept[1].contamination["waited_s"] < 60
+    start(results, *words).communicate(timeout=60)
+    assert str(records(results)[-1].status) == "ok"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from neighbour import hog
 
+from xla_sweeps.measure import neighbours
 from xla_sweeps.measure.monitor import Sample, Sampler, around, contamination, machine_times
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.system.devices import Device, usable_cores
@@ -125,7 +126,10 @@ def test_exceeding_the_memory_limit_is_reported_once(machine: Path) -> None:
     assert told == [1]
 
 
-def test_a_real_neighbour_contaminates_the_rounds_beside_it_and_is_named(tmp_path: Path) -> None:
+def test_a_real_neighbour_contaminates_the_rounds_beside_it_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     quiet = subprocess.Popen(["sleep", "60"])
     try:
         with (

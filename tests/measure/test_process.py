@@ -33,11 +33,15 @@ class QuietMachine:
     """A monitor that finds one round contaminated, if told to."""
 
     dirty: Mapping[int, str] = field(default_factory=dict)
+    disturbances: list[str] = field(default_factory=list)
     pid: int = 0
     exceeded: Callable[[], None] | None = None
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
+
+    def disturbance(self) -> str:
+        return self.disturbances.pop(0) if self.disturbances else ""
 
     def summary(self) -> Mapping[str, Any]:
         return {"samples": 3}
@@ -55,6 +59,7 @@ def attempt(
     on_event: Callable[[protocol.Event], None] = lambda event: None,
     stop: process.Stop | None = None,
     leases: Leases | None = None,
+    quiet_s: float = 0.0,
     compile_s: float = 30,
     warmup_s: float = 30,
 ) -> Attempt:
@@ -71,6 +76,7 @@ def attempt(
             stop=stop or own_stop,
             leases=leases or Leases((), holder="test"),
             on_event=on_event,
+            quiet_s=quiet_s,
             command=(sys.executable, WORKER, *script),
         )
     finally:
@@ -316,3 +322,34 @@ def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) ->
         leases = Leases(["core-0"], holder="mine")
         result = attempt(tmp_path, on_event=note, leases=leases, stop=stop)
     assert result.status is Status.INTERRUPTED
+
+
+def test_a_replicate_waits_for_quiet_and_says_what_disturbs_and_no_deadline_runs(
+    tmp_path: Path,
+) -> None:
+    said: list[protocol.Event] = []
+    busy = ["others use 1.4 of 2 cores (python)"] * 3 + ["others use 0.9 of 2 cores"]
+    machine = QuietMachine(disturbances=busy)
+    result = attempt(tmp_path, on_event=said.append, machine=machine, quiet_s=60, warmup_s=0.5)
+    assert result.finished
+    (event,) = [item for item in said if isinstance(item, protocol.Disturbed)]
+    assert event == protocol.Disturbed(cause="others use 1.4 of 2 cores (python)", at_most_s=60)
+    assert not machine.disturbances
+    assert 1 < result.contamination["waited_s"] < 60
+
+
+def test_a_wait_for_quiet_ends_after_its_limit_and_can_be_stopped(tmp_path: Path) -> None:
+    machine = QuietMachine(disturbances=["others use 2 of 2 cores"] * 1000)
+    result = attempt(tmp_path, machine=machine, quiet_s=1)
+    assert result.finished
+    assert result.contamination["waited_s"] == 1.0
+
+    with process.Stop() as stop:
+
+        def note(event: protocol.Event) -> None:
+            if isinstance(event, protocol.Disturbed):
+                stop.request()
+
+        stopped = attempt(tmp_path, machine=machine, on_event=note, stop=stop, quiet_s=600)
+    assert stopped.status is Status.INTERRUPTED
+    assert not stopped.rounds

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -11,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from neighbour import hog
 from paths import SUPPORT
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, to_settings
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import process, runner, saving
+from xla_sweeps.measure import monitor, neighbours, process, quiet, runner, saving
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
@@ -59,13 +62,14 @@ def run(
     *script: str,
     overrides: Sequence[str] = (),
     known_records: int | None = None,
+    ui: str = "quiet",
 ) -> tuple[TrialResult, Notes]:
     command = (sys.executable, WORKER, *script)
     monkeypatch.setattr(
         process, "run_attempt", functools.partial(process.run_attempt, command=command)
     )
     notes = Notes()
-    with TrialProgress(ui="quiet") as screen:
+    with TrialProgress(ui=ui) as screen:
         result = run_trial(
             settings(tmp_path, *overrides),
             screen=screen,
@@ -203,6 +207,33 @@ def test_a_kept_record_that_cannot_be_saved_again_stays_and_stops_no_trial(
     saving.take_in(store, warn=said.append)
     assert len(said) == 1
     assert (folder / "x-1-0.json").exists()
+
+
+def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(quiet, "LIMIT_S", 3.0)
+    monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
+    results = tmp_path / "r"
+    two = ["effort.replicates=2"]
+    with hog(tmp_path):
+        first, _ = run(results, monkeypatch, "contaminated", overrides=two, ui="plain")
+    alone, again = (record.contamination for record in first.records)
+    assert "waited_s" not in alone, "nothing is known of the machine before the first"
+    assert again["waited_s"] == 3.0
+    assert again["foreign_cores"] > 0.25
+    assert "hungry" in again["busiest"]
+    waits = [line for line in capsys.readouterr().err.splitlines() if " wait " in line]
+    assert len(waits) == 1
+    assert re.search(r"wait +for quiet: others use .*hungry.*, at most 3 s$", waits[0])
+
+    monkeypatch.setattr(monitor, "FOREIGN_CORES", math.inf)
+    monkeypatch.setattr(monitor, "STEAL_SHARE", math.inf)
+    later, _ = run(results, monkeypatch, known_records=2)
+    assert later.records[0].status is Status.OK
+    assert later.records[0].contamination["waited_s"] == 0.0
+    last, _ = run(results, monkeypatch, known_records=3)
+    assert "waited_s" not in last.records[0].contamination
 
 
 def test_a_record_is_saved_once_there_is_space_again(

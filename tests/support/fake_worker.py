@@ -155,7 +155,8 @@ def main() -> None:
         if f"wait-at:{first}" in script:
             time.sleep(600)
         print("review", dict(review.dirty), flush=True)
-    say(protocol.Finished(contaminated=False, sync={"works": True}, seconds={"build": 1.0}))
+    contaminated = "contaminated" in script
+    say(protocol.Finished(contaminated=contaminated, sync={"works": True}, seconds={"build": 1.0}))
     if "linger" in script:
         time.sleep(600)
 

@@ -24,6 +24,9 @@ class Watcher(Protocol):
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Which of these rounds are contaminated, by number, and by what."""
 
+    def disturbance(self) -> str:
+        """What contaminates the machine now, in words, or ""."""
+
     def summary(self) -> Mapping[str, Any]:
         """What was seen, for the record."""
 

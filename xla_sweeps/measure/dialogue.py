@@ -21,6 +21,7 @@ import msgspec
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.attempt import Attempt, Watcher
+from xla_sweeps.measure.quiet import QuietWait
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ReplicateJob, Timeouts
 from xla_sweeps.system import leases as leasing
@@ -49,6 +50,7 @@ class Dialogue:
         watcher: of the machine.
         stops: what ends the process early, by reason.
         leases: to be held while it measures.
+        quiet_s: how long to wait for a quiet machine before it measures.
         on_event: called with every event, between blocks.
     """
 
@@ -63,11 +65,13 @@ class Dialogue:
         watcher: Watcher,
         stops: Mapping[str, Readable],
         leases: Leases,
+        quiet_s: float,
         on_event: Callable[[protocol.Event], None],
     ) -> None:
         self._process, self._job, self._channel, self._log = process, job, channel, log
         self._attempt, self._watcher, self._stops = attempt, watcher, stops
         self._leases, self._on_event = leases, on_event
+        self._quiet = QuietWait(watcher.disturbance, quiet_s, self._say_disturbed)
         self._reader = protocol.Reader()
         self._deadline = time.monotonic() + job.trial.timeouts.build_s
         self._looked = time.monotonic()
@@ -113,6 +117,11 @@ class Dialogue:
                     return "timeout"
                 self._look()
 
+    @property
+    def waited_s(self) -> float:
+        """How long the process waited for a quiet machine, seconds."""
+        return self._quiet.waited_s
+
     def _patience_s(self) -> float:
         look_s = leasing.LOOK_S if self._waiting else LOOK_S
         return min(look_s, max(0.0, self._deadline - time.monotonic()))
@@ -120,7 +129,7 @@ class Dialogue:
     def _look(self) -> None:
         """Do what is to be done every few seconds."""
         if self._waiting:
-            self._take_leases()
+            self._take_turn()
         if time.monotonic() >= self._looked + LOOK_S:
             self._looked = time.monotonic()
             trim(self._log, limit=LOG_LIMIT_BYTES)
@@ -134,7 +143,7 @@ class Dialogue:
                     continue
                 case protocol.Turn():
                     self._waiting, self._deadline = True, math.inf
-                    self._take_leases()
+                    self._take_turn()
                 case protocol.Stage(phase=phase):
                     limit_s = limit_of(phase, self._job.trial.timeouts)
                     self._deadline = time.monotonic() + limit_s
@@ -147,16 +156,19 @@ class Dialogue:
         self._on_event(protocol.Square(rounds=kept))
         self._tell(protocol.encode(review))
 
-    def _take_leases(self) -> None:
-        """Let the process go on once the device is its own; until then no deadline runs."""
+    def _take_turn(self) -> None:
+        """Let the process go on once the device is its own and quiet; no deadline runs before."""
         holder = self._leases.take()
-        if not holder:
+        if not holder and self._quiet.is_over():
             self._waiting = False
             self._deadline = time.monotonic() + self._job.trial.timeouts.warmup_s
             self._tell(protocol.encode(protocol.Review()))
-        elif time.monotonic() >= self._said + leasing.STILL_WAITING_S:
+        elif holder and time.monotonic() >= self._said + leasing.STILL_WAITING_S:
             self._said = time.monotonic()
             self._on_event(protocol.Waiting(holder=holder))
+
+    def _say_disturbed(self, cause: str, left_s: float) -> None:
+        self._on_event(protocol.Disturbed(cause=cause, at_most_s=left_s))
 
     def _tell(self, line: bytes) -> None:
         """Answer the process, which waits for it: there is room, unless it does not read."""

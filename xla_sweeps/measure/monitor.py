@@ -137,11 +137,11 @@ class Sampler:
         last_ns = self._samples[-1].at_ns
         recent = around(list(self._samples), last_ns - round(QUIET_S * 1e9), last_ns)
         cause = contamination(recent, cores=self._cores)
-        before, since_ns = self._looked, self._looked_ns
-        self._looked, self._looked_ns = spending(self._root, self._mine), last_ns
         foreign = foreign_cores(recent[0], recent[-1])
         if not cause or foreign <= allowed_cores(self._cores):
             return cause
+        before, since_ns = self._looked, self._looked_ns
+        self._looked, self._looked_ns = spending(self._root, self._mine), last_ns
         names = busiest(before, self._looked, (last_ns - since_ns) / 1e9)
         return in_words(foreign, self._cores, names)
 

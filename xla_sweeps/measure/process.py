@@ -87,6 +87,7 @@ def run_attempt(
     stop: Stop,
     leases: Leases,
     on_event: Callable[[protocol.Event], None],
+    quiet_s: float = 0.0,
     command: Sequence[str] = (sys.executable, "-m", "xla_sweeps.tf.worker"),
 ) -> Attempt:
     """Run one measuring process to its end, whatever that is.
@@ -99,6 +100,7 @@ def run_attempt(
         stop: ends it early.
         leases: of the device; taken before the child times anything.
         on_event: called with every event, between blocks.
+        quiet_s: how long to wait for a quiet machine before the child times anything.
         command: what to start; gets our process id and the event descriptor as arguments.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +130,7 @@ def run_attempt(
             stops = {"memory": memory, "interrupt": stop}
             try:
                 with watch(process.pid, memory.request) as watcher:
-                    killed_for = Dialogue(
+                    dialogue = Dialogue(
                         process,
                         job,
                         channel,
@@ -137,9 +139,13 @@ def run_attempt(
                         watcher=watcher,
                         stops=stops,
                         leases=leases,
+                        quiet_s=quiet_s,
                         on_event=on_event,
-                    ).follow()
+                    )
+                    killed_for = dialogue.follow()
                     attempt.contamination = dict(watcher.summary())
+                    if quiet_s:
+                        attempt.contamination["waited_s"] = round(dialogue.waited_s, 1)
             finally:
                 by_itself = _end_group(process)
             if memory.requested:

@@ -94,6 +94,13 @@ class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
     holder: str
 
 
+class Disturbed(msgspec.Struct, frozen=True, tag="disturbed"):
+    """Others use the machine; sent by the parent to those that follow it, never by the child."""
+
+    cause: str
+    at_most_s: float
+
+
 Event = (
     Stage
     | Loaded
@@ -105,6 +112,7 @@ Event = (
     | Progressed
     | Turn
     | Waiting
+    | Disturbed
     | Finished
 )
 

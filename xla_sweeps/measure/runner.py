@@ -16,7 +16,7 @@ from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import process, protocol
+from xla_sweeps.measure import process, protocol, quiet
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.monitor import Sampler
@@ -217,6 +217,7 @@ def _attempts(session: _Session, number: int, log: Path) -> Attempt:
     remaining, dead = trial.modes, dict[str, ModeOutcome]()
     device, together = session.settings.device, session.assignment.together
     names = {*lease_names(device), *together}
+    quiet_s = quiet.LIMIT_S if _was_contaminated(session) else 0.0
     while True:
         job = ReplicateJob(
             trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number
@@ -236,6 +237,7 @@ def _attempts(session: _Session, number: int, log: Path) -> Attempt:
                     stop=session.stop,
                     leases=leases,
                     on_event=lambda event: _follow(session, number, event),
+                    quiet_s=quiet_s,
                 )
         except OSError as error:
             raise StoreError(
@@ -255,6 +257,13 @@ def _attempts(session: _Session, number: int, log: Path) -> Attempt:
         )
         if not remaining:
             return attempt
+
+
+def _was_contaminated(session: _Session) -> bool:
+    """Whether the trial's latest replicate is contaminated, so that the next waits for quiet."""
+    trial = session.trial_id
+    known = session.records or session.store.load(trial).records.get(trial, [])
+    return bool(known) and known[-1].status is Status.CONTAMINATED
 
 
 def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
@@ -285,6 +294,9 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
             session.screen.round_done(number, event)
         case protocol.Waiting(holder=holder):
             _say_waiting(session, holder)
+        case protocol.Disturbed(cause=cause, at_most_s=left_s):
+            text = f"for quiet: {cause}, at most {left_s:.0f} s"
+            session.screen.stage(number, "wait", None, text)
         case protocol.Failed(mode=mode, kind=kind, text=text) if mode:
             _, failure = diagnose_exception(event.phase, kind, text)
             session.screen.warn(f"{mode}: {failure.message}")

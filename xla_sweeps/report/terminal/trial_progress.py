@@ -29,6 +29,7 @@ STAGES = {
     "trace": "tracing",
     "compile": "compiling",
     "verify": "verifying",
+    "wait": "waiting",
     "warmup": "warming up",
     "measure": "measuring",
     "record": "saving",
