@@ -229,10 +229,10 @@ def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_say
 
     monkeypatch.setattr(monitor, "FOREIGN_CORES", math.inf)
     monkeypatch.setattr(monitor, "STEAL_SHARE", math.inf)
-    later, _ = run(results, monkeypatch, known_records=2)
+    later, _ = run(results, monkeypatch, overrides=two, known_records=2)
     assert later.records[0].status is Status.OK
     assert later.records[0].contamination["waited_s"] == 0.0
-    last, _ = run(results, monkeypatch, known_records=3)
+    last, _ = run(results, monkeypatch, overrides=two, known_records=3)
     assert "waited_s" not in last.records[0].contamination
 
 
