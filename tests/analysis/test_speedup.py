@@ -93,7 +93,6 @@ def test_names_in_a_command_are_quoted_for_the_shell() -> None:
         "-m",
         "xla_sweeps",
         "model=local",
-        "source=local",
         "path='it\\'s; rm -rf x.keras'",
         "trust_code=true",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import statistics
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from xla_sweeps.analysis.estimates import (
 from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Pool, Prior
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Failure, Phase, Status
-from xla_sweeps.schema.overrides import override_value
+from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import (
     ComparisonRow,
@@ -45,6 +46,9 @@ _TOO_FEW_ROUNDS = Failure(
 )
 
 EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
+
+_SWITCH = re.compile(r"(XLA|TF|ONEDNN|OMP|KMP|MKL|CUDA|CUDNN|NVIDIA)_[A-Z0-9_]+")
+"""Variables that a row's command may set: a record is a file that anyone may have written."""
 
 BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
 
@@ -326,7 +330,22 @@ def flags_of(record: Record) -> str:
 
 
 def command_of(record: Record) -> str:
-    """The command that a person would type to measure the trial again."""
+    """The shell command that measures the trial again, after the variables that change XLA."""
+    flags = record.environment.get("flags") or {}
+    variables = [
+        f"{name}={shlex.quote(str(value))}"
+        for name, value in sorted(flags.items())
+        if _SWITCH.fullmatch(name)
+    ]
+    words = _words_of(record) if record.words is None else record.words
+    return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
+
+
+def _words_of(record: Record) -> list[str]:
+    """The arguments of an early record's command, which did not keep them.
+
+    Without keys of `effort.` and without `--config-dir`: it does not tell which were given.
+    """
     config = record.config
     words: dict[str, Any] = {}
     for option in options.OPTIONS:
@@ -335,18 +354,19 @@ def command_of(record: Record) -> str:
         is_shown = option.name in ("model", "source") or value not in (option.default, None, "")
         if is_shown and option.defines_trial and option.name not in ("jit", "modes"):
             words[option.name] = value
+    if words.get("source") == "local":
+        words["model"] = words.pop("source")
+    if record.environment.get("driver") and config.get("device") not in (None, "gpu:0"):
+        words["device"] = config["device"]  # there are GPUs, and it is not the first
     modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
     implied = {
         jit: list(dict.fromkeys(["eager", "graph", str(mode)]))
         for jit, mode in JIT_CANDIDATES.items()
     }
     jit = next((jit for jit, listed in implied.items() if listed == modes), None)
-    words |= {"jit": jit} if jit else {"modes": modes} if modes else {}
-    texts = [
-        shlex.quote(f"{key}={value if key == 'jit' else override_value(value)}")
-        for key, value in words.items()
-    ]
-    return " ".join(["python -m xla_sweeps", *texts])
+    plain = [f"jit={jit}"] if jit else []
+    words |= {"modes": modes} if modes and not jit else {}
+    return [*overrides(words), *plain]
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:

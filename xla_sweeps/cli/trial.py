@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
-from xla_sweeps.schema.overrides import flattened, overrides
+from xla_sweeps.schema.overrides import flattened, overrides, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.process import Assignment
 
@@ -65,16 +65,25 @@ class _Job:
     Attributes:
         words: its overrides.
         document: its configuration as plain data.
-        again: the command that resumes it.
+        config_dir: a further folder of configuration files.
     """
 
     words: tuple[str, ...]
     document: dict[str, Any]
-    again: str
+    config_dir: Path | None
 
     def settings(self) -> Settings:
         """What it asks for, on the machine that runs it."""
-        return settings_of(copy.deepcopy(self.document), explicit=_keys(self.words))
+        found = settings_of(copy.deepcopy(self.document), explicit=_keys(self.words))
+        hidden = found.device.kind == "cpu" and "CUDA_VISIBLE_DEVICES" in os.environ
+        words = repeating(self.words, config_dir=str(self.config_dir or ""), on_cpu=hidden)
+        return replace(found, words=words)
+
+    @property
+    def again(self) -> str:
+        """The command that resumes it."""
+        place = ["--config-dir", str(self.config_dir)] if self.config_dir else []
+        return shlex.join(["python", "-m", "xla_sweeps", *place, *self.words])
 
 
 def expand_json(arguments: Sequence[str]) -> list[str]:
@@ -186,13 +195,11 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
     """Compose and validate every trial of the request before any runs."""
     jobs, found = [], []
-    place = ["--config-dir", str(asked.config_dir)] if asked.config_dir else []
     if asked.multirun:
         check_count(asked.overrides)
     for words in _expanded(asked.overrides) if asked.multirun else [list(asked.overrides)]:
         document = plain(compose_config(words, config_dir=asked.config_dir))
-        again = shlex.join(["python", "-m", "xla_sweeps", *place, *words])
-        jobs.append(_Job(tuple(words), document, again))
+        jobs.append(_Job(tuple(words), document, asked.config_dir))
         found.append(jobs[-1].settings())
         if found[-1].tracker.name == "wandb":
             require_login()

@@ -74,6 +74,8 @@ class Settings:
 
     Attributes:
         document: the resolved configuration as plain data, for the record and W&B.
+        words: arguments of the command that measures the same again (`repeating`); None where
+            nobody typed one.
     """
 
     trial: Trial
@@ -82,6 +84,7 @@ class Settings:
     results_dir: Path
     ui: str
     document: Mapping[str, Any]
+    words: tuple[str, ...] | None = None
 
 
 def to_settings(

@@ -60,6 +60,7 @@ def make_record(
         sync=attempt.sync,
         seconds=attempt.seconds,
         request_id=request_id(trial),
+        words=settings.words,
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.schema.options import NESTED
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
+
+_SHOWING = ("results_dir", "tracker", "ui", "hydra")
+"""What says where results are kept and how they are shown, and nothing of the trial."""
 
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 """Backslashes that Hydra's grammar would read as escaping a quote.
@@ -36,6 +39,25 @@ def override_value(value: Any) -> str:
         escaped = _BEFORE_QUOTE.sub(r"\1\1", value).replace("'", "\\'")
         return f"'{escaped}'"
     return str(value)
+
+
+def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[str, ...]:
+    """Arguments of the command that measures a trial again, wherever its results are kept.
+
+    Args:
+        words: the trial's overrides.
+        config_dir: its further folder of configuration files, or "".
+        on_cpu: whether it was kept from the GPUs by other means than its overrides.
+    """
+    place = ["--config-dir", config_dir] if config_dir else []
+    kept = [word for word in words if option_of(word) not in _SHOWING]
+    device = on_cpu and all(option_of(word) != "device" for word in words)
+    return (*place, *kept, *(["device=cpu"] if device else []))
+
+
+def option_of(word: str) -> str:
+    """The option that an override sets: `effort` of `effort.block_s=1`."""
+    return re.split(r"[=./@]", word.lstrip("+~"), maxsplit=1)[0]
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class Record:
         seconds: wall time of the stages `build`, `prepare`, `measure`.
         log: the replicate's log file, relative to the results folder.
         request_id: of what was asked for, whatever device measured it; "" in older records.
+        words: arguments of the command that measures the trial again; None in older records.
     """
 
     trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
@@ -114,6 +115,7 @@ class Record:
     seconds: Mapping[str, Seconds] = field(default_factory=dict)
     log: str = ""
     request_id: str = ""
+    words: tuple[str, ...] | None = None
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:

@@ -358,7 +358,7 @@ class ProvenanceColumns:
         "log of the last replicate, relative to the results folder", page=True, default=""
     )
     command: str = _column(
-        "command that measures it again (without keys of `effort.` and `timeouts.`)",
+        "command that measures it again; an early record does not tell keys of `effort.`",
         page=True,
         default="",
     )

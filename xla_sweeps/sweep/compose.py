@@ -10,7 +10,7 @@ import copy
 import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.overrides import flattened, overrides
+from xla_sweeps.schema.overrides import flattened, overrides, repeating
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
 
@@ -153,7 +153,11 @@ class Composer:
             self._places[0].device if self._places else devices.Device(kind="gpu", index=0, name="")
         )
         explicit = {word.partition("=")[0] for word in words}
-        return settings_of(document, explicit=explicit, environ=self._environ, device=device)
+        found = settings_of(document, explicit=explicit, environ=self._environ, device=device)
+        again = repeating(
+            words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
+        )
+        return replace(found, words=again)
 
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked."""

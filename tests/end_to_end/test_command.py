@@ -1,0 +1,249 @@
+"""The command of a row measures it again: composing it gives the same trial id."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from commands import command, own_model
+from factories import make_outcome, make_rounds
+from paths import ROOT
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.cli.main import run
+from xla_sweeps.config.identity import identify
+from xla_sweeps.config.settings import Settings
+from xla_sweeps.measure import runner
+from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure.recording import make_record
+from xla_sweeps.measure.runner import TrialResult
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.system import devices
+from xla_sweeps.system.environment import environment
+
+KINDS = {
+    "catalog": "model=resnet50",
+    "defaults": "",
+    "size": "model=resnet50 resolution=160 batch_size=1 seed=3",
+    "source": "model=vit_b16 source=keras_hub",
+    "weights": "model=resnet50 weights=imagenet",
+    "saved weights": "model=vit_b16 source=keras_hub weights=vit_base_patch16_224_imagenet",
+    "precision": "model=vgg16 precision=mixed_bfloat16",
+    "scenario": "model=yolo_v8_m scenario=detect",
+    "jit=false": "jit=false",
+    "jit=null": "jit=null",
+    "jit=auto": "jit=auto",
+    "modes": "modes=[graph,xla]",
+    "reordered modes": "modes=[xla,default,eager]",
+    "one mode": "modes=[xla]",
+    "A/A": "modes=[graph,graph]",
+    "device": "device=cpu",
+    "deadlines": "timeouts.compile=7 memory_limit_gib=2",
+    "effort": "effort=standard",
+    "effort's keys": "effort=standard effort.block_s=0.05 effort.rounds_max=77 effort.mode_cap_s=3",
+    "model's keys": "model.variant=Half model.resolution=96",
+    "new model's keys": "+model.sources.applications.arguments.alpha=0.5",
+    "keras": "model=local path=net.keras trust_code=true",
+    "hostile name": r"""model=local 'path="it'"'"'s; rm -rf x.keras"' trust_code=true""",
+    "renamed": "model=local path=net.keras trust_code=true model.variant=Mine model.family=Ours",
+    "keras with layers": "model=local path=net.keras import=layers.py trust_code=true",
+    "keras with a module": "model=local path=net.keras import=layers trust_code=true",
+    "function": "model=local path=layers:make trust_code=true",
+    "function of a file": "model=local path=below/other.py:make trust_code=true resolution=64",
+    "saved model": "model=local path=saved/ trust_code=true",
+    "inputs": "model=local path=layers:make trust_code=true "
+    "'input_spec=[{shape:[8],dtype:int32,low:0,high:9,name:a},{shape:[2,3],name:\"b/c\"}]'",
+    "own catalog": "--config-dir own model=tiny source=applications",
+    "own catalog's keys": "-cd own model=tiny +model.sources.applications.arguments.pooling=avg",
+    "own effort": "--config-dir=own effort=mine effort.block_s=0.011",
+    "own experiment": "--config-dir own +experiment=both seed=9",
+    "shown elsewhere": "results_dir=other tracker.group=g tracker.tags=[a,b] ui=quiet seed=5 "
+    "hydra.run.dir=elsewhere",
+    "a server's": '\'{"model": "resnet50", "seed": 4, "effort": {"block_s": 0.2}, "jit": null}\'',
+}
+
+EARLY = [
+    kind
+    for kind, line in KINDS.items()
+    if not any(key in line for key in ("own", "effort.", 'effort":', "model.", "-cd"))
+]
+"""What a record without its words can tell."""
+
+
+@dataclass
+class Again:
+    """Asks for trials, with the real command line, and keeps what would be measured."""
+
+    asked: list[Settings]
+
+    def __call__(self, line: str) -> Settings:
+        assert run(shlex.split(line)) == 0
+        return self.asked[-1]
+
+
+@pytest.fixture
+def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
+    """A folder with models of every kind, and trials that end before they measure."""
+    own_model(tmp_path)
+    (tmp_path / "own" / "effort").mkdir()
+    (tmp_path / "own" / "effort" / "mine.yaml").write_text(
+        "defaults: [quick, _self_]\nname: mine\nrounds_max: 30\n"
+    )
+    (tmp_path / "own" / "experiment").mkdir()
+    (tmp_path / "own" / "experiment" / "both.yaml").write_text(
+        "# @package _global_\ndefaults:\n  - override /model: tiny\n  - override /effort: mine\n"
+        "batch_size: 2\neffort: {block_s: 0.04}\n"
+    )
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "below").mkdir()
+    for name in ("net.keras", "it's; rm -rf x.keras", "saved/saved_model.pb", "layers.py"):
+        (tmp_path / name).write_text(f"# {name}\n")
+    (tmp_path / "below" / "other.py").write_text("# other\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS", "TF_XLA_FLAGS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    asked: list[Settings] = []
+
+    def run_trial(settings: Settings, **_: object) -> TrialResult:
+        asked.append(settings)
+        return TrialResult(trial_id="0", summary=None, exit_code=0)
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    return Again(asked)
+
+
+def trial_of(settings: Settings) -> str:
+    return identify(settings, environment())
+
+
+def record_of(settings: Settings) -> Record:
+    labels = settings.trial.modes
+    attempt = Attempt(
+        status=Status.OK,
+        finished=True,
+        modes={label: make_outcome() for label in labels},
+        rounds=list(make_rounds(dict.fromkeys(labels, 0.01))),
+    )
+    record = make_record(settings, trial_of(settings), 0, attempt, environment())
+    return Record.from_json(record.to_json())
+
+
+def command_of(record: Record) -> tuple[dict[str, str], str]:
+    """The command in the record's row, if it has one: the variables that it sets, and the rest."""
+    rows = summarize([record]).comparisons
+    words = shlex.split(rows[0].provenance.command)
+    start = words.index("python")
+    assert words[start : start + 3] == ["python", "-m", "xla_sweeps"]
+    variables = dict(word.split("=", 1) for word in words[:start])
+    return variables, shlex.join(words[start + 3 :])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "one mode"])
+def test_every_kind_of_row_is_measured_again_by_its_command(kind: str, again: Again) -> None:
+    first = again(KINDS[kind])
+    variables, line = command_of(record_of(first))
+    assert not variables
+    assert trial_of(again(line)) == trial_of(first)
+    assert command_of(record_of(again(line))) == (variables, line)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EARLY if kind != "one mode"])
+def test_so_is_that_of_an_early_record_as_far_as_it_can_tell(kind: str, again: Again) -> None:
+    first = again(KINDS[kind])
+    _, line = command_of(replace(record_of(first), words=None))
+    assert trial_of(again(line)) == trial_of(first)
+
+
+def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
+    again: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = {"XLA_FLAGS": "--xla_cpu_enable_fast_math=true --a=b", "OMP_NUM_THREADS": "1"}
+    for name, value in flags.items():
+        monkeypatch.setenv(name, value)
+    first = again("seed=1")
+    identifier, record = trial_of(first), record_of(first)
+    for name in flags:
+        monkeypatch.delenv(name)
+    assert trial_of(again("seed=1")) != identifier
+    variables, line = command_of(record)
+    assert (variables, line) == (flags, "seed=1")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert trial_of(again(line)) == identifier
+    hostile = {"x; rm -rf ~; XLA_FLAGS": "1", "LD_PRELOAD": "/evil.so", **flags}
+    tampered = replace(record, environment={**record.environment, "flags": hostile})
+    assert command_of(tampered) == (flags, "seed=1")
+
+
+def test_a_trial_that_was_kept_from_the_gpus_says_so(
+    again: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert command_of(record_of(again("seed=1")))[1] == "seed=1 device=cpu"
+    assert command_of(record_of(again("device=auto seed=1")))[1] == "device=auto seed=1"
+
+
+@pytest.mark.parametrize(
+    ("driver", "device", "words"),
+    [
+        ({}, "cpu", []),
+        ({"driver": "550"}, "cpu", ["device=cpu"]),
+        ({"driver": "550"}, "gpu:0", []),
+        ({"driver": "550"}, "gpu:1", ["device=gpu:1"]),
+    ],
+)
+def test_an_early_record_names_the_device_where_auto_would_choose_another(
+    driver: dict[str, str], device: str, words: list[str], again: Again
+) -> None:
+    record = record_of(again("model=vgg16"))
+    early = replace(
+        record,
+        words=None,
+        config={**record.config, "device": device},
+        environment={**record.environment, "driver": driver},
+    )
+    shown = command_of(early)[1].split()
+    assert [word for word in shown if word.startswith("device=")] == words
+
+
+def test_a_sweeps_trial_whose_process_died_has_the_command_of_any_other(again: Again) -> None:
+    given = ["results_dir=r", "tracker.group=g", "timeouts.compile=9"]
+    place = Place(device=devices.devices()[-1], cores=devices.usable_cores())
+    composer = Composer(given, places=[place], config_dir=Path("own"))
+    task = composer.task({"model": "tiny", "effort": {"block_s": 0.02}})
+    died = record_of(composer.settings(task.words))
+    assert died.trial_id in task.trial_ids
+    assert trial_of(again(command_of(died)[1])) == died.trial_id
+
+
+@pytest.mark.tf
+def test_the_command_that_results_print_measures_a_second_replicate(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import keras\n\ndef make():\n    inputs = keras.Input((8,))\n"
+        "    return keras.Model(inputs, keras.layers.Dense(2)(inputs))\n"
+    )
+    short = {"block_s": 0.01, "rounds_min": 6, "rounds_look": 6, "rounds_max": 6}
+    words = [f"effort.{key}={value}" for key, value in {**short, "warmup_s": 0.1}.items()]
+    own = ["model=local", "path=net:make", "trust_code=true", "modes=[graph,xla]"]
+    asked = command(*own, *words, "tracker=none", cwd=tmp_path)
+    assert asked.returncode == 0, asked.stderr
+    (row,) = json.loads(command("results", "--format", "json", cwd=tmp_path).stdout)
+    again = subprocess.run(
+        row["command"].replace("python", sys.executable, 1),
+        shell=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "WANDB_MODE": "disabled"},
+        check=False,
+    )
+    assert again.returncode == 0
+    (folder,) = (tmp_path / "results" / "records").iterdir()
+    assert folder.name == row["trial_id"]
+    assert sorted(path.name for path in folder.iterdir()) == ["0.json", "1.json"]
