@@ -150,7 +150,7 @@ def _summarize_mode(
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
-        peak_memory_bytes=max((outcome.peak_memory_bytes or 0 for outcome in outcomes), default=0)
+        peak_memory_bytes=max((outcome.steady_memory_bytes or 0 for outcome in outcomes), default=0)
         or None,
         rmse_rel=max(
             (item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None

@@ -239,7 +239,8 @@ def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
         for name, of in (("executing_eagerly", "eager"), ("jit_compile", "xla")):
             if status == "ok" and name in proof and (proof[name] is True) != (kind == of):
                 yield f"{label}: ok, and {name} is {proof[name]}"
-        for name in ("trace_s", "first_call_s", "compile_s", "peak_memory_bytes"):
+        sizes = ("peak_memory_bytes", "steady_memory_bytes")
+        for name in ("trace_s", "first_call_s", "compile_s", *sizes):
             if (mode.get(name) or 0) < 0:
                 yield f"{label}: {name} {mode[name]} is below 0"
         if any(not value > 0 for value in mode.get("latencies_s", ())):

@@ -314,7 +314,11 @@ class SpeedupColumns:
         wandb=True,
     )
     peak_memory_ratio: float | None = _number(
-        "candidate / baseline", unit="ratio", page=True, wandb=True
+        "the most memory in steady calls, weights included, by the device's allocator: candidate / "
+        "baseline",
+        unit="ratio",
+        page=True,
+        wandb=True,
     )
     host_bound: bool = _column("the device waits for the host", page=True)
     cv_percent: float | None = _number(

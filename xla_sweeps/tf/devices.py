@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,10 +46,29 @@ def synchronize() -> None:
     tf.test.experimental.sync_devices()
 
 
+def reset_steady_memory(device: str) -> None:
+    """Start `steady_memory_bytes` again."""
+    with contextlib.suppress(ValueError):
+        tf.config.experimental.reset_memory_stats(device.removeprefix("/device:"))
+
+
+def steady_memory_bytes(device: str) -> int | None:
+    """The most that TensorFlow's allocator of the device had handed out since the reset.
+
+    It counts the weights, and the same in whatever order the modes are measured. None where the
+    allocator does not count: on a CPU without oneDNN.
+    """
+    try:
+        info = tf.config.experimental.get_memory_info(device.removeprefix("/device:"))
+    except ValueError:
+        return None
+    return int(info["peak"])
+
+
 def reset_peak_memory(device: str) -> None:
     """Reset the peak of device memory, or on a CPU of the process's resident memory."""
     if "GPU" in device:
-        tf.config.experimental.reset_memory_stats("GPU:0")
+        reset_steady_memory(device)
         return
     try:
         Path("/proc/self/clear_refs").write_text("5")
@@ -59,7 +79,7 @@ def reset_peak_memory(device: str) -> None:
 def peak_memory_bytes(device: str) -> int:
     """Peak since `reset_peak_memory`: device memory, or on a CPU the process's resident memory."""
     if "GPU" in device:
-        return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+        return steady_memory_bytes(device) or 0
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

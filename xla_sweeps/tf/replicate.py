@@ -6,6 +6,7 @@ before timing, and nothing printed or sent inside a timed block.
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -67,12 +68,15 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
 
 def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> None:
     """Warm up each mode; its compile time is the first call's time beyond that of a steady call."""
+    gc.collect()  # the float64 model, which would count as memory of the modes before the next one
     for label, entry in list(prepared.items()):
         channel.send(protocol.Stage(phase=Phase.WARMUP, mode=label))
         try:
+            devices.reset_steady_memory(bench.device)
             warm = timing.warm_up(
                 entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns
             )
+            memory_bytes = devices.steady_memory_bytes(bench.device)
             recompiles = _recompiles(entry.executable, bench.fresh, warm.call_s)
         except Exception as error:
             traceback.print_exc()
@@ -92,7 +96,10 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
             channel.send(protocol.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
         first_call_s = entry.outcome.first_call_s or 0.0
         entry.outcome = replace(
-            entry.outcome, warmup_calls=warm.calls, compile_s=max(0.0, first_call_s - warm.call_s)
+            entry.outcome,
+            warmup_calls=warm.calls,
+            compile_s=max(0.0, first_call_s - warm.call_s),
+            steady_memory_bytes=memory_bytes,
         )
         entry.executable.steady_call_s = warm.call_s
         channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))

@@ -1,0 +1,89 @@
+"""Real replicates of a small model, by the measuring process itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from factories import EFFORT, TRIAL
+from paths import ROOT
+
+from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure.process import Stop, run_attempt
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob
+from xla_sweeps.system.leases import Leases
+
+pytestmark = pytest.mark.tf
+
+SHORT = replace(
+    EFFORT,
+    rounds_min=6,
+    rounds_max=6,
+    block_s=0.01,
+    warmup_s=0.1,
+    warmup_cap_s=0.5,
+    latency_calls=10,
+    latency_cap_s=0.5,
+)
+
+SMALL = replace(
+    TRIAL,
+    model=replace(
+        TRIAL.model,
+        name="mobilenet_v2",
+        recipe={"constructor": "MobileNetV2"},
+        inputs=(InputSpec(shape=(32, 32, 3)),),
+        resolution_px=32,
+    ),
+    batch_size=2,
+    effort=SHORT,
+)
+
+
+class _Nobody:
+    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {}
+
+    def summary(self) -> Mapping[str, Any]:
+        return {}
+
+
+@contextlib.contextmanager
+def _watch(pid: int, exceeded: Callable[[], None]) -> Iterator[_Nobody]:
+    yield _Nobody()
+
+
+@cache
+def measured(*modes: str) -> Attempt:
+    """One replicate in these modes, in this order."""
+    with TemporaryDirectory() as folder, Stop() as stop:
+        attempt = run_attempt(
+            ReplicateJob(trial=replace(SMALL, modes=modes), replicate=0, modes=modes, order_seed=1),
+            environment={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
+            log=Path(folder) / "child.log",
+            watch=_watch,
+            stop=stop,
+            leases=Leases((), holder=""),
+            on_event=lambda event: None,
+            command=(sys.executable, "-m", "xla_sweeps.tf.worker"),
+        )
+    assert attempt.finished, attempt.failure
+    return attempt
+
+
+def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes() -> None:
+    one, other = measured("eager", "graph", "xla").modes, measured("xla", "graph", "eager").modes
+    for mode in one:
+        needed = one[mode].steady_memory_bytes
+        assert needed is not None
+        assert needed > 4 * 3_538_984  # the weights
+        assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
