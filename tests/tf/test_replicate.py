@@ -53,6 +53,9 @@ class _Nobody:
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {}
 
+    def disturbance(self) -> str:
+        return ""
+
     def summary(self) -> Mapping[str, Any]:
         return {}
 
