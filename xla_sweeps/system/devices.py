@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -264,14 +264,57 @@ def _gpu(library: Any, handle: Any, index: int) -> Device:
 def near_cores(device: Device, *, sysfs: Path = Path("/sys/bus/pci/devices")) -> list[int]:
     """The cores of a GPU's NUMA node that this process may use; all where the node is unknown."""
     usable = os.sched_getaffinity(0)
-    near = set()
-    for part in (
-        read_or_empty(sysfs / device.pci / "local_cpulist").split(",") if device.pci else ()
-    ):
+    near = _listed(sysfs / device.pci / "local_cpulist") if device.pci else set[int]()
+    return sorted(near & usable or usable)
+
+
+def disjoint_cores(
+    near: Sequence[Collection[int]], *, sysfs: Path = Path("/sys/devices/system/cpu")
+) -> list[tuple[int, ...]]:
+    """Cores for each of several processes: as many for each, and none for two of them.
+
+    Threads of one physical core stay together, unless there are fewer physical cores than
+    processes.
+
+    Args:
+        near: the cores that each may have.
+        sysfs: the folder of the machine's cores; another one in tests.
+
+    Returns:
+        Their numbers; empty where there are fewer cores than processes.
+    """
+    groups: list[tuple[set[int], list[int]]] = []
+    for index, cores in enumerate(near):
+        shared = [group for group in groups if group[0] & set(cores)]
+        groups = [group for group in groups if group not in shared]
+        pool = set(cores).union(*(group[0] for group in shared))
+        groups.append((pool, [*(member for group in shared for member in group[1]), index]))
+    shares: list[list[int]] = [[] for _ in near]
+    for pool, members in groups:
+        siblings = {
+            number: min(_listed(sysfs / f"cpu{number}/topology/thread_siblings_list") or {number})
+            for number in pool
+        }
+        whole = len(set(siblings.values())) >= len(members)
+        units: dict[int, list[int]] = {}
+        for number in sorted(pool):
+            units.setdefault(siblings[number] if whole else number, []).append(number)
+        split, count = list(units.values()), len(units) // len(members)
+        for place, member in enumerate(sorted(members)):
+            parts = split[place * count : (place + 1) * count]
+            shares[member] = [number for part in parts for number in part]
+    most = min(map(len, shares), default=0)
+    return [tuple(share[:most]) for share in shares]
+
+
+def _listed(path: Path) -> set[int]:
+    """The numbers in a list of the kernel's, such as `0-3,8`."""
+    found = set()
+    for part in read_or_empty(path).split(","):
         first, _, last = part.partition("-")
         if first.strip().isdigit():
-            near |= set(range(int(first), int(last or first) + 1))
-    return sorted(near & usable or usable)
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
 
 
 def _pci_address(handle: Any) -> str:

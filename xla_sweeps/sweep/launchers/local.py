@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from xla_sweeps.sweep.launchers import (
 from xla_sweeps.system.devices import (
     Device,
     devices,
+    disjoint_cores,
     gpu_problems,
     is_accelerator,
     near_cores,
@@ -76,9 +77,7 @@ def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> li
     if asked is None:
         if problems and not gpus:
             raise DeviceError(f"{'; '.join(problems)}; to measure the CPU: --devices=cpu")
-        return [_gpu_slot(gpu, len(gpus)) for gpu in gpus] or [
-            Slot(name="cpu", device=existing[-1])
-        ]
+        return _gpu_slots(gpus) or [Slot(name="cpu", device=existing[-1])]
     names = [name.strip() for name in asked.split(",") if name.strip()]
     if not names or len(set(names)) != len(names):
         raise DeviceError(
@@ -95,29 +94,36 @@ def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> li
                 + "".join(f"{problem}; " for problem in problems)
                 + f"this machine has {there} and cpu"
             )
-    return [_gpu_slot(labels[name], len(names)) for name in names]
+    return _gpu_slots([labels[name] for name in names])
 
 
 def _cpu_slots(names: Sequence[str], cpu: Device) -> list[Slot]:
     """The whole CPU, or one equal part for each name."""
     if len(names) == 1:
         return [Slot(name=names[0], device=cpu)]
-    cores = sorted(os.sched_getaffinity(0))
-    share = len(cores) // len(names)
-    if not share:
+    return _slots(names, [cpu] * len(names), [os.sched_getaffinity(0)] * len(names))
+
+
+def _gpu_slots(gpus: Sequence[Device]) -> list[Slot]:
+    """GPUs; where there are several, each with cores of its own on its NUMA node."""
+    if len(gpus) < 2:
+        return [Slot(name=gpu.label, device=gpu) for gpu in gpus]
+    return _slots([gpu.label for gpu in gpus], gpus, [near_cores(gpu) for gpu in gpus])
+
+
+def _slots(
+    names: Sequence[str], owners: Sequence[Device], near: Sequence[Collection[int]]
+) -> list[Slot]:
+    cores = disjoint_cores(near)
+    if not all(cores):
         raise DeviceError(
-            f"--devices={','.join(names)}: cannot split {len(cores)} cores into {len(names)} parts"
+            f"--devices={','.join(names)}: cannot split {usable_cores()} cores into "
+            f"{len(names)} parts"
         )
     return [
-        Slot(name=name, device=cpu, cores=tuple(cores[index * share : (index + 1) * share]))
-        for index, name in enumerate(names)
+        Slot(name=name, device=device, cores=own)
+        for name, device, own in zip(names, owners, cores, strict=True)
     ]
-
-
-def _gpu_slot(gpu: Device, count: int) -> Slot:
-    """A GPU; where there are several, with the cores of its own NUMA node."""
-    near = near_cores(gpu) if count > 1 else ()
-    return Slot(name=gpu.label, device=gpu, cores=tuple(near))
 
 
 @dataclass(eq=False)
