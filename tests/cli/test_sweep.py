@@ -234,6 +234,25 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     assert order[0] == ["anchor"]
 
 
+def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
+    tmp_path: Path,
+) -> None:
+    definition(tmp_path, model={"value": "resnet50"})
+    busy = sweep(tmp_path, worker="contaminated")
+    assert busy.returncode == 3
+    assert len(records(tmp_path)) == 4
+    assert "1 trials; 0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
+    kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
+    assert kept.returncode == 0, kept.stderr
+    assert "start " not in kept.stderr
+    shutil.rmtree(tmp_path / "results")
+    once = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
+    assert once.returncode == 0, once.stderr
+    assert len(records(tmp_path)) == 1
+    assert sweep(tmp_path, "--accept-contaminated", "--retry", "contaminated").returncode == 0
+    assert [str(record.status) for record in records(tmp_path)] == ["contaminated", "ok"]
+
+
 def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     definition(tmp_path)
     sweep(tmp_path)
@@ -376,6 +395,7 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
         ["mine.yaml", "--launcher", "ray", "--address", "a:1", "--slots", "4"],
         ["mine.yaml", "--launcher", "slurm", "--slurm", "partition=a b", "--chunk", "2"],
         ["mine.yaml", "--rerun", "verdict=ambiguous"],
+        ["mine.yaml", "--accept-contaminated"],
     ],
 )
 def test_the_command_that_resumes_has_the_options_of_the_one_that_was_stopped(

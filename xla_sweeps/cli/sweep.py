@@ -78,6 +78,7 @@ class _Request:
             overrides,
             places=None if self.slots is None else places,
             config_dir=self.options.config_dir,
+            accepted=self.options.accepted,
         )
 
     @cached_property
@@ -297,7 +298,8 @@ def _conclude(request: _Request, tasks: Sequence[Task], outcome: Outcome) -> int
     )
     if outcome.signal_number:
         return 128 + outcome.signal_number
-    inconclusive = any(outcome.counts.get(word) for word in (*map(str, INCONCLUSIVE), "missing"))
+    open_words = {*map(str, INCONCLUSIVE), "missing"} - {*map(str, request.options.accepted)}
+    inconclusive = any(outcome.counts.get(word) for word in open_words)
     return LEFT_CODE if outcome.left or outcome.gave_up or outcome.broken or inconclusive else 0
 
 

@@ -21,6 +21,7 @@ _OPTIONS_OF_LAUNCHERS = {
     "slurm": ("slurm",),
     "chunk": ("slurm",),
     "slots": ("ray", "slurm"),
+    "accept_contaminated": ("local", "ray", "slurm"),
 }
 """Options of `sweep` that only some launchers accept."""
 
@@ -35,6 +36,7 @@ class Options:
         launcher: `local`, `ray` or `slurm`.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
+        accept_contaminated: whether contaminated replicates count as measured.
         address: of a Ray cluster.
         slurm: options for sbatch, by name.
         chunk: trials in one Slurm task.
@@ -51,10 +53,16 @@ class Options:
     seed: int = 0
     retry: tuple[Status, ...] = ()
     rerun: tuple[str, str] | None = None
+    accept_contaminated: bool = False
     address: str | None = None
     slurm: Mapping[str, str] | None = None
     chunk: int = 1
     slots: int = 1000
+
+    @property
+    def accepted(self) -> tuple[Status, ...]:
+        """Statuses of the replicates that count as measured."""
+        return (Status.OK, Status.CONTAMINATED) if self.accept_contaminated else (Status.OK,)
 
 
 def options_of(arguments: Sequence[str]) -> Options:
@@ -108,6 +116,11 @@ def options_of(arguments: Sequence[str]) -> Options:
         metavar="COLUMN=VALUE",
         help="one more replicate for matching rows of `results`, as in verdict=ambiguous",
     )
+    add(
+        "--accept-contaminated",
+        action="store_true",
+        help="keep trials that other processes disturbed, instead of measuring them again",
+    )
     add("--address", help="ray: the cluster's address (default: start one on this machine)")
     add(
         "--slurm",
@@ -141,6 +154,7 @@ def options_of(arguments: Sequence[str]) -> Options:
         seed=options.seed,
         retry=_statuses(options.retry),
         rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
+        accept_contaminated=options.accept_contaminated,
         address=options.address,
         slurm=dict(_pair(text, "--slurm") for text in options.slurm),
         chunk=max(1, options.chunk),
@@ -183,6 +197,7 @@ def resume_words(options: Options) -> list[str]:
     ):
         if getattr(options, name) != getattr(defaults, name):
             words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    words += ["--accept-contaminated"] if options.accept_contaminated else []
     for key, value in (options.slurm or {}).items():
         words += ["--slurm", f"{key}={value}"]
     for status in options.retry:

@@ -138,6 +138,13 @@ class Effort:
         "reach the target"
     )
 
+    def timed_s(self, modes: int) -> float:
+        """The most seconds that a replicate of so many modes is timed.
+
+        A single Williams square, which is never cut short, may take longer.
+        """
+        return modes * (self.mode_cap_s + self.warmup_cap_s + self.latency_cap_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:

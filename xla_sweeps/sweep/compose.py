@@ -56,7 +56,9 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
             on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
         seen: trial and replicate number of each known record, whether it counts or not.
+        accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
+        timed_s: the most seconds that a replicate is timed, by the limits of its effort.
         silent_s: seconds without a line of output after which its command has hung.
     """
 
@@ -71,8 +73,10 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     tags: tuple[str, ...] = ()
     outcomes: list[Status] = []
     seen: frozenset[tuple[str, int]] = frozenset()
+    accepted: tuple[Status, ...] = (Status.OK,)
     wanted: int = 0
     silent_s: float = math.inf
+    timed_s: float = 0.0
 
 
 class Composer:
@@ -82,6 +86,7 @@ class Composer:
         given: overrides of the command line; they win over the definition's.
         places: where trials may run here; None where that is not known (a cluster).
         config_dir: a further folder of configuration files, which each trial gets too.
+        accepted: statuses of the replicates that count as measured.
     """
 
     def __init__(
@@ -91,9 +96,10 @@ class Composer:
         places: Sequence[Place] | None,
         environ: Mapping[str, str] | None = None,
         config_dir: Path | None = None,
+        accepted: tuple[Status, ...] = (Status.OK,),
     ) -> None:
         composition.check_overrides(given)
-        self._given = tuple(given)
+        self._given, self._accepted = tuple(given), accepted
         self._config_dir = config_dir.resolve() if config_dir else None
         self._place = (f"{CONFIG_DIR}={self._config_dir}",) if config_dir else ()
         self._keys = {word.partition("=")[0].lstrip("+~") for word in given}
@@ -137,9 +143,13 @@ class Composer:
                 document, explicit=explicit, environ=self._environ, device=elsewhere
             )
             asked = request_id(settings.trial)
-            return _task(words, settings, f"{asked} {accelerator or ''}", asked, (), accelerator)
-        ids, settings = self._local(document, explicit, accelerator)
-        return _task(words, settings, " ".join(ids), request_id(settings.trial), ids, accelerator)
+            task = _task(words, settings, f"{asked} {accelerator or ''}", asked, (), accelerator)
+        else:
+            ids, settings = self._local(document, explicit, accelerator)
+            asked = request_id(settings.trial)
+            task = _task(words, settings, " ".join(ids), asked, ids, accelerator)
+        task.accepted = self._accepted
+        return task
 
     def settings(self, words: Sequence[str]) -> Settings:
         """The settings of a trial's words on the first of the places.
@@ -254,6 +264,7 @@ def _task(
         accelerator=None if accelerator is None else str(accelerator),
         tags=settings.tracker.tags,
         silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
+        timed_s=trial.effort.timed_s(len(trial.modes)),
     )
 
 

@@ -206,7 +206,7 @@ class Judge:
         task.seen |= {(item.trial_id, item.replicate) for item in fresh}
         task.outcomes = [*task.outcomes, *(entry_of(item).outcome for item in fresh)]
         if not self._backlog.anchors.includes(task):
-            task.wanted = missing(task.outcomes, replicates=task.replicates)
+            task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
     def judge(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Act on how a job ended, as `settled`; returns one word for it.

@@ -13,7 +13,7 @@ from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import Entry, Index
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.sweep.compose import Composer, Task
@@ -128,7 +128,7 @@ def _want_again(
     requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
     for task in tasks:
         if wanted & set(task.trial_ids) or (not task.trial_ids and task.request_id in requests):
-            task.outcomes = [status for status in task.outcomes if status is Status.OK]
+            task.outcomes = [status for status in task.outcomes if status in task.accepted]
             task.replicates = max(task.replicates, len(task.outcomes) + 1)
             task.wanted = max(task.wanted, 1)
 
@@ -137,7 +137,7 @@ def _costs(index: Index) -> dict[str, float]:
     """The median wall time of a model's replicates."""
     costs: dict[str, list[float]] = {}
     for entry in index.all():
-        if entry.outcome not in INCONCLUSIVE and entry.cost_s > 0:
+        if entry.outcome not in UNFINISHED and entry.cost_s > 0:
             costs.setdefault(entry.model, []).append(entry.cost_s)
     return {model: statistics.median(seconds) for model, seconds in costs.items()}
 
@@ -204,8 +204,9 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
                 )
             ]
         task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
-        task.outcomes = counting([entry.outcome for entry in found], retry)
-        task.wanted = missing(task.outcomes, replicates=task.replicates)
+        outcomes = [entry.outcome for entry in found]
+        task.outcomes = counting(outcomes, retry, accepted=task.accepted)
+        task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
 
 INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
@@ -224,22 +225,26 @@ ATTEMPTS: Mapping[Status, int] = {
 """Records of a status other than `ok` after which the trial is not tried again; 1 by default."""
 
 
-def missing(outcomes: Sequence[Status], *, replicates: int) -> int:
+def missing(
+    outcomes: Sequence[Status],
+    *,
+    replicates: int,
+    accepted: Collection[Status] = (Status.OK,),
+) -> int:
     """How many replicates are still to be measured.
 
     Args:
         outcomes: of the trial's records that count, in any order.
-        replicates: number of `ok` records that are wanted.
+        replicates: number of accepted records that are wanted.
+        accepted: statuses of records that need no repetition.
     """
-    if all(status is Status.OK for status in outcomes):
-        return max(0, replicates - len(outcomes))
-    counts = Counter(outcomes)
-    for status, count in counts.items():
-        if status in (Status.OK, Status.INFRA, Status.INTERRUPTED):
+    left = max(0, replicates - sum(status in accepted for status in outcomes))
+    for status, count in Counter(outcomes).items():
+        if status in (*accepted, Status.INFRA, Status.INTERRUPTED):
             continue
         if count >= ATTEMPTS.get(status, 1):
             return 0
-    return max(0, replicates - counts[Status.OK])
+    return left
 
 
 def final_outcome(outcomes: Sequence[Status]) -> Status | None:
@@ -256,6 +261,15 @@ def final_outcome(outcomes: Sequence[Status]) -> Status | None:
     )
 
 
-def counting(outcomes: Sequence[Status], retry: Collection[Status]) -> list[Status]:
-    """The outcomes that count when a sweep begins: conclusive ones without those in `retry`."""
-    return [status for status in outcomes if status not in retry and status not in INCONCLUSIVE]
+def counting(
+    outcomes: Sequence[Status],
+    retry: Collection[Status],
+    *,
+    accepted: Collection[Status] = (Status.OK,),
+) -> list[Status]:
+    """The outcomes that count when a sweep begins: conclusive or accepted, and not in `retry`."""
+    return [
+        status
+        for status in outcomes
+        if status not in retry and (status not in INCONCLUSIVE or status in accepted)
+    ]
