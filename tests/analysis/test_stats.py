@@ -150,6 +150,22 @@ def test_windows_are_stationary_when_neither_median_nor_trend_moves(
     assert stats.stationary(first, second) is expected
 
 
+def test_the_interval_of_a_trend_is_that_of_scipy_where_its_normal_approximation_is_good() -> None:
+    values = np.exp(np.random.default_rng(1).normal(0, 0.05, 20)) + 0.01 * np.arange(20)
+    expected = scipy.stats.theilslopes(values, alpha=0.95)
+    found = stats.trend_interval(list(values))
+    scale = 20 / np.median(values)
+    assert (found.estimate, found.low, found.high) == pytest.approx(
+        (scale * expected.slope, scale * expected.low_slope, scale * expected.high_slope), rel=0.05
+    )
+
+
+def test_the_interval_of_a_trend_is_exact_for_few_values() -> None:
+    assert stats.trend_interval([1.0, 2.0, 3.0, 4.0]).low == -math.inf
+    few = stats.trend_interval([1.0, 1.1, 1.3, 1.2, 1.4])
+    assert (few.low, few.high) == pytest.approx((5 / 1.2 * -0.1, 5 / 1.2 * 0.2))
+
+
 TRIALS = 2000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,7 @@ from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import rounds, timing
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.measurement import Round, Trend
 from xla_sweeps.schema.trial import Effort
 
 EFFORT = Effort(
@@ -130,7 +131,7 @@ def test_warm_up_continues_until_two_windows_agree() -> None:
     clock = Clock()
     slow_start = [2.0] * 15 + [1.0] * 10_000
     warm = timing.warm_up(Device(clock, work_s=0.2, noise=slow_start), effort=EFFORT, clock=clock)
-    assert warm.stationary
+    assert warm.trend is Trend.STEADY
     assert 15 + timing.WARMUP_WINDOW < warm.calls <= 15 + 2 * timing.WARMUP_WINDOW
     assert warm.call_s == pytest.approx(0.201)
 
@@ -143,7 +144,7 @@ def test_warm_up_ends_at_its_cap_and_flags_that_speed_still_changed() -> None:
         effort=replace(EFFORT, warmup_cap_s=10),
         clock=clock,
     )
-    assert not warm.stationary
+    assert warm.trend is Trend.MOVING
     assert 10 <= warm.seconds < 13
 
 
@@ -151,8 +152,49 @@ def test_warm_up_groups_fast_calls_into_blocks() -> None:
     clock = Clock()
     device = Device(clock, work_s=0.001, enqueue_s=0.0)
     warm = timing.warm_up(device, effort=EFFORT, clock=clock)
-    assert warm.stationary
+    assert warm.trend is Trend.STEADY
+    assert [block.calls for block in warm.blocks] == [1] + [100] * 20
     assert warm.seconds == pytest.approx(0.001 + 20 * 0.1, rel=0.01)
+
+
+QUICK = replace(EFFORT, block_s=0.03, warmup_s=0.3, warmup_cap_s=1)
+
+
+@pytest.mark.parametrize("call_s", [0.0001, 0.06, 0.2])
+def test_a_perfectly_steady_mode_is_steady_however_slow(call_s: float) -> None:
+    clock = Clock()
+    device = Device(clock, work_s=call_s, enqueue_s=0.0)
+    assert timing.warm_up(device, effort=QUICK, clock=clock).trend is Trend.STEADY
+
+
+def test_too_few_calls_for_an_interval_are_not_assessed() -> None:
+    clock = Clock()
+    device = Device(clock, work_s=0.4, enqueue_s=0.0)
+    assert timing.warm_up(device, effort=QUICK, clock=clock).trend is Trend.NOT_ASSESSED
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.08])
+@pytest.mark.parametrize("call_s", [0.03, 0.1])
+def test_noise_around_a_steady_speed_is_rarely_called_moving(spread: float, call_s: float) -> None:
+    source = random.Random(1)
+    found = []
+    for _ in range(400):
+        clock = Clock()
+        noise = [math.exp(source.gauss(0, spread)) for _ in range(1000)]
+        device = Device(clock, work_s=call_s, enqueue_s=0.0, noise=noise)
+        found.append(timing.warm_up(device, effort=QUICK, clock=clock).trend)
+    assert found.count(Trend.MOVING) <= 0.05 * len(found)
+
+
+def test_a_real_trend_is_found_in_noise() -> None:
+    source = random.Random(1)
+    found = []
+    for _ in range(100):
+        clock = Clock()
+        noise = [math.exp(source.gauss(0.01 * step, 0.02)) for step in range(1000)]
+        device = Device(clock, work_s=0.03, enqueue_s=0.0, noise=noise)
+        found.append(timing.warm_up(device, effort=QUICK, clock=clock).trend)
+    assert found.count(Trend.MOVING) >= 90
 
 
 @pytest.mark.parametrize(

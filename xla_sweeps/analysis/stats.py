@@ -191,9 +191,31 @@ def theil_slope(values: Sequence[float]) -> float:
     References:
         Sen (1968), Estimates of the regression coefficient based on Kendall's tau.
     """
+    return float(np.median(_slopes(values)))
+
+
+def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Change over evenly spaced positive values, relative to their median, with its interval.
+
+    The change is the Theil-Sen slope times the number of values; the interval is that of Kendall's
+    tau, infinite where there are too few values for the level (fewer than 5 at 95 %).
+
+    References:
+        Sen (1968), Estimates of the regression coefficient based on Kendall's tau.
+    """
+    slopes = np.sort(_slopes(values)) * len(values) / statistics.median(values)
+    skip = _kendall_quantile(len(values), round((1 - level) / 2, 12))
+    low, high = (float(slopes[skip - 1]), float(slopes[-skip])) if skip else (-math.inf, math.inf)
+    estimate = float(np.median(slopes)) if slopes.size else 0.0
+    return Interval(estimate=estimate, low=low, high=high, level=level)
+
+
+def _slopes(values: Sequence[float]) -> _Numbers:
+    """Slopes between all pairs of evenly spaced values."""
     numbers = np.asarray(values, dtype=float)
     first, second = np.triu_indices(numbers.size, k=1)
-    return float(np.median((numbers[second] - numbers[first]) / (second - first)))
+    slopes: _Numbers = (numbers[second] - numbers[first]) / (second - first)
+    return slopes
 
 
 @functools.lru_cache(maxsize=256)
@@ -238,7 +260,23 @@ def _signed_rank_quantile(count: int, tail: float) -> int:
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
             ways[total] += ways[total - rank]
-    cumulative, allowed = 0, tail * 2**count
+    return _quantile(ways, tail * 2**count)
+
+
+@functools.cache
+def _kendall_quantile(count: int, tail: float) -> int:
+    """The largest k with P(Q < k) <= tail, Q the number of inversions of `count` values."""
+    ways = [1]
+    for size in range(2, count + 1):
+        ways = [
+            sum(ways[max(0, total - size + 1) : total + 1]) for total in range(len(ways) + size - 1)
+        ]
+    return _quantile(ways, tail * math.factorial(count))
+
+
+def _quantile(ways: Sequence[int], allowed: float) -> int:
+    """The largest k such that at most `allowed` of the ways to get each number are below k."""
+    cumulative = 0
     for k, number in enumerate(ways):
         cumulative += number
         if cumulative > allowed:

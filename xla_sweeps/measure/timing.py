@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.measurement import Block, Round
+from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
@@ -46,16 +46,21 @@ class WarmUp:
     """The warm-up of one mode.
 
     Attributes:
-        calls: number of calls.
+        blocks: all that were timed, in order.
         seconds: time that they took.
         call_s: median seconds of one call in the last window.
-        stationary: whether the last two windows agree; False if the time limit ended the warm-up.
+        trend: of the last two windows.
     """
 
-    calls: int
+    blocks: tuple[Block, ...]
     seconds: float
     call_s: float
-    stationary: bool
+    trend: Trend
+
+    @property
+    def calls(self) -> int:
+        """The number of calls."""
+        return sum(block.calls for block in self.blocks)
 
 
 def measure_block(executable: Executable, mode: str, calls: int, *, clock: Clock) -> Block:
@@ -86,28 +91,46 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
     """Call until the speed is stationary, or until `effort.warmup_cap_s`.
 
     Stationary: enough calls, enough time, and two windows of ten blocks that agree. They agree if
-    neither median nor trend differs by more than 1 %.
+    neither median nor trend differs by more than 1 %. That ends the warm-up; what it says of the
+    speed, noise considered, is the trend.
     """
     executable.prepare()
     started = clock()
-    blocks: list[float] = []
+    blocks: list[Block] = []
+    times: list[float] = []
     calls, per_block = 0, 1
     while True:
         block = measure_block(executable, "", per_block, clock=clock)
         calls += per_block
-        blocks.append(block.call_s)
+        blocks.append(block)
+        times.append(block.call_s)
         seconds = (clock() - started) / 1e9
         if per_block == 1 and block.call_s < effort.block_s / 2:
-            per_block, blocks = max(2, math.ceil(effort.block_s / block.call_s)), []
+            per_block, times = max(2, math.ceil(effort.block_s / block.call_s)), []
         enough = calls >= effort.warmup_calls and seconds >= effort.warmup_s
-        stationary = len(blocks) >= 2 * WARMUP_WINDOW and stats.stationary(
-            blocks[-2 * WARMUP_WINDOW : -WARMUP_WINDOW],
-            blocks[-WARMUP_WINDOW:],
+        stationary = len(times) >= 2 * WARMUP_WINDOW and stats.stationary(
+            times[-2 * WARMUP_WINDOW : -WARMUP_WINDOW],
+            times[-WARMUP_WINDOW:],
             tolerance=STATIONARY_TOLERANCE,
         )
         if (enough and stationary) or (seconds >= effort.warmup_cap_s and calls >= 2):
-            call_s = statistics.median(blocks[-WARMUP_WINDOW:] or [block.call_s])
-            return WarmUp(calls=calls, seconds=seconds, call_s=call_s, stationary=stationary)
+            return WarmUp(
+                blocks=tuple(blocks),
+                seconds=seconds,
+                call_s=statistics.median(times[-WARMUP_WINDOW:] or [block.call_s]),
+                trend=trend_of(times[-2 * WARMUP_WINDOW :]),
+            )
+
+
+def trend_of(call_s: Sequence[float]) -> Trend:
+    """Whether consecutive seconds a call change by more than 1 %, where noise lets that be told."""
+    if not call_s:
+        return Trend.NOT_ASSESSED
+    change = stats.trend_interval(call_s)
+    if change.low > STATIONARY_TOLERANCE or change.high < -STATIONARY_TOLERANCE:
+        return Trend.MOVING
+    within = max(-change.low, change.high) <= STATIONARY_TOLERANCE
+    return Trend.STEADY if within else Trend.NOT_ASSESSED
 
 
 def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:

@@ -63,6 +63,17 @@ class Phase(StrEnum):
     RECORD = "record"
 
 
+class Trend(StrEnum):
+    """Whether the speed still changed when the warm-up of a mode ended."""
+
+    STEADY = "steady"
+    """The interval of the change over the last 20 blocks lies within 1 % of none."""
+    MOVING = "moving"
+    """The interval lies outside of that."""
+    NOT_ASSESSED = "not_assessed"
+    """Too few blocks, or too much noise, to tell."""
+
+
 class Flag(StrEnum):
     """A caveat about a replicate's numbers that is not a failure."""
 
@@ -186,6 +197,9 @@ class ModeOutcome:
             that is without what only a first call needs (autotuning); None where it does not count.
         latencies_s: of synchronized calls, seconds.
         warmup_calls: calls before the mode counted as warm.
+        warmup_trend: whether the speed still changed then; None in older records.
+        warmup_block_calls: calls of each block of the warm-up, in order.
+        warmup_block_ns: how long each of these blocks took.
     """
 
     status: Status
@@ -197,5 +211,8 @@ class ModeOutcome:
     steady_memory_bytes: Count | None = None
     latencies_s: tuple[Positive, ...] = ()
     warmup_calls: Count = 0
+    warmup_trend: Trend | None = None
+    warmup_block_calls: tuple[Count, ...] = ()
+    warmup_block_ns: tuple[Count, ...] = ()
     agreement: Agreement | None = None
     failure: Failure | None = None

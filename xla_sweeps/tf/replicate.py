@@ -18,7 +18,7 @@ import tensorflow as tf
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol, rounds, timing
 from xla_sweeps.measure.failures import error_text
-from xla_sweeps.schema.measurement import Failure, Flag, Phase, Round, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Phase, Round, Status, Trend
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.tf import devices, modes
 from xla_sweeps.tf.bench import Bench, Channel, count_macs, set_up
@@ -92,12 +92,15 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
             continue
         if recompiles:
             channel.send(protocol.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
-        if not warm.stationary:
+        if warm.trend is Trend.MOVING:
             channel.send(protocol.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
         first_call_s = entry.outcome.first_call_s or 0.0
         entry.outcome = replace(
             entry.outcome,
             warmup_calls=warm.calls,
+            warmup_trend=warm.trend,
+            warmup_block_calls=tuple(block.calls for block in warm.blocks),
+            warmup_block_ns=tuple(block.elapsed_ns for block in warm.blocks),
             compile_s=max(0.0, first_call_s - warm.call_s),
             steady_memory_bytes=memory_bytes,
         )
