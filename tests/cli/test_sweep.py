@@ -91,7 +91,8 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
     assert len(done.stdout.splitlines()) == 3
     assert done.stderr == (
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
-        "no time estimate: this folder has no records of these models\n"
+        "timing takes at most 4 min 48 s in all, by the limits of the effort; building and "
+        "compiling come on top (no records of these models yet)\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -241,7 +242,9 @@ def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
     busy = sweep(tmp_path, worker="contaminated")
     assert busy.returncode == 3
     assert len(records(tmp_path)) == 4
-    assert "1 trials; 0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
+    plan = sweep(tmp_path, "--dry-run").stderr
+    assert "1 trials; 0 done, 1 to measure" in plan
+    assert re.search(r"(?m)^about .* estimated from records of 1 of the 1 trials' models$", plan)
     kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
     assert kept.returncode == 0, kept.stderr
     assert "start " not in kept.stderr
@@ -286,7 +289,9 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     assert sweep(tmp_path).returncode == 0
     assert len(records(tmp_path)) == first
     plan = sweep(tmp_path, "--dry-run")
-    assert "5 trials, proposed one by one from earlier results" in plan.stderr
+    assert "5 trials, proposed one by one from earlier results\nabout " in plan.stderr
+    shutil.rmtree(tmp_path / "results")
+    assert "\ntiming takes at most 5 min 20 s in all" in sweep(tmp_path, "--dry-run").stderr
 
 
 def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -191,8 +191,13 @@ def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
 
 def _show_plan(request: _Request, plan: Plan) -> None:
     sweep = request.sweep
-    left = [(task.model, task.wanted) for task in plan.tasks if task.wanted]
-    known = sum(model in plan.costs for model, _ in left)
+    wanted = [task for task in plan.tasks if task.wanted]
+    if sweep.method == "bayes":  # like one of those that it may propose
+        example = request.composer.task(search.example(sweep, seed=request.options.seed))
+        example.wanted = example.replicates
+        wanted = [example] * sweep.trials
+    left = [(task.model, task.wanted) for task in wanted]
+    known = sum(task.model in plan.costs for task in wanted)
     show_plan(
         sweep.name,
         plan.tasks,
@@ -200,6 +205,7 @@ def _show_plan(request: _Request, plan: Plan) -> None:
         repeated=plan.repeated,
         known=known,
         left_s=Forecast(plan.costs).left_s(left, slots=request.slot_count) if known else None,
+        timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
 
 

@@ -150,6 +150,12 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
     return tidy(stepped)
 
 
+def example(sweep: Sweep, *, seed: int) -> Values:
+    """The values of one trial that a search may propose."""
+    source = random.Random(seed)
+    return {key: sample(parameter, source) for key, parameter in sweep.parameters.items()}
+
+
 def _grid(sweep: Sweep) -> Iterator[Values]:
     return (_combination(sweep.parameters, index) for index in range(sweep.trials))
 

@@ -57,6 +57,7 @@ def show_plan(
     repeated: int,
     known: int,
     left_s: tuple[float, float] | None,
+    timed_s: float,
 ) -> None:
     """Show the commands of all trials to measure, and how long they may take.
 
@@ -67,6 +68,7 @@ def show_plan(
         repeated: number of duplicate trials in the definition.
         known: number of trials to measure whose model was measured before.
         left_s: seconds that they may take, as a range; None if nothing is known.
+        timed_s: the most seconds that they are timed, by the limits of their effort.
     """
     for task in tasks:
         if task.wanted:
@@ -74,6 +76,7 @@ def show_plan(
     console = progress_console()
     if search is not None:
         console.print(Text(f"{name}: {search:,} trials, proposed one by one from earlier results"))
+        _show_time(left_s, timed_s, f"records of {known:,} of {search:,} trials' models")
         return
     left = [task for task in tasks if task.wanted]
     replicates = sum(task.wanted for task in left)
@@ -86,14 +89,21 @@ def show_plan(
         ),
         soft_wrap=True,
     )
-    if not left:
-        return
+    if left:
+        _show_time(left_s, timed_s, f"records of {known:,} of the {len(left):,} trials' models")
+
+
+def _show_time(left_s: tuple[float, float] | None, timed_s: float, basis: str) -> None:
+    """Show what the trials may take, or where nothing is known what their limits allow."""
     if left_s is None:
-        console.print(Text("no time estimate: this folder has no records of these models"))
-        return
-    low, high = (duration(seconds) for seconds in left_s)
-    basis = f"estimated from records of {known:,} of the {len(left):,} trials' models"
-    console.print(Text(f"about {low} to {high}, {basis}"), soft_wrap=True)
+        text = (
+            f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
+            "building and compiling come on top (no records of these models yet)"
+        )
+    else:
+        low, high = (duration(seconds) for seconds in left_s)
+        text = f"about {low} to {high}, estimated from {basis}"
+    progress_console().print(Text(text), soft_wrap=True)
 
 
 def show_sweep(
