@@ -351,6 +351,27 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     assert another.comparisons[0].speedup.floor == 0.01
 
 
+def test_trials_of_another_environment_share_no_floor(tmp_path: Path) -> None:
+    for number in AA_PAIRS:
+        end(tmp_path, number, call_s=aa(number), environment={"id": "0000aaaa"})
+    floors = [
+        ended.comparisons[0].speedup.floor
+        for ended in (
+            end(tmp_path, 40, environment={"id": "0000aaaa"}).summary,
+            end(tmp_path, 41, environment={"id": "0000bbbb"}).summary,
+            end(tmp_path, 42).summary,
+        )
+        if ended is not None
+    ]
+    assert floors[0] > 0.05
+    assert floors[1:] == [0.01, 0.01]
+    assert {
+        row.trial.trial_id: row.speedup.floor
+        for row in kept(tmp_path)
+        if row.trial.trial_id >= trial(40)
+    } == dict(zip((trial(40), trial(41), trial(42)), floors, strict=True))
+
+
 def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_are_loaded(
     tmp_path: Path,
 ) -> None:

@@ -8,11 +8,25 @@ import pytest
 
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
-from xla_sweeps.system.environment import FLAGS, child_environment, dropped_flags, identity
+from xla_sweeps.system.environment import (
+    child_environment,
+    dropped_flags,
+    environment_id,
+    identity,
+    processor,
+)
 
 CPU = Device(kind="cpu", index=0, name="Some CPU", memory_bytes=2**34)
 
 A100 = Device(kind="gpu", index=1, name="A100", uuid="GPU-b", memory_bytes=2**36, capability=(8, 0))
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    """Nothing but these variables and the ones that a process needs."""
+    for name in set(os.environ) - {"PATH", "HOME"}:
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
 
 
 def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
@@ -62,11 +76,9 @@ def test_a_flag_that_names_a_file_reaches_no_trial(
 ) -> None:
     environ = {"XLA_FLAGS": given}
     child = child_environment(environ, device=A100, extra={})
-    assert {name: value for name, value in child.items() if name in FLAGS} == kept
+    assert {name: value for name, value in child.items() if name == "XLA_FLAGS"} == kept
     assert dropped_flags(environ) == dropped
-    for name in FLAGS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XLA_FLAGS", given)
+    alone(monkeypatch, XLA_FLAGS=given)
     assert environment.environment()["flags"] == kept
 
 
@@ -87,3 +99,107 @@ def test_the_environments_identity_is_device_software_and_flags(
     assert identity(CPU, facts)["XLA_FLAGS"] == "--xla_something"
     assert identity(CPU, facts)["device"] == "Some CPU"
     assert set(identity(CPU, facts)) >= {"tensorflow", "keras", "tf_keras", "cores", "driver"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CUBLAS_WORKSPACE_CONFIG",
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDNN_LOGINFO_DBG",
+        "DNNL_MAX_CPU_ISA",
+        "KMP_BLOCKTIME",
+        "LD_PRELOAD",
+        "MALLOC_ARENA_MAX",
+        "MKL_NUM_THREADS",
+        "OMP_PROC_BIND",
+        "ONEDNN_MAX_CPU_ISA",
+        "OPENBLAS_NUM_THREADS",
+        "TF_CUDNN_USE_AUTOTUNE",
+        "TF_DETERMINISTIC_OPS",
+        "TF_GPU_THREAD_MODE",
+    ],
+)
+def test_a_variable_that_changes_speed_reaches_the_trial_is_recorded_and_identifies_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch)
+    before = environment.environment()
+    assert before["flags"] == {}
+    monkeypatch.setenv(name, "1")
+    facts = environment.environment()
+    assert facts["flags"] == {name: "1"}
+    assert child_environment(os.environ, device=CPU, extra={})[name] == "1"
+    assert identity(CPU, facts) != identity(CPU, before)
+    assert environment_id(CPU, facts) != environment_id(CPU, before)
+
+
+def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harmless = {
+        "CUDA_HOME": "/c",
+        "CUDA_VERSION": "12.5",
+        "KERAS_HOME": "/k",
+        "LD_LIBRARY_PATH": "/l",
+        "NVIDIA_REQUIRE_CUDA": "cuda>=12",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "XLA_SWEEPS_CACHE": "/x",
+    }
+    alone(monkeypatch, **harmless)
+    assert environment.environment()["flags"] == {}
+    assert child_environment(os.environ, device=CPU, extra={}).items() >= harmless.items()
+
+
+def test_no_secret_is_recorded_whatever_its_name_begins_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone(
+        monkeypatch,
+        NVIDIA_API_KEY="k" * 20,
+        TF_VAR_database="secret",
+        TF_CLI_ARGS="secret",
+        TF_CONFIG="http://me:password@host",
+        TF_LOG="trace",
+    )
+    assert environment.environment()["flags"] == {"TF_CONFIG": "http://***@host"}
+    child = child_environment(os.environ, device=CPU, extra={})
+    assert not {"NVIDIA_API_KEY", "TF_VAR_database", "TF_CLI_ARGS", "TF_LOG"} & set(child)
+
+
+CPUINFO = """processor\t: 0
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: {model}
+model name\t: Intel(R) Xeon(R) Processor
+stepping\t: 4
+flags\t\t: fpu sse2 smep avx2 {flag}
+
+processor\t: 1
+model\t\t: 1
+"""
+
+
+def test_cpus_of_one_name_are_told_apart_by_model_and_instruction_sets() -> None:
+    skylake = processor(CPUINFO.format(model=85, flag="avx512f"))
+    assert skylake == {
+        "model": "vendor_id GenuineIntel cpu family 6 model 85 stepping 4",
+        "instruction_sets": "avx2 avx512f sse2",
+    }
+    assert processor(CPUINFO.format(model=143, flag="avx512f")) != skylake
+    assert processor(CPUINFO.format(model=85, flag="amx_tile")) != skylake
+    arm = "processor\t: 0\nFeatures\t: fp asimd sve\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"
+    assert processor(arm) == {
+        "model": "CPU implementer 0x41 CPU part 0xd40",
+        "instruction_sets": "asimd sve",
+    }
+    assert processor("") == {"model": "", "instruction_sets": ""}
+
+
+def test_the_libraries_of_a_gpu_and_the_cpu_are_part_of_the_identity() -> None:
+    facts = environment.environment()
+    newer = {**facts, "packages": {**facts["packages"], "nvidia-cudnn-cu12": "9.10.2.21"}}
+    assert identity(A100, newer) != identity(A100, facts)
+    assert identity(CPU, newer) == identity(CPU, facts)
+    other = {**facts, "cpu": {**facts["cpu"], "instruction_sets": "sse2"}}
+    assert identity(CPU, other) != identity(CPU, facts)

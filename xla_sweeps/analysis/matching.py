@@ -226,9 +226,12 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
                 else {}
             ),
             "flags": speedup.flags_of(record) or "none",
+            **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
             "TF32": record.config.get("tf32"),
             "host": facts.get("host"),
             "CPU": cpu.get("name"),
+            "CPU model": cpu.get("model"),
+            "instruction sets": cpu.get("instruction_sets"),
             "cores": cpu.get("cores"),
             "governor": cpu.get("governor"),
             "operating system": facts.get("os"),

@@ -103,6 +103,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
             software=software_of(last),
             driver=driver_of(last),
             environment_flags=flags_of(last),
+            environment_id=str(last.environment.get("id", "")),
             host=str(last.environment.get("host", "")),
             log=last.log,
             command=command_of(last),
@@ -324,7 +325,7 @@ def driver_of(record: Record) -> str:
 
 
 def flags_of(record: Record) -> str:
-    """Environment variables that change XLA or TensorFlow: `XLA_FLAGS=...`, joined by blanks."""
+    """Environment variables that change what is measured: `XLA_FLAGS=...`, joined by blanks."""
     flags = record.environment.get("flags") or {}
     return " ".join(f"{name}={value}" for name, value in sorted(flags.items()))
 

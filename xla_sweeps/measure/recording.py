@@ -45,7 +45,11 @@ def make_record(
         status=status,
         config=settings.document,
         model=model,
-        environment={**facts, "loaded": attempt.environment},
+        environment={
+            **facts,
+            "id": environment.environment_id(device, facts),
+            "loaded": attempt.environment,
+        },
         device={
             "kind": device.kind,
             "name": device.name,

@@ -163,16 +163,17 @@ def settled(
     return _with_drift(_judged(table), drifted), spans
 
 
-def group_of(effort: str, device: str) -> str:
-    """The trials that learn from each other: of one effort and device."""
-    return f"{effort} {device}"
+def group_of(effort: str, device: str, environment_id: str) -> str:
+    """The trials that learn from each other: of one effort, device and environment."""
+    return f"{effort} {device} {environment_id}"
 
 
 def group_of_records(records: Sequence[Record]) -> str:
     """The group of a trial."""
     first = records[0]
     effort = options.name_of(first.config.get("effort"))
-    return group_of(effort, str(first.device.get("name", "")))
+    identifier = str(records[-1].environment.get("id", ""))
+    return group_of(effort, str(first.device.get("name", "")), identifier)
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
@@ -190,19 +191,17 @@ def findings_of(table: pyarrow.Table) -> Groups:
         compute.or_(compute.greater(table["replicates"], 1), aa),
     )
     table = table.filter(counts)
-    codes, names = _grouped(table, "effort", "device")
+    codes, names = _grouped(table, "effort", "device", "environment_id")
     moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
     groups: Groups = {}
-    for code, (effort, device) in enumerate(names):
+    for code, key in enumerate(names):
         mine = np.flatnonzero(codes == code)
         mine = mine[np.argsort(-moments[mine], kind="stable")][: _ROWS_A_TRIAL * LATEST]
         rows = table.select(["trial_id", *_EVIDENCE]).take(mine).to_pylist()
         trials: dict[str, list[Evidence]] = {}
         for row in rows:
             trials.setdefault(row.pop("trial_id"), []).append(Evidence(**row))
-        groups[group_of(effort, device)] = latest(
-            {trial: tuple(found) for trial, found in trials.items()}
-        )
+        groups[group_of(*key)] = latest({trial: tuple(found) for trial, found in trials.items()})
     return groups
 
 
@@ -226,8 +225,11 @@ def findings_of_records(store: Store) -> tuple[Groups, tuple[str, ...]]:
 
 def add_findings(groups: Groups, found: TrialSummary) -> str:
     """Note what others learn from a trial; returns its group."""
-    effort = found.comparisons[0].trial.effort if found.comparisons else ""
-    group = group_of(effort, found.device)
+    first = next(iter(found.comparisons), None)
+    effort, identifier = (
+        (first.trial.effort, first.provenance.environment_id) if first else ("", "")
+    )
+    group = group_of(effort, found.device, identifier)
     trials = groups.setdefault(group, {})
     trials[found.trial_id] = evidence_of(found)
     groups[group] = latest(trials)
@@ -241,10 +243,11 @@ def _drifts(run: Run, spans: Iterable[Span]) -> bool:
 def _judged(table: pyarrow.Table) -> pyarrow.Table:
     """The rows, each judged by what the other trials of its device and effort say."""
     pools = pools_of(table)
-    codes, names = _grouped(table, "effort", "device", "host", "baseline", "candidate", "status")
+    ends = ("host", "baseline", "candidate", "status")
+    codes, names = _grouped(table, "effort", "device", "environment_id", *ends)
     priors, floors = [], []
-    for effort, device, host, baseline, candidate, status in names:
-        pool = pools.get(group_of(effort, device), NOTHING)
+    for *key, host, baseline, candidate, status in names:
+        pool = pools.get(group_of(*key), NOTHING)
         priors.append(pool.prior(baseline, candidate) if status == "ok" else UNKNOWN)
         floors.append(pool.floor(host))
     floor = np.array(floors, dtype=float)[codes]

@@ -44,7 +44,7 @@ from xla_sweeps.system.parquet import check_size
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 5
+VERSION = 6
 
 _LIMIT_BYTES = 2**30
 

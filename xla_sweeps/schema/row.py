@@ -355,7 +355,12 @@ class ProvenanceColumns:
     )
     driver: str = _column("version of the accelerator's driver", page=True, default="")
     environment_flags: str = _column(
-        "environment variables that change XLA or TensorFlow", page=True, default=""
+        "environment variables that change what is measured", page=True, default=""
+    )
+    environment_id: str = _column(
+        "eight hex digits of device, CPU, libraries and these variables: only trials with the same "
+        "learn from each other; empty in older records",
+        default="",
     )
     host: str = _column("the machine, as a hash", page=True, default="")
     log: str = _column(

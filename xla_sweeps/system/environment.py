@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import re
@@ -26,19 +27,7 @@ from xla_sweeps.system.devices import (
     read_or_empty,
     usable_cores,
 )
-from xla_sweeps.system.text import SECRET_NAME
-
-FLAGS = (
-    "XLA_FLAGS",
-    "TF_XLA_FLAGS",
-    "TF_ENABLE_ONEDNN_OPTS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-    "OMP_NUM_THREADS",
-    "TF_GPU_ALLOCATOR",
-    "NVIDIA_TF32_OVERRIDE",
-)
-"""Variables that change what TensorFlow does; recorded with every trial."""
+from xla_sweeps.system.text import SECRET_NAME, redacted
 
 PACKAGES = (
     "tensorflow",
@@ -54,10 +43,42 @@ PACKAGES = (
 
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly")
 
-_KEPT = re.compile(
-    r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME|VIRTUAL_ENV|CUDA_\w+|XLA_\w+|TF_\w+"
-    r"|NVIDIA_\w+|KERAS_HOME|TFHUB_CACHE_DIR|OMP_\w+|MKL_\w+|KMP_\w+|XDG_CACHE_HOME"
+_LIBRARIES = (
+    "cublas",
+    "cuda-nvcc",
+    "cuda-runtime",
+    "cudnn",
+    "cufft",
+    "cusolver",
+    "cusparse",
+    "nccl",
 )
+"""NVIDIA's packages; their names end in the version of CUDA, or in nothing."""
+
+_KEPT = re.compile(
+    r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|PYTHONHOME"
+    r"|VIRTUAL_ENV|KERAS_HOME|TFHUB_CACHE_DIR|XDG_CACHE_HOME|GLIBC_TUNABLES"
+    r"|(?:CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS"
+    r"|TCMALLOC|TF(?!_(?:CLI|INPUT|IN|LOG|PLUGIN|REATTACH|REGISTRY|STATE|VAR|WORKSPACE)(?![^_]))|XLA)"
+    r"_\w+"
+)
+"""Variables that the measuring process gets, if their names do not look like a secret's.
+
+Terraform's begin with TF_ too, and may hold anything.
+"""
+
+_HARMLESS = re.compile(
+    r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME"
+    r"|VIRTUAL_ENV|KERAS_HOME|TFHUB_CACHE_DIR|XDG_CACHE_HOME"
+    r"|CUDA_(?:HOME|PATH|ROOT|CACHE_PATH|DEVICE_ORDER|VISIBLE_DEVICES)"
+    r"|NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_\w+|BUILD_ID|PRODUCT_NAME)"
+    r"|(?:CUBLAS|CUDA|CUDNN|NCCL|NVIDIA)_(?:\w+_)?VERSION"
+    r"|TF_CPP_MIN_LOG_LEVEL|XLA_SWEEPS_\w+"
+)
+"""Of these, the paths, log levels and caches, which are neither recorded nor identify a trial.
+
+The devices that are visible do, by their names.
+"""
 
 _NAMES_FILES = re.compile(
     r"(?!--)"  # a file that holds flags
@@ -81,6 +102,7 @@ def environment() -> dict[str, Any]:
         "packages": versions(),
         "cpu": {
             "name": cpu_name(),
+            **_processor(),
             "cores": usable_cores(),
             "governor": read_or_empty(
                 Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -88,7 +110,7 @@ def environment() -> dict[str, Any]:
             "memory_bytes": memory_bytes(),
         },
         "driver": _driver(),
-        "flags": _flags(os.environ)[0],
+        "flags": {name: redacted(value) for name, value in _flags(os.environ)[0].items()},
     }
 
 
@@ -103,30 +125,38 @@ def identity(
         also: further packages whose versions count.
         cores: how many the trial may use; default: as in the facts.
     """
-    packages = facts["packages"]
+    packages, cpu = facts["packages"], facts["cpu"]
+    libraries = [name for name in packages if name.startswith("nvidia-")]
+    also = (*also, *libraries) if device.kind == "gpu" else also
     return {
         "device": device.name,
+        "cpu": [cpu["model"], cpu["instruction_sets"]],
         "memory_gib": round(device.memory_bytes / 2**30),
-        "cores": facts["cpu"]["cores"] if cores is None else cores,
+        "cores": cpu["cores"] if cores is None else cores,
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
         **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras", *also)},
         **facts["flags"],
     }
 
 
+def environment_id(device: Device, facts: Mapping[str, Any]) -> str:
+    """Eight hex digits of `identity`, for all trials of a machine, software and flags."""
+    document = json.dumps(identity(device, facts), sort_keys=True)
+    return hashlib.sha256(document.encode()).hexdigest()[:8]
+
+
 def child_environment(
     environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """The measuring process's environment: an allow-list without secrets, one visible device."""
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if _KEPT.fullmatch(name) and not SECRET_NAME.search(name)
-    }
     shown = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
     return {
-        **{name: value for name, value in kept.items() if name not in FLAGS},
-        **_flags(kept)[0],
+        **{
+            name: value
+            for name, value in environ.items()
+            if _HARMLESS.fullmatch(name) and not SECRET_NAME.search(name)
+        },
+        **_flags(environ)[0],
         "KERAS_BACKEND": "tensorflow",
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": shown,
@@ -140,12 +170,13 @@ def dropped_flags(environ: Mapping[str, str]) -> list[str]:
 
 
 def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The variables of `FLAGS` that are set, without the flags that name files; and those flags."""
+    """The variables that change what is measured, without the flags that name files; and those."""
     kept: dict[str, str] = {}
     dropped: list[str] = []
-    for name in FLAGS:
-        value = environ.get(name)
-        if value is not None and name in ("XLA_FLAGS", "TF_XLA_FLAGS"):
+    for name, value in sorted(environ.items()):
+        if not _KEPT.fullmatch(name) or _HARMLESS.fullmatch(name) or SECRET_NAME.search(name):
+            continue
+        if name in ("XLA_FLAGS", "TF_XLA_FLAGS"):
             words = value.split()
             unsafe = [word for word in words if _NAMES_FILES.match(word)]
             dropped += unsafe
@@ -158,16 +189,52 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 def versions() -> dict[str, str]:
     """Installed versions of the packages that matter.
 
-    TensorFlow under whichever name it was installed.
+    TensorFlow under whichever name it was installed, NVIDIA's libraries with their version of CUDA.
     """
+    names = {package: (package,) for package in PACKAGES} | {"tensorflow": _TENSORFLOW_PACKAGES}
+    for library in _LIBRARIES:
+        for suffix in ("-cu12", "-cu13", ""):
+            names[f"nvidia-{library}{suffix}"] = (f"nvidia-{library}{suffix}",)
     found = {}
-    for package in PACKAGES:
-        names = _TENSORFLOW_PACKAGES if package == "tensorflow" else (package,)
-        for name in names:
+    for package, alternatives in names.items():
+        for name in alternatives:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 found[package] = importlib.metadata.version(name)
                 break
     return found
+
+
+def _processor() -> dict[str, str]:
+    return processor(read_or_empty(Path("/proc/cpuinfo")))
+
+
+_CPU_MODEL = re.compile(
+    r"^(vendor_id|cpu family|model|stepping|CPU (?:implementer|architecture|variant|part|revision))"
+    r"\s*:\s*(.+)$",
+    re.M,
+)
+
+_CPU_FLAGS = re.compile(r"^(?:flags|Features)\s*:\s*(.+)$", re.M)
+
+_INSTRUCTION_SET = re.compile(
+    r"s?sse\d?|sse4_\d|avx\w*|amx\w*|fma|f16c|bmi\d|asimd\w*|sve\w*|sme\d?|\w*bf16|i8mm|fphp"
+)
+
+
+def processor(cpuinfo: str) -> dict[str, str]:
+    """What tells CPUs of one name apart, from the first processor of /proc/cpuinfo.
+
+    Returns:
+        `model`: vendor, family, model and stepping; and `instruction_sets`, for vectors and
+        matrices. Virtual machines often hide the name only.
+    """
+    first = cpuinfo.split("\n\n")[0]
+    flags = _CPU_FLAGS.search(first)
+    words = sorted(set(flags[1].split())) if flags else []
+    return {
+        "model": " ".join(f"{name} {value}" for name, value in _CPU_MODEL.findall(first)),
+        "instruction_sets": " ".join(word for word in words if _INSTRUCTION_SET.fullmatch(word)),
+    }
 
 
 def is_installed(module: str) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.errors import DeviceError, how_to_install
+from xla_sweeps.tf.libraries import loaded_libraries
 
 
 def tf_device(device: str) -> str:
@@ -98,5 +99,6 @@ def loaded_environment() -> dict[str, Any]:
         "tf32": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
         "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
         "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+        "libraries": loaded_libraries(),
         "devices": [device.name for device in tf.config.list_logical_devices()],
     }

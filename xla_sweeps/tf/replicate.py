@@ -52,6 +52,7 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
         if bench.facts.macs is None:
             count_macs(bench, "", channel)
     finished = time.perf_counter()
+    channel.send(protocol.Loaded(environment=devices.loaded_environment()))  # and what came later
     channel.send(
         protocol.Finished(
             contaminated=contaminated,
