@@ -23,11 +23,12 @@ from xla_sweeps.sweep import anchors as anchors_module
 from xla_sweeps.sweep import outcomes
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.driver import Driver, Progress
+from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import Ended, Job
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.outcomes import Judge
 from xla_sweeps.sweep.plan import match
+from xla_sweeps.sweep.progress import Progress
 
 
 @pytest.mark.parametrize(
