@@ -74,8 +74,9 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], *, listed: int =
     """
     names = list(allowed)
     folded = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(given.lower(), list(folded), n=1, cutoff=0.5)
-    hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
+    near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=0.5)
+    swapped = [name for name in near if sorted(name) == sorted(given.lower())]
+    hint = f" Did you mean '{folded[(swapped or near)[0]]}'?" if near else ""
     if len(names) <= listed:
         return ConfigError(f"unknown {kind} '{given}'.{hint} Allowed: {', '.join(names)}.")
     return ConfigError(f"unknown {kind} '{given}'.{hint} There are {len(names)} to choose from.")

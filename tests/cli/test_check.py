@@ -157,6 +157,11 @@ def test_a_clock_that_was_set_and_litter_are_notes(
     assert said[-1].endswith("0 problems")
 
 
+def test_check_says_how_many_records_are_contaminated(kept: Path) -> None:
+    (note,) = examined(kept).notes
+    assert note.startswith(f"{kept}/records: 1 of 5 records are contaminated: other processes ran")
+
+
 def test_links_are_named_and_names_cannot_write_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

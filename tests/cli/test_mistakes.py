@@ -51,6 +51,13 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["~model"], "~model: it cannot be removed; set it: model=NAME"),
         (["~timeouts"], "~timeouts: it cannot be removed; set it: timeouts.STAGE=S"),
         (["~effort"], "~effort: it cannot be removed"),
+        (["~tracker"], "~tracker: it cannot be removed; set it: tracker=NAME"),
+        (["--shell-completion"], "--shell-completion: expected install=SHELL, uninstall=SHELL"),
+        (["hlep"], "unknown command 'hlep'. Did you mean 'help'?"),
+        (["modle=vgg16"], "unknown option 'modle'. Did you mean 'model'?"),
+        (["sweep"], "sweep: the following arguments are required: file; `xla-sweeps sweep --help"),
+        (["hydra/launcher=joblib"], "hydra/launcher=joblib: install its plugin: pip install hydra"),
+        (["hydra/launcher=bsic"], "unknown hydra/launcher 'bsic'. Did you mean 'basic'? Allowed: "),
         ([f"modes=[{','.join(['graph'] * 2000)}]"], "modes: 2,000 of them; a trial compares at"),
         ([f"results_dir={LONG}"], f"{'x' * 60}…: File name too long"),
         (["results_dir=/dev/null"], "'/dev/null': expected a folder"),
@@ -157,3 +164,10 @@ def test_a_text_that_must_be_quoted_is_shown_quoted_as_a_shell_takes_it(
     [quoted] = shlex.split(line.partition("Quote what is a text: ")[2])
     assert run([quoted, "--cfg", "job"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["tracker"]["group"] == text
+
+
+def test_a_group_of_ones_own_that_is_not_found_is_told_where_it_belongs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = refusal(["+experiment=foo"], capsys)
+    assert line.endswith(" A group of your own is a folder experiment/ of --config-dir DIR.\n")

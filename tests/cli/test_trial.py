@@ -96,3 +96,21 @@ def test_a_servers_notes_may_be_prose_and_what_is_typed_beside_its_json_wins(
 def test_a_servers_value_that_is_too_deep_or_too_large_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match="the JSON argument: input_spec: "):
         expand_json(['{"input_spec": ' + value + "}"])
+
+
+def test_a_glob_runs_each_of_its_trials_in_each_combination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = []
+
+    def run_trial(settings: Settings, **options: object) -> TrialResult:
+        trial = settings.trial
+        ran.append((trial.model.name, trial.batch_size, trial.seed))
+        return TrialResult(trial_id="0", summary=None, exit_code=0)
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    models = "model=glob(regnetx_00*,exclude=[*2,*8])"
+    assert run(["-m", models, "batch_size=choice(1,2)", "seed=range(0,2)", "tracker=none"]) == 0
+    names = ("regnetx_004", "regnetx_006")
+    assert ran == [(name, batch, seed) for name in names for batch in (1, 2) for seed in (0, 1)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from xla_sweeps.config.combinations import check_count
+import pytest
+from commands import own_model
+
+from xla_sweeps.config.combinations import check_count, without_globs
 from xla_sweeps.errors import ConfigError
 
 
@@ -34,7 +37,6 @@ def test_as_many_trials_as_allowed_are_accepted(words: list[str]) -> None:
         (["seed=range(0,3,0)"], "seed=range(0,3,0): expected finite bounds and a step that is not"),
         (["seed=range(0,inf)"], "seed=range(0,inf): expected finite bounds and a step that is not"),
         (["seed=interval(0,1)"], "seed=interval(0,1): -m takes values and ranges"),
-        (["model=glob(*)"], "model=glob(*): -m takes values and ranges"),
         (["seed=(1"], "Error parsing override 'seed=(1'"),
         ([f"seed=range(0,{'9' * 5000})"], "-m: it has a number of too many digits"),
     ],
@@ -42,4 +44,42 @@ def test_as_many_trials_as_allowed_are_accepted(words: list[str]) -> None:
 def test_no_trial_or_too_many_are_refused_with_their_number(words: list[str], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_count(words)
+    assert str(caught.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("word", "expanded"),
+    [
+        ("model=glob(regnetx_00*)", "model=regnetx_002,regnetx_004,regnetx_006,regnetx_008"),
+        ("model=glob(regnetx_00*, exclude=*4)", "model=regnetx_002,regnetx_006,regnetx_008"),
+        (
+            "model=glob([vgg1?,vit_b*],exclude=[vgg13,*32])",
+            "model=vgg11,vgg16,vgg19,vit_b16,vit_b8",
+        ),
+        ("effort=glob(*)", "effort=publish,quick,standard"),
+        ("+mine=glob(*)", "+mine=a,b"),
+        ("model=glob(own*)", "model=own_net"),
+    ],
+)
+def test_a_glob_stands_for_the_files_of_its_group_that_match(
+    word: str, expanded: str, tmp_path: Path
+) -> None:
+    own = own_model(tmp_path, "own_net")
+    (own / "mine").mkdir()
+    for name in "ab":
+        (own / "mine" / f"{name}.yaml").write_text("seed: 1\n")
+    others = ["batch_size=choice(1,2)", "seed=range(0,3)", "jit=true,false", "~seed"]
+    assert without_globs([word, *others], own) == [expanded, *others]
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("model=glob(local*)", "model=glob(local*): matches none of the 210 names of model"),
+        ("seed=glob(*)", "seed=glob(*): glob takes a group of files: model=glob(…)"),
+    ],
+)
+def test_a_glob_that_matches_nothing_is_refused(word: str, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        without_globs([word], None)
     assert str(caught.value).startswith(line)

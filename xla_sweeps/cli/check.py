@@ -97,6 +97,12 @@ def examined(results_dir: Path) -> Findings:
             note for path in sorted((results_dir / folder).glob(".*")) for note in _left_over(path)
         )
     found.problems.extend(kept.differing())
+    contaminated = found.counts["contaminated"]
+    if contaminated:
+        found.notes.append(
+            f"{records}: {contaminated} of {found.counts['records']} records are contaminated: "
+            "other processes ran meanwhile; measure again on a quiet machine"
+        )
     found.counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
     return found
 

@@ -50,14 +50,14 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: list[str]) -> int:
     first = arguments[0] if arguments else ""
     is_command = bool(first) and "=" not in first and not first.startswith(("-", "+", "~", "{"))
-    if first in ("-h", "--help") or (not is_command and {"-h", "--help"} & set(arguments)):
+    if first in ("-h", "--help", "help") or (not is_command and {"-h", "--help"} & set(arguments)):
         return _help()
     if first == "--version":
         print(f"xla-sweeps {__version__}")
         return 0
     if is_command:
         if first not in COMMANDS:
-            raise unknown_name("command", first, COMMANDS)
+            raise unknown_name("command", first, [*COMMANDS, "help"], listed=len(COMMANDS) + 1)
         return int(pkgutil.resolve_name(COMMANDS[first].function)(arguments[1:]))
     from xla_sweeps.cli.trial import trial_command
 

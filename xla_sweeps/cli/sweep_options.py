@@ -77,7 +77,9 @@ def options_of(arguments: Sequence[str]) -> Options:
     )
     add = parser.add_argument
     add("file", type=_definition, help="the definition: a file, or a name that --list shows")
-    add("overrides", nargs="*", help="key=value for every trial; they win over the file")
+    add(
+        "overrides", nargs="*", default=(), help="key=value for every trial; they win over the file"
+    )
     add(
         "--dry-run",
         action="store_true",

@@ -25,7 +25,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.combinations import check_count
+from xla_sweeps.config.combinations import check_count, without_globs
 from xla_sweeps.config.compose import check_overrides, compose_config, composing, full_key, plain
 from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.settings import Settings, settings_of
@@ -196,6 +196,7 @@ def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
     """Compose and validate every trial of the request before any runs."""
     jobs, found = [], []
     if asked.multirun:
+        asked.overrides = without_globs(asked.overrides, asked.config_dir)
         check_count(asked.overrides)
     for words in _expanded(asked.overrides) if asked.multirun else [list(asked.overrides)]:
         document = plain(compose_config(words, config_dir=asked.config_dir))

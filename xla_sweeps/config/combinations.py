@@ -1,19 +1,52 @@
-"""Counts the trials that `-m` asks for, before any of them is listed."""
+"""The trials that `-m` asks for: the names that globs match, and how many trials that makes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
 from hydra.errors import HydraException
 
+from xla_sweeps.config import local_model
+from xla_sweeps.config.compose import group_choices, parsed
 from xla_sweeps.errors import ConfigError
 
 MAX_TRIALS = 10_000
 """The most trials of one command, unless it is told otherwise."""
+
+
+def without_globs(overrides: Sequence[str], config_dir: Path | None) -> list[str]:
+    """The overrides with the names that each glob matches: `model=glob(regnetx_00*)`.
+
+    Args:
+        overrides: as on the command line.
+        config_dir: a further folder of configuration files, whose groups count too.
+
+    Raises:
+        ConfigError: a glob of what is no group, or one that matches nothing.
+    """
+    return [_named(text, config_dir) for text in overrides]
+
+
+def _named(text: str, config_dir: Path | None) -> str:
+    """An override; in place of a glob the names of the files that match."""
+    override = parsed(text)
+    glob: Any = override.value()
+    if not isinstance(glob, Glob):
+        return text
+    group = override.key_or_group
+    names = set(group_choices(group, config_dir)) - {local_model.NAME}
+    if not names:
+        raise ConfigError(f"{text}: glob takes a group of files: model=glob(…) or effort=glob(…)")
+    found = glob.filter(sorted(names))
+    if not found:
+        raise ConfigError(f"{text}: matches none of the {len(names)} names of {group}")
+    return f"{override.get_key_element()}={','.join(found)}"
 
 
 def check_count(overrides: Sequence[str], *, at_most: int = MAX_TRIALS) -> None:

@@ -41,6 +41,15 @@ ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.value
 HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra/launcher")
 """What a person may set of Hydra's own, besides the keys of `hydra.launcher`."""
 
+LAUNCHERS = {
+    "joblib": "hydra-joblib-launcher",
+    "ray": "hydra-ray-launcher",
+    "rq": "hydra-rq-launcher",
+    "submitit_local": "hydra-submitit-launcher",
+    "submitit_slurm": "hydra-submitit-launcher",
+}
+"""Launchers of Hydra's plugins, and the packages that have them."""
+
 _SHORT = {"tracker": "tracker.name", "source.name": "source", "scenario.name": "scenario"}
 """What an override may be written as, and the key that it sets."""
 
@@ -115,7 +124,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for text in overrides:
         _check_text(text, where=f"override '{text}'")
-        override = _parsed(text)
+        override = parsed(text)
         _check_reach(override)
         key = override.key_or_group
         if key in seen and seen[key] != text:
@@ -123,7 +132,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
         seen[key] = text
 
 
-def _parsed(text: str) -> Override:
+def parsed(text: str) -> Override:
     """One override as Hydra reads it.
 
     Raises:
@@ -229,9 +238,10 @@ def check_document(value: Any, *, where: str = "configuration") -> None:
         _check_text(value, where=where)
 
 
-def group_choices(group: str) -> list[str]:
-    """The names of the files of a folder of `conf/`."""
-    return sorted(path.stem for path in (catalog.conf_dir() / group).glob("*.yaml"))
+def group_choices(group: str, config_dir: Path | None = None) -> list[str]:
+    """The names of the files of a folder of `conf/`, and of `config_dir`."""
+    folders = [catalog.conf_dir(), *([config_dir] if config_dir else [])]
+    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
@@ -297,4 +307,10 @@ def unknown_choice(group: str, choice: str) -> ConfigError:
         return ConfigError(f"{group}: name one, as in {group}={group_choices(group)[0]}")
     if group == "model":
         return catalog.unknown_model(choice)
+    if group == "hydra/launcher":
+        if choice in LAUNCHERS:
+            return ConfigError(
+                f"{group}={choice}: install its plugin: pip install {LAUNCHERS[choice]}"
+            )
+        return unknown_name(group, choice, ["basic", *LAUNCHERS])
     return unknown_name(group, choice, group_choices(group))

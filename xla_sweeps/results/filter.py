@@ -171,7 +171,9 @@ def matching(table: pyarrow.Table, chosen: Filter | None) -> pyarrow.Table:
 
 def no_match(text: str | None) -> str:
     """The message where no row matches."""
-    return f"no row matches --where {text!r}"
+    own = text is not None and re.search(r"\bmodel\s*[=~]\s*['\"]?local\b", text)
+    hint = "; rows of your own models have source=local" if own else ""
+    return f"no row matches --where {text!r}{hint}"
 
 
 def parse_filter(text: str, *, columns: Mapping[str, type] | None = None) -> Filter:
