@@ -33,7 +33,6 @@ def sample(at_s: float, **changes: object) -> Sample:
         "throttled_s": 0.0,
         "involuntary_switches": 0,
         "rss_bytes": 0,
-        "gpu": {},
     }
     return Sample(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -46,9 +45,6 @@ def sample(at_s: float, **changes: object) -> Sample:
         (sample(1, steal_s=0.3), "the hypervisor took 15% of the CPU"),
         (sample(1, steal_s=0.05), ""),
         (sample(1, throttled_s=0.01), "the CPU quota throttled this control group"),
-        (sample(1, gpu={"reasons": 0x40}), "the GPU slowed its clock (event reasons 0x40)"),
-        (sample(1, gpu={"reasons": 0x1}), ""),
-        (sample(1, gpu={"foreign": 1.0}), "another process used the GPU"),
     ],
 )
 def test_each_kind_of_contamination_is_described(last: Sample, reason: str) -> None:

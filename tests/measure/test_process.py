@@ -32,6 +32,7 @@ WORKER = str(SUPPORT / "fake_worker.py")
 class QuietMachine:
     """A monitor that finds one round contaminated, if told to."""
 
+    gpu = None
     dirty: Mapping[int, str] = field(default_factory=dict)
     disturbances: list[str] = field(default_factory=list)
     pid: int = 0

@@ -15,6 +15,7 @@ from xla_sweeps.schema import record as record_
 from xla_sweeps.schema.record import (
     SCHEMA_VERSION,
     UPGRADES,
+    GpuSpan,
     NewerSchemaError,
     Record,
     RecordFormatError,
@@ -91,3 +92,13 @@ def test_what_a_newer_schema_holds_is_not_judged(change: dict[str, Any]) -> None
 def test_a_record_that_is_renumbered_has_a_digest_of_its_own() -> None:
     found = Record.from_json(make_record().to_json())
     assert Record.from_json(replace(found, replicate=7).to_json()).replicate == 7
+
+
+def test_what_a_gpu_reported_is_kept_and_absent_from_older_records() -> None:
+    span = GpuSpan(rounds=(0, 3), elapsed_s=2.0, sm_mhz=1410.0, reasons=0x24, power_capped_s=0.5)
+    record = replace(make_record(), gpu=(span,))
+    assert Record.from_json(record.to_json()) == record
+    older = json.loads(make_record().to_json())
+    del older["gpu"]
+    older["contamination"] = {"gpu_reasons": [4.0, 128.0], "gpu_celsius": [40.0, 50.0]}
+    assert Record.from_json(sealed(older)).gpu == ()

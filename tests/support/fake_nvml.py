@@ -25,6 +25,7 @@ class FakeGpu:
         hidden: whether a control group denies access.
         violations_ns: what held the clock down, by policy of NVML, and how long.
         processes: that compute on it: number and name.
+        arriving: those that join them once they have been asked for.
     """
 
     name: str = "NVIDIA A100-SXM4-80GB"
@@ -44,6 +45,7 @@ class FakeGpu:
     violations_ns: dict[int, int] = field(default_factory=dict)
     energy_mj: int = 0
     processes: dict[int, str] = field(default_factory=dict)
+    arriving: dict[int, str] = field(default_factory=dict)
 
 
 class FakeNvml:
@@ -153,7 +155,9 @@ class FakeNvml:
         return gpu.energy_mj
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: FakeGpu) -> list[Any]:
-        return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in gpu.processes]
+        present = list(gpu.processes)
+        gpu.processes |= gpu.arriving
+        return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in present]
 
     def nvmlSystemGetProcessName(self, pid: int) -> str:
         for gpu in self.gpus:

@@ -50,6 +50,8 @@ SMALL = replace(
 
 
 class _Nobody:
+    gpu = None
+
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {}
 

@@ -32,6 +32,8 @@ worker.end(worker.main())
 
 
 class _Nobody:
+    gpu = None
+
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {}
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception
+from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Round, Status
-from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.record import GpuSpan, ModelFacts
 
 CLOCK_TOLERANCE = 0.05
 
@@ -20,6 +21,10 @@ CLOCK_SLACK_S = 1.0
 
 class Watcher(Protocol):
     """Watches the machine around the measuring process; `monitor` has one."""
+
+    @property
+    def gpu(self) -> GpuWatch | None:
+        """Watches the GPU that is measured on."""
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Which of these rounds are contaminated, by number, and by what."""
@@ -77,6 +82,7 @@ class Attempt:
     sync: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     contamination: dict[str, Any] = field(default_factory=dict)
+    gpu: tuple[GpuSpan, ...] = ()
     stage: protocol.Stage = field(default_factory=lambda: protocol.Stage(phase=Phase.IMPORT))
     clock: ClockCheck = field(default_factory=lambda: ClockCheck())
 
@@ -110,6 +116,17 @@ class Attempt:
             self.modes[event.mode] = replace(earlier, status=status, failure=failure)
         else:
             self.status, self.failure = status, failure
+
+    def conclude(self, watcher: Watcher) -> None:
+        """Take in what the watcher saw over the whole time."""
+        watch = watcher.gpu
+        if watch and self.finished:
+            watch.end()
+            self.contaminated = self.contaminated or watch.newcomers > 0
+        if watch:
+            self.gpu = tuple(watch.spans)
+            self.flags += watch.flags()
+        self.contamination = dict(watcher.summary())
 
     def review(self, square: protocol.Square, watcher: Watcher) -> protocol.Review:
         """Keep a square's rounds, and say which are contaminated."""

@@ -161,6 +161,8 @@ class Dialogue:
         holder = self._leases.take()
         if not holder and self._quiet.is_over():
             self._waiting = False
+            if self._watcher.gpu:
+                self._watcher.gpu.begin()
             self._deadline = time.monotonic() + self._job.trial.timeouts.warmup_s
             self._tell(protocol.encode(protocol.Review()))
         elif holder and time.monotonic() >= self._said + leasing.STILL_WAITING_S:

@@ -6,22 +6,21 @@ time or throttling contaminates the rounds that it falls into, and they are meas
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.neighbours import busiest, in_words, spending
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.system.devices import Device, usable_cores
 
 PERIOD_S = 0.1
-GPU_PERIOD_S = 0.5
 
 WINDOW_S = 0.5
 """Shortest interval that is judged: the kernel counts CPU time in ticks of 10 ms."""
@@ -35,9 +34,6 @@ STEAL_SHARE = 0.05
 QUIET_S = 2.0
 """The machine is quiet when nothing contaminated it for so long."""
 
-THERMAL_REASONS = 0x8 | 0x20 | 0x40 | 0x80
-"""NVML's clock event reasons: slowdown, software and hardware thermal limits, power brake."""
-
 _KEEP = 36_000
 
 
@@ -50,8 +46,6 @@ class Sample:
         busy_s: CPU time of all cores together.
         own_s: of which by the measuring process, this process and its helpers.
         rss_bytes: resident memory of the measuring process.
-        gpu: temperature (°C), SM clock (MHz), clock event reasons, power (W), foreign processes;
-            empty without a GPU.
     """
 
     at_ns: int
@@ -62,7 +56,6 @@ class Sample:
     throttled_s: float
     involuntary_switches: int
     rss_bytes: int
-    gpu: Mapping[str, float]
 
 
 class Sampler:
@@ -70,10 +63,13 @@ class Sampler:
 
     Args:
         pid: the measuring process, leader of its group.
-        device: the device that it measures on; a GPU is watched through NVML.
+        device: the device that it measures on; a GPU is watched between squares only.
         memory_limit_bytes: limit of resident memory.
         exceeded: called once when the limit is exceeded.
         root: the folder that holds `proc` and `sys`; another one in tests.
+
+    Attributes:
+        gpu: watches the GPU; None on a CPU.
     """
 
     def __init__(
@@ -86,12 +82,11 @@ class Sampler:
         root: Path = Path("/"),
     ) -> None:
         self._root, self._pid = root, pid
-        self._device, self._limit, self._exceeded = device, memory_limit_bytes, exceeded
+        self._limit, self._exceeded = memory_limit_bytes, exceeded
+        self.gpu = GpuWatch(device.uuid, pid) if device.kind == "gpu" else None
         self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
         self._samples: list[Sample] = []
         self._stopped = threading.Event()
-        self._gpu: dict[str, float] = {}
-        self._gpu_at = 0.0
         self._samples.append(self.read())
         self._others = self._looked = spending(root, self._mine)
         self._looked_ns = self._samples[0].at_ns
@@ -119,11 +114,11 @@ class Sampler:
         """The contaminated rounds: number and cause."""
         self._samples.append(self.read())
         samples = list(self._samples)
+        slowed = self.gpu.review(rounds) if self.gpu else ""
         found = {}
         for item in rounds:
-            reason = contamination(
-                around(samples, item.started_ns, item.finished_ns), cores=self._cores
-            )
+            span = around(samples, item.started_ns, item.finished_ns)
+            reason = contamination(span, cores=self._cores) or slowed
             if reason:
                 found[item.round] = reason
         return found
@@ -138,6 +133,8 @@ class Sampler:
         recent = around(list(self._samples), last_ns - round(QUIET_S * 1e9), last_ns)
         cause = contamination(recent, cores=self._cores)
         foreign = foreign_cores(recent[0], recent[-1])
+        if not cause and self.gpu:
+            cause = self.gpu.begin()
         if not cause or foreign <= allowed_cores(self._cores):
             return cause
         before, since_ns = self._looked, self._looked_ns
@@ -164,11 +161,7 @@ class Sampler:
             "involuntary_switches": max(0, last.involuntary_switches - first.involuntary_switches),
             "peak_rss_bytes": max(sample.rss_bytes for sample in samples),
         }
-        gpu = [sample.gpu for sample in samples if sample.gpu]
-        for name in gpu[0] if gpu else ():
-            values = [item[name] for item in gpu if name in item]
-            facts[f"gpu_{name}"] = [min(values), max(values)]
-        return facts
+        return facts | (self.gpu.facts() if self.gpu else {})
 
     def read(self) -> Sample:
         """One sample, now."""
@@ -187,7 +180,6 @@ class Sampler:
             / 1e6,
             involuntary_switches=round(_field(status, "nonvoluntary_ctxt_switches:")),
             rss_bytes=round(_field(status, "VmRSS:")) * 1024,
-            gpu=self._read_gpu(),
         )
 
     def _group(self) -> tuple[int, ...]:
@@ -203,32 +195,6 @@ class Sampler:
             found += new
             todo += new
         return found
-
-    def _read_gpu(self) -> dict[str, float]:
-        now = time.monotonic()
-        if self._device.kind != "gpu" or now - self._gpu_at < GPU_PERIOD_S:
-            return self._gpu
-        self._gpu_at = now
-        # A driver that stops answering must not stop the measurement.
-        with contextlib.suppress(Exception):
-            import pynvml
-
-            handle = pynvml.nvmlDeviceGetHandleByUUID(self._device.uuid)
-            processes = {
-                process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-            }
-            self._gpu = {
-                "celsius": float(
-                    pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
-                ),
-                "sm_mhz": float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
-                "reasons": float(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
-                "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-                # In a container, NVML reports process ids of the host, so one process is assumed
-                # to be the measuring one.
-                "foreign": float(max(0, len(processes) - 1)),
-            }
-        return self._gpu
 
     def _run(self) -> None:
         alarmed = False
@@ -269,11 +235,6 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
         return f"the hypervisor took {steal:.0%} of the CPU"
     if last.throttled_s > first.throttled_s:
         return "the CPU quota throttled this control group"
-    reasons = [int(sample.gpu.get("reasons", 0)) & THERMAL_REASONS for sample in samples]
-    if any(reasons):
-        return f"the GPU slowed its clock (event reasons {max(reasons):#x})"
-    if any(sample.gpu.get("foreign", 0) > 0 for sample in samples):
-        return "another process used the GPU"
     return ""
 
 

@@ -143,7 +143,7 @@ def run_attempt(
                         on_event=on_event,
                     )
                     killed_for = dialogue.follow()
-                    attempt.contamination = dict(watcher.summary())
+                    attempt.conclude(watcher)
                     if quiet_s:
                         attempt.contamination["waited_s"] = round(dialogue.waited_s, 1)
             finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from xla_sweeps.config.settings import Settings
@@ -55,12 +55,14 @@ def make_record(
             "name": device.name,
             "uuid": device.uuid,
             "memory_bytes": device.memory_bytes,
+            **(asdict(device.settings) if device.kind == "gpu" else {}),
         },
         modes=modes,
         rounds=tuple(attempt.rounds),
         flags=tuple(flags),
         failure=failure,
         contamination=attempt.contamination,
+        gpu=attempt.gpu,
         sync=attempt.sync,
         seconds=attempt.seconds,
         request_id=request_id(trial),

@@ -49,6 +49,9 @@ FLAG_TEXTS: dict[str, str] = {
     "changed between them",
     Flag.TOOK_TURNS: "devices slowed each other down, so only one measured at a time",
     Flag.CLOCK_DIFFERS: "the measuring process's clock ran at another speed than the machine's",
+    Flag.POWER_LIMITED: "the power limit held the GPU's clock down: a mode that runs alone for "
+    "longer may be slower",
+    Flag.NO_GPU_TELEMETRY: "the driver does not say whether heat or power slowed the GPU",
     Flag.CUT_SHORT: "the measuring process ended early; its finished rounds are kept",
     IMPORTED: "published by others: single measurements without an interval, one mode after the "
     "other",

@@ -92,6 +92,10 @@ class Flag(StrEnum):
     TOOK_TURNS = "took_turns"
     CLOCK_DIFFERS = "clock_differs"
     """Devices of one machine slowed each other down, so only one measured at a time."""
+    POWER_LIMITED = "power_limited"
+    """The power limit held the GPU's clock down."""
+    NO_GPU_TELEMETRY = "no_gpu_telemetry"
+    """The driver does not say whether heat or power slow the GPU."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; its completed rounds are kept."""
 

@@ -77,6 +77,33 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSpan:
+    """What a GPU reported after a square of rounds, and since its report before.
+
+    None where the driver does not report it.
+
+    Attributes:
+        rounds: numbers of the first and the last round.
+        elapsed_s: since the report before.
+        sm_mhz: clock of the multiprocessors at the end; `celsius` and `watts` likewise.
+        reasons: NVML's clock event reasons at the end, a bit mask.
+        power_capped_s: how long the power limit held the clock down.
+        thermal_s: how long heat did.
+        energy_j: energy used, joules.
+    """
+
+    rounds: tuple[Count, Count]
+    elapsed_s: Seconds
+    sm_mhz: float | None = None
+    celsius: float | None = None
+    watts: float | None = None
+    reasons: Count | None = None
+    power_capped_s: Seconds | None = None
+    thermal_s: Seconds | None = None
+    energy_j: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One replicate of a trial: immutable once stored.
 
@@ -87,10 +114,11 @@ class Record:
         status: of the replicate as a whole.
         config: the resolved configuration.
         environment: versions, flags, host; `environment.environment()` plus what the child read.
-        device: kind, name and what else identifies the device.
+        device: kind, name and what else identifies the device; of a GPU also its settings.
         modes: outcome of each mode, by label.
         rounds: raw blocks, in the order they were measured.
         contamination: what the sampler outside the measuring process saw, summarized.
+        gpu: what the GPU reported between squares of rounds; empty in older records.
         seconds: wall time of the stages `build`, `prepare`, `measure`.
         log: the replicate's log file, relative to the results folder.
         request_id: of what was asked for, whatever device measured it; "" in older records.
@@ -109,6 +137,7 @@ class Record:
     flags: tuple[str, ...] = ()
     failure: Failure | None = None
     contamination: Mapping[str, Any] = field(default_factory=dict)
+    gpu: tuple[GpuSpan, ...] = ()
     sync: Mapping[str, Any] = field(default_factory=dict)
     started_at: str = ""
     finished_at: str = ""

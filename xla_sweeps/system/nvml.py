@@ -115,13 +115,15 @@ def read(uuid: str) -> Reading | None:
     )
 
 
-def compute_processes(uuid: str) -> frozenset[int]:
+def compute_processes(uuid: str) -> frozenset[int] | None:
     """The processes that compute on a GPU, without the server that shares it (MPS).
 
-    In a container the numbers may be those of the host.
+    In a container the numbers may be those of the host. None where the driver does not tell.
     """
     handle = ask("nvmlDeviceGetHandleByUUID", uuid)
-    found = ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()
+    found = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    if found is None:
+        return None
     return frozenset(
         process.pid
         for process in found

@@ -1,0 +1,243 @@
+"""Watching a GPU: only between squares, with counters, and with whatever the driver lacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pynvml
+import pytest
+from factories import TRIAL
+from fake_nvml import FakeGpu, FakeNvml
+from paths import SUPPORT
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import to_settings
+from xla_sweeps.measure import process
+from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure.gpu import GpuWatch
+from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.recording import make_record
+from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.record import GpuSpan
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.leases import Leases
+
+GPU = Device(kind="gpu", index=0, name="NVIDIA A100-SXM4-80GB", uuid="GPU-a")
+
+ROUNDS = [Round(round=number, order=(), blocks=()) for number in (4, 5, 6, 7)]
+
+OWN = 77
+
+REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+
+
+@pytest.fixture
+def gpu() -> FakeGpu:
+    return FakeGpu(processes={OWN: "python"})
+
+
+@pytest.fixture
+def driver(gpu: FakeGpu) -> Iterator[FakeNvml]:
+    with FakeNvml(gpu).installed() as driver:
+        yield driver
+
+
+@pytest.fixture
+def watch(driver: FakeNvml) -> GpuWatch:
+    """A watch that has begun."""
+    watch = GpuWatch("GPU-a", OWN)
+    assert watch.begin() == ""
+    driver.asked.clear()
+    return watch
+
+
+def measure(tmp_path: Path, driver: FakeNvml) -> tuple[Attempt, list[tuple[str, int]]]:
+    """Run the fake worker; returns how many queries had been made at each event."""
+    asked: list[tuple[str, int]] = []
+    with process.Stop() as stop:
+        attempt = process.run_attempt(
+            ReplicateJob(trial=TRIAL, replicate=0, modes=("graph", "xla"), order_seed=1),
+            environment=dict(os.environ),
+            log=tmp_path / "child.log",
+            watch=lambda pid, exceeded: Sampler.watching(
+                pid, device=GPU, memory_limit_bytes=2**40, exceeded=exceeded
+            ),
+            stop=stop,
+            leases=Leases((), holder="test"),
+            on_event=lambda event: asked.append((type(event).__name__, len(driver.asked))),
+            command=(sys.executable, str(SUPPORT / "fake_worker.py")),
+        )
+    return attempt, asked
+
+
+def test_the_driver_is_asked_only_while_the_measuring_process_waits(
+    tmp_path: Path, driver: FakeNvml
+) -> None:
+    attempt, asked = measure(tmp_path, driver)
+    by_event: dict[str, list[int]] = {}
+    for name, count in asked:
+        by_event.setdefault(name, []).append(count)
+    assert set(by_event["ModeReady"]) == {0}
+    begun, first, second = by_event["Turn"][0], *by_event["Square"]
+    assert 0 < begun < first < second
+    assert by_event["Stage"][-1] == begun
+    assert driver.asked.count("nvmlDeviceGetComputeRunningProcesses") == 2
+    assert [span.rounds for span in attempt.gpu] == [(0, 3), (4, 7)]
+    assert attempt.contamination["gpu_sm_mhz"] == [1410, 1410]
+    assert not attempt.contaminated
+
+
+def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: FakeNvml) -> None:
+    sampler = Sampler(os.getpid(), device=GPU, memory_limit_bytes=2**60, exceeded=lambda: None)
+    sampler.close()
+    sampler.read()
+    assert driver.asked == []
+
+
+def test_a_span_holds_what_the_counters_rose_by(watch: GpuWatch, gpu: FakeGpu) -> None:
+    gpu.violations_ns = {pynvml.NVML_PERF_POLICY_POWER: 3 * 10**9}
+    gpu.energy_mj, gpu.sm_mhz, gpu.celsius, gpu.watts, gpu.reasons = 5000, 1200, 60, 300.5, 0x4
+    assert watch.review(ROUNDS) == ""
+    gpu.energy_mj = 0  # the driver was loaded again
+    watch.review(ROUNDS)
+    first, second = watch.spans
+    assert (first.rounds, first.power_capped_s, first.thermal_s) == ((4, 7), 3.0, 0.0)
+    assert (first.energy_j, first.sm_mhz, first.celsius, first.watts) == (5.0, 1200, 60, 300.5)
+    assert (second.power_capped_s, second.energy_j) == (0.0, None)
+
+
+def test_heat_contaminates_and_the_power_limit_is_a_caveat(watch: GpuWatch, gpu: FakeGpu) -> None:
+    gpu.violations_ns = {pynvml.NVML_PERF_POLICY_POWER: 10**12}
+    assert watch.review(ROUNDS) == ""
+    assert watch.flags() == ["power_limited"]
+    gpu.violations_ns[pynvml.NVML_PERF_POLICY_THERMAL] = 10**12
+    assert watch.review(ROUNDS).startswith("heat slowed the GPU for ")
+    assert watch.review(ROUNDS) == ""
+
+
+def test_without_counters_the_reasons_tell(gpu: FakeGpu) -> None:
+    gpu.lacks = {"nvmlDeviceGetViolationStatus"}
+    with FakeNvml(gpu).installed():
+        watch = GpuWatch("GPU-a", OWN)
+        watch.begin()
+        gpu.reasons = 0x4
+        assert watch.review(ROUNDS) == ""
+        gpu.reasons = 0x40
+        assert watch.review(ROUNDS) == "the GPU slowed its clock (event reasons 0x40)"
+        assert watch.flags() == ["power_limited"]
+
+
+def test_reasons_are_kept_as_all_the_bits_that_were_ever_set(watch: GpuWatch, gpu: FakeGpu) -> None:
+    for gpu.reasons in (0x20, 0x4, 0x80):
+        watch.review(ROUNDS)
+    assert watch.facts()["gpu_reasons"] == 0xA4
+
+
+def test_an_older_driver_gives_all_that_it_has(gpu: FakeGpu) -> None:
+    gpu.reasons = 0x20
+    with FakeNvml(gpu, lacks=("nvmlDeviceGetCurrentClocksEventReasons",)).installed():
+        watch = GpuWatch("GPU-a", OWN)
+        watch.begin()
+        assert watch.review(ROUNDS) == "the GPU slowed its clock (event reasons 0x20)"
+        assert watch.flags() == []
+
+
+def test_a_driver_that_tells_nothing_of_limits_is_flagged_and_the_rest_is_kept(
+    gpu: FakeGpu,
+) -> None:
+    with FakeNvml(gpu, lacks=(*REASONS, "nvmlDeviceGetViolationStatus")).installed():
+        watch = GpuWatch("GPU-a", OWN)
+        watch.begin()
+        watch.review(ROUNDS)
+        assert watch.flags() == ["no_gpu_telemetry"]
+        assert watch.facts() == {
+            "gpu_foreign": 0,
+            "gpu_sm_mhz": [1410, 1410],
+            "gpu_celsius": [50, 50],
+            "gpu_watts": [250.0, 250.0],
+        }
+
+
+def test_a_gpu_that_is_lost_while_it_is_measured_ends_nothing(
+    watch: GpuWatch, gpu: FakeGpu
+) -> None:
+    gpu.error = pynvml.NVMLError_GpuIsLost
+    assert watch.review(ROUNDS) == ""
+    watch.end()
+    assert (watch.newcomers, watch.flags()) == (0, ["no_gpu_telemetry"])
+
+
+def test_another_process_contaminates_until_it_has_gone(driver: FakeNvml, gpu: FakeGpu) -> None:
+    gpu.processes[5] = "python"
+    watch = GpuWatch("GPU-a", OWN)
+    assert watch.begin() == "another process used the GPU"
+    assert watch.review(ROUNDS) == "another process used the GPU"
+    del gpu.processes[5]
+    assert watch.review(ROUNDS) == ""
+    driver.asked.clear()
+    assert watch.review(ROUNDS) == ""
+    assert "nvmlDeviceGetComputeRunningProcesses" not in driver.asked
+
+
+@pytest.mark.parametrize(
+    "processes",
+    [
+        {OWN: "python"},
+        {31000: "python"},
+        {OWN: "python", 9: "/usr/bin/nvidia-cuda-mps-server"},
+        {},
+    ],
+    ids=["alone", "in a container", "shared by MPS's server", "not there yet"],
+)
+@pytest.mark.usefixtures("driver")
+def test_the_measuring_process_and_the_server_of_mps_are_not_foreign(
+    processes: dict[int, str], gpu: FakeGpu
+) -> None:
+    gpu.processes = processes
+    watch = GpuWatch("GPU-a", OWN)
+    assert watch.begin() == ""
+    watch.end()
+    assert watch.newcomers == 0
+
+
+def test_a_process_that_came_during_the_replicate_contaminates_it(
+    tmp_path: Path, driver: FakeNvml, gpu: FakeGpu
+) -> None:
+    gpu.arriving = {5: "python"}
+    attempt, _ = measure(tmp_path, driver)
+    assert attempt.contaminated
+    assert attempt.contamination["gpu_foreign"] == 1
+
+
+@pytest.mark.usefixtures("driver")
+def test_the_watch_is_part_of_what_contaminates_a_round(gpu: FakeGpu) -> None:
+    sampler = Sampler(os.getpid(), device=GPU, memory_limit_bytes=2**60, exceeded=lambda: None)
+    sampler.close()
+    assert sampler.gpu
+    sampler.gpu.begin()
+    gpu.reasons = 0x80
+    assert set(sampler.review(ROUNDS)) == {4, 5, 6, 7}
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_record_names_the_gpus_settings_and_keeps_what_it_reported() -> None:
+    words = ["model=resnet50", "device=gpu", "tracker=none"]
+    settings = to_settings(compose_config(words), environ={})
+    span = GpuSpan(rounds=(0, 3), elapsed_s=1.0)
+    record = make_record(settings, "0" * 16, 0, Attempt(gpu=(span,)), {})
+    assert record.gpu == (span,)
+    assert record.device == {
+        "kind": "gpu",
+        "name": "NVIDIA A100-SXM4-80GB",
+        "uuid": "GPU-a",
+        "memory_bytes": 80 * 2**30,
+        "power_limit_w": 400,
+        "sm_clock_mhz": 1410,
+        "memory_clock_mhz": 1593,
+        "ecc": True,
+        "persistence": False,
+    }

@@ -1,0 +1,134 @@
+"""Watch a GPU between squares of rounds, while the measuring process waits: never in a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xla_sweeps.schema.measurement import Flag, Round
+from xla_sweeps.schema.record import GpuSpan
+from xla_sweeps.system import nvml
+
+THERMAL_REASONS = 0x8 | 0x20 | 0x40 | 0x80
+"""NVML's clock event reasons: slowdown, software and hardware thermal limits, power brake."""
+
+POWER_CAP_REASON = 0x4
+
+LIMITED_SHARE = 0.01
+"""A clock that was held down for a larger share of the time was limited."""
+
+SHARED = "another process used the GPU"
+
+
+class GpuWatch:
+    """What a GPU did during one replicate.
+
+    Args:
+        uuid: of the GPU.
+        pid: the measuring process.
+
+    Attributes:
+        spans: one for each review.
+        foreign: how many other processes computed on it at the last look.
+        newcomers: how many began to during the replicate.
+    """
+
+    def __init__(self, uuid: str, pid: int) -> None:
+        self._uuid, self._pid = uuid, pid
+        self._last: nvml.Reading | None = None
+        self._present: frozenset[int] | None = None
+        self._reviews = 0
+        self.spans: list[GpuSpan] = []
+        self.foreign = self.newcomers = 0
+
+    def begin(self) -> str:
+        """Look at the GPU before anything is timed; what disturbs it now, in words, or ""."""
+        self._last = nvml.read(self._uuid)
+        self._look()
+        return _slowdown(self._last.reasons if self._last else None) or self._shared()
+
+    def review(self, rounds: Sequence[Round]) -> str:
+        """What contaminated the GPU since the last review, which saw these rounds, or ""."""
+        before, now = self._last, nvml.read(self._uuid)
+        self._last = now
+        self._reviews += 1
+        if self.foreign:
+            self._look()
+        if before is None or now is None or not rounds:
+            return self._shared()
+        span = _span(before, now, rounds)
+        self.spans.append(span)
+        return _hot(span) or _slowdown(span.reasons) or self._shared()
+
+    def end(self) -> None:
+        """Look for processes that began to compute on the GPU meanwhile."""
+        now = nvml.compute_processes(self._uuid)
+        self.newcomers = 0 if now is None or self._present is None else len(now - self._present)
+
+    def flags(self) -> list[str]:
+        """Caveats: whether power limited the clock, and whether the driver tells."""
+        told = [item for item in self.spans if item.reasons is not None]
+        counted = [item for item in self.spans if item.power_capped_s is not None]
+        capped_s = sum(item.power_capped_s or 0.0 for item in counted)
+        limited = capped_s > LIMITED_SHARE * sum(item.elapsed_s for item in counted) or (
+            not counted and any((item.reasons or 0) & POWER_CAP_REASON for item in told)
+        )
+        silent = self._reviews and not told and all(item.thermal_s is None for item in self.spans)
+        return [
+            *([str(Flag.POWER_LIMITED)] if limited else []),
+            *([str(Flag.NO_GPU_TELEMETRY)] if silent else []),
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """For the record: extremes of clock, heat and power, and all clock event reasons."""
+        facts: dict[str, Any] = {"gpu_foreign": self.foreign + self.newcomers}
+        for name in ("sm_mhz", "celsius", "watts"):
+            values = [value for span in self.spans if (value := getattr(span, name)) is not None]
+            if values:
+                facts[f"gpu_{name}"] = [min(values), max(values)]
+        reasons = [span.reasons for span in self.spans if span.reasons is not None]
+        if reasons:
+            facts["gpu_reasons"] = 0
+        for mask in reasons:
+            facts["gpu_reasons"] |= mask
+        return facts
+
+    def _look(self) -> None:
+        self._present = nvml.compute_processes(self._uuid)
+        present = self._present or frozenset()
+        # In a container, NVML reports process ids of the host, so one process is assumed to be
+        # the measuring one.
+        own = 1 if present else 0
+        self.foreign = len(present - {self._pid}) if self._pid in present else len(present) - own
+
+    def _shared(self) -> str:
+        return SHARED if self.foreign else ""
+
+
+def _span(before: nvml.Reading, now: nvml.Reading, rounds: Sequence[Round]) -> GpuSpan:
+    return GpuSpan(
+        rounds=(rounds[0].round, rounds[-1].round),
+        elapsed_s=(now.at_ns - before.at_ns) / 1e9,
+        sm_mhz=now.sm_mhz,
+        celsius=now.celsius,
+        watts=now.watts,
+        reasons=now.reasons,
+        power_capped_s=_since(before.power_capped_ns, now.power_capped_ns, 1e9),
+        thermal_s=_since(before.thermal_ns, now.thermal_ns, 1e9),
+        energy_j=_since(before.energy_mj, now.energy_mj, 1e3),
+    )
+
+
+def _since(before: int | None, now: int | None, unit: float) -> float | None:
+    """What a counter rose by; None where it is unknown, or began again with a new driver."""
+    return None if before is None or now is None or now < before else (now - before) / unit
+
+
+def _hot(span: GpuSpan) -> str:
+    share = (span.thermal_s or 0.0) / max(1e-9, span.elapsed_s)
+    return f"heat slowed the GPU for {share:.0%} of the time" if share > LIMITED_SHARE else ""
+
+
+def _slowdown(reasons: int | None) -> str:
+    bits = (reasons or 0) & THERMAL_REASONS
+    return f"the GPU slowed its clock (event reasons {bits:#x})" if bits else ""
