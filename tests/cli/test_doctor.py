@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pynvml
 import pytest
 from commands import command
 from fake_nvml import FakeGpu, FakeNvml
+from neighbour import hog
 
 from xla_sweeps.cli.doctor import diagnose
+from xla_sweeps.cli.main import run
 from xla_sweeps.errors import how_to_install
+from xla_sweeps.measure import neighbours
 from xla_sweeps.system import environment
 
 
@@ -25,9 +29,9 @@ def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: P
 @pytest.mark.parametrize(
     ("absent", "level", "found"),
     [
-        ("keras-cv", "ok", f"not installed (optional: {how_to_install('keras-cv')})"),
-        ("keras-hub", "ok", f"not installed (optional: {how_to_install('keras-hub')})"),
-        ("tensorflow-hub", "ok", f"not installed (optional: {how_to_install('hub')})"),
+        ("keras-cv", "absent", f"not installed (optional: {how_to_install('keras-cv')})"),
+        ("keras-hub", "absent", f"not installed (optional: {how_to_install('keras-hub')})"),
+        ("tensorflow-hub", "absent", f"not installed (optional: {how_to_install('hub')})"),
         ("tensorflow", "bad", "not installed"),
     ],
 )
@@ -40,6 +44,44 @@ def test_doctor_tells_an_optional_package_from_a_required_one(
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
     assert (findings[absent].level, findings[absent].found) == (level, found)
     assert {finding.level for name, finding in findings.items() if name in packages} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("absent", "code", "mark", "end"),
+    [
+        ("tensorflow-hub", 0, "–", "python -m xla_sweeps model=mobilenet_v2"),
+        ("tensorflow", 1, "✕", "xla-sweeps doctor"),
+    ],
+)
+def test_doctor_ends_with_a_sentence_and_the_next_command(
+    absent: str,
+    code: int,
+    mark: str,
+    end: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    packages = {name: "1.0" for name in environment.PACKAGES if name != absent}
+    monkeypatch.setattr(environment, "versions", lambda: packages)
+    assert run(["doctor", "--seconds", "0.1"]) == code
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if line.split()[1:2] == [absent]]
+    assert line.startswith(f"{mark} {absent:<14} not installed")
+    sentence = " ".join(lines[lines.index("") + 1 : -1])
+    assert sentence.startswith("This machine cannot" if code else "You can measure now")
+    assert sentence.endswith(". Next:" if not code else "fix what is marked ✕. Next:")
+    assert lines[-1] == end
+
+
+def test_doctor_names_the_processes_that_keep_the_machine_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
+    with hog(tmp_path):
+        findings = {item.subject: item for item in diagnose(tmp_path, seconds=1)}
+    assert re.fullmatch(r"others use .* cores \(.*\bhungry\b.*\)", findings["quiet"].found)
 
 
 def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
+from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
@@ -41,7 +42,9 @@ def doctor_command(arguments: Sequence[str]) -> int:
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
     findings = diagnose(options.dir, seconds=options.seconds)
-    show_findings([(item.level, item.subject, item.found, item.fix) for item in findings])
+    show_findings(
+        [(item.level, item.subject, item.found, item.fix) for item in findings], _next(findings)
+    )
     return 1 if any(item.level == "bad" for item in findings) else 0
 
 
@@ -49,13 +52,17 @@ LOW_DISK_BYTES = 2 * 2**30
 
 MAX_SECONDS = 3600
 
+NOISE = ("quiet", "steal", "quota")
+"""Subjects that contaminate rounds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """The result of one check.
 
     Attributes:
-        level: `ok`, `warn` (figures may suffer) or `bad` (it will not work).
+        level: `ok`, `absent` (and not needed), `warn` (figures may suffer) or `bad` (it will not
+            work).
         fix: what to do, or "".
     """
 
@@ -82,6 +89,15 @@ def diagnose(results_dir: Path, *, seconds: float) -> list[Finding]:
         *_disk(results_dir),
         *_wandb(),
     ]
+
+
+def _next(findings: Sequence[Finding]) -> str:
+    """What follows from them, in one sentence, and the next command on a line of its own."""
+    if any(item.level == "bad" for item in findings):
+        return "This machine cannot measure yet: fix what is marked ✕. Next:\nxla-sweeps doctor"
+    noise = [item.found for item in findings if item.level == "warn" and item.subject in NOISE]
+    expected = f", but expect contaminated rounds: {'; '.join(noise)}" if noise else ""
+    return f"You can measure now{expected}. Next:\npython -m xla_sweeps model=mobilenet_v2"
 
 
 def _devices() -> list[Finding]:
@@ -114,7 +130,7 @@ def _versions(packages: Mapping[str, str]) -> list[Finding]:
             findings.append(Finding(level="ok", subject=name, found=packages[name]))
         elif name in extras:
             found = f"not installed (optional: {how_to_install(extras[name])})"
-            findings.append(Finding(level="ok", subject=name, found=found))
+            findings.append(Finding(level="absent", subject=name, found=found))
         else:
             fix = f"pip install {name}"
             findings.append(Finding(level="bad", subject=name, found="not installed", fix=fix))
@@ -174,7 +190,7 @@ def _quiet(seconds: float) -> list[Finding]:
         Finding(
             level="warn" if busy else "ok",
             subject="quiet",
-            found=f"other processes use {cores:.2f} cores",
+            found=in_words(cores, seen["cores"], seen["busiest"]),
             fix="stop them, or measure later: contaminated rounds are repeated, and too many of "
             "them mark the trial contaminated"
             if busy

@@ -213,15 +213,24 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     )
 
 
-def show_findings(findings: Sequence[tuple[str, str, str, str]]) -> None:
-    """Show `doctor`'s findings: (level, subject, what was found, what to do)."""
+def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
+    """Show `doctor`'s findings: (level, subject, what was found, what to do), and what follows."""
     console = results_console()
-    marks = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✕", "red")}
+    marks = {
+        "ok": ("✓", "green"),
+        "absent": ("–", "default"),
+        "warn": ("!", "yellow"),
+        "bad": ("✕", "red"),
+    }
+    start = 3 + max(len(subject) for _, subject, _, _ in findings)
     for level, subject, found, fix in findings:
         mark, colour = marks[level]
-        _paragraph(console, f"{mark} {subject:<13}{found}", style=colour, indent=15)
+        _paragraph(console, f"{mark} {subject:<{start - 2}}{found}", style=colour, indent=start)
         if fix:
-            _paragraph(console, " " * 15 + f"-> {fix}", indent=18)
+            _paragraph(console, " " * start + f"-> {fix}", indent=start + 3)
+    console.print()
+    for line in conclusion.splitlines():
+        _paragraph(console, line)
 
 
 def _title(summary: TrialSummary) -> Text:
