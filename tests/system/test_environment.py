@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from xla_sweeps.system.environment import (
     identity,
     processor,
 )
+from xla_sweeps.system.nvml import GpuSettings
 
 CPU = Device(kind="cpu", index=0, name="Some CPU", memory_bytes=2**34)
 
@@ -52,6 +54,8 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
         "KERAS_BACKEND": "tensorflow",
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": "GPU-b",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_CACHE_DISABLE": "1",
         "TF_XLA_FLAGS": "--a --b",
     }
     assert child_environment(environ, device=CPU, extra={})["CUDA_VISIBLE_DEVICES"] == "-1"
@@ -203,3 +207,20 @@ def test_the_libraries_of_a_gpu_and_the_cpu_are_part_of_the_identity() -> None:
     assert identity(CPU, newer) == identity(CPU, facts)
     other = {**facts, "cpu": {**facts["cpu"], "instruction_sets": "sse2"}}
     assert identity(CPU, other) != identity(CPU, facts)
+
+
+def test_cuda_keeps_kernels_between_processes_only_where_asked_to_and_that_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone(monkeypatch, CUDA_CACHE_DISABLE="0")
+    assert child_environment(os.environ, device=A100, extra={})["CUDA_CACHE_DISABLE"] == "0"
+    assert environment.environment()["flags"] == {"CUDA_CACHE_DISABLE": "0"}
+    assert "CUDA_CACHE_DISABLE" not in child_environment({}, device=CPU, extra={})
+
+
+def test_the_enforced_power_limit_is_part_of_a_gpus_identity() -> None:
+    facts = environment.environment()
+    capped = replace(A100, settings=GpuSettings(power_limit_w=250))
+    assert identity(capped, facts) != identity(A100, facts)
+    assert environment_id(capped, facts) != environment_id(A100, facts)
+    assert "power_limit_w" not in identity(CPU, facts)

@@ -134,6 +134,7 @@ def identity(
         "memory_gib": round(device.memory_bytes / 2**30),
         "cores": cpu["cores"] if cores is None else cores,
         "driver": facts["driver"].get("driver", "") if device.kind == "gpu" else "",
+        **({"power_limit_w": device.settings.power_limit_w} if device.kind == "gpu" else {}),
         **{name: packages.get(name, "") for name in ("tensorflow", "keras", "tf_keras", *also)},
         **facts["flags"],
     }
@@ -148,9 +149,16 @@ def environment_id(device: Device, facts: Mapping[str, Any]) -> str:
 def child_environment(
     environ: Mapping[str, str], *, device: Device, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """The measuring process's environment: an allow-list without secrets, one visible device."""
-    shown = device.uuid or str(device.index) if device.kind == "gpu" else "-1"
+    """The measuring process's environment: an allow-list without secrets, one visible device.
+
+    CUDA keeps no compiled kernels between processes unless it is told to (CUDA_CACHE_DISABLE=0), so
+    that each replicate's compile times are those of a first start.
+    """
+    shown = {"CUDA_VISIBLE_DEVICES": "-1"}
+    if device.kind == "gpu":
+        shown = {"CUDA_VISIBLE_DEVICES": device.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return {
+        **({"CUDA_CACHE_DISABLE": "1"} if device.kind == "gpu" else {}),
         **{
             name: value
             for name, value in environ.items()
@@ -159,7 +167,7 @@ def child_environment(
         **_flags(environ)[0],
         "KERAS_BACKEND": "tensorflow",
         "PYTHONUNBUFFERED": "1",
-        "CUDA_VISIBLE_DEVICES": shown,
+        **shown,
         **extra,
     }
 
