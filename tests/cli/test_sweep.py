@@ -242,9 +242,7 @@ def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
     busy = sweep(tmp_path, worker="contaminated")
     assert busy.returncode == 3
     assert len(records(tmp_path)) == 4
-    plan = sweep(tmp_path, "--dry-run").stderr
-    assert "1 trials; 0 done, 1 to measure" in plan
-    assert re.search(r"(?m)^about .* estimated from records of 1 of the 1 trials' models$", plan)
+    assert "1 trials; 0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
     kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
     assert kept.returncode == 0, kept.stderr
     assert "start " not in kept.stderr
@@ -289,7 +287,7 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     assert sweep(tmp_path).returncode == 0
     assert len(records(tmp_path)) == first
     plan = sweep(tmp_path, "--dry-run")
-    assert "5 trials, proposed one by one from earlier results\nabout " in plan.stderr
+    assert "5 trials, proposed one by one from earlier results\n" in plan.stderr
     shutil.rmtree(tmp_path / "results")
     assert "\ntiming takes at most 5 min 20 s in all" in sweep(tmp_path, "--dry-run").stderr
 

@@ -101,7 +101,8 @@ class _Screen:
         self.ends: list[str] = []
 
     def running(self, *_: object) -> None: ...
-    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
+    def busy(self, *_: object, **__: object) -> None: ...
+    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         self.ends.append(outcome)
 
     def progress(self, *_: object, **__: object) -> None: ...

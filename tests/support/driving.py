@@ -29,13 +29,14 @@ class Notes:
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []
         self.warnings: list[str] = []
+        self.busy_with: list[tuple[int, int, str, dict[str, float]]] = []
         self.where: list[str] = []
         self.where_ended: list[str] = []
 
     def running(self, slot: str, what: str, log: Path) -> None:
         self.where.append(slot)
 
-    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
+    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         self.ends.append((what.split()[0].removeprefix("id="), outcome))
         self.where_ended.append(slot)
 
@@ -48,6 +49,9 @@ class Notes:
         left_s: tuple[float, float] | None,
     ) -> None:
         pass
+
+    def busy(self, contaminated: int, measured: int, cause: str, **facts: float) -> None:
+        self.busy_with.append((contaminated, measured, cause, facts))
 
     def tick(self) -> None:
         pass

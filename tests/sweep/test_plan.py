@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from factories import make_record
+
+from xla_sweeps.results.index import Index, entry_of
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep.plan import counting, final_outcome, missing
+from xla_sweeps.sweep.plan import _costs, counting, final_outcome, missing
 
 
 def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
@@ -13,3 +16,24 @@ def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records(
         assert missing(order, replicates=2) == 1
         assert final_outcome(order) is Status.OK
     assert counting(outcomes, [Status.CRASHED]) == [Status.OK]
+
+
+def test_accepted_records_need_no_repetition() -> None:
+    accepted = (Status.OK, Status.CONTAMINATED)
+    assert missing([Status.CONTAMINATED], replicates=1) == 1
+    assert missing([Status.CONTAMINATED], replicates=1, accepted=accepted) == 0
+    assert missing([Status.CONTAMINATED] * 4, replicates=5) == 0
+    assert missing([Status.CONTAMINATED] * 4, replicates=5, accepted=accepted) == 1
+    assert counting([Status.CONTAMINATED], ()) == []
+    assert counting([Status.CONTAMINATED], (), accepted=accepted) == [Status.CONTAMINATED]
+    assert counting([Status.CONTAMINATED], accepted, accepted=accepted) == []
+
+
+def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do_not() -> None:
+    records = [
+        make_record(status=Status(word)) for word in ("contaminated", "infra", "interrupted")
+    ]
+    entries = {word: [entry_of(record)] for word, record in zip("abc", records, strict=True)}
+    assert _costs(Index(entries)) == {"resnet50": 60.0}
+    del entries["a"]
+    assert _costs(Index(entries)) == {}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
-from xla_sweeps.measure.neighbours import busiest, in_words, spending
+from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.system.devices import Device, usable_cores
 
@@ -229,7 +229,7 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
         return ""
     foreign = foreign_cores(first, last)
     if foreign > allowed_cores(cores):
-        return f"other processes used {foreign:.1f} cores"
+        return f"{FOREIGN}{foreign:.1f} cores"
     steal = (last.steal_s - first.steal_s) / span_s / cores
     if steal > STEAL_SHARE:
         return f"the hypervisor took {steal:.0%} of the CPU"

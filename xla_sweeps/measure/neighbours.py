@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from xla_sweeps.system.process import descendants
 
+FOREIGN = "other processes used "
+"""How the cause of a contaminated round begins where it is their load."""
+
 NAMED = 3
 """How many of the busiest processes are named."""
 

@@ -24,6 +24,10 @@ class Source(Protocol):
     def exhausted(self) -> bool:
         """Whether there will be no more."""
 
+    @property
+    def total(self) -> int:
+        """How many there will be at most."""
+
 
 class Backlog:
     """The tasks that are not running.
@@ -82,6 +86,11 @@ class Backlog:
             or self.anchors.due
             or (self._source is not None and not self._source.exhausted)
         )
+
+    @property
+    def total(self) -> int:
+        """How many trials there are, as far as is known."""
+        return max(len(self.tasks), self._source.total if self._source else 0)
 
     def refill(self, free: int) -> None:
         """Take tasks from the source, so that as many wait as jobs can be submitted."""

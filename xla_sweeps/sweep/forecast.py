@@ -36,12 +36,12 @@ class Forecast:
         self._took.append(seconds)
 
     def left_s(
-        self, waiting: Sequence[tuple[str, int]], *, slots: int
+        self, waiting: Sequence[tuple[str, float]], *, slots: int
     ) -> tuple[float, float] | None:
         """Seconds that the rest will take, as a range; None where nothing is known.
 
         Args:
-            waiting: model and wanted replicates of each trial that is not done.
+            waiting: model and expected replicates of each trial that is not done.
             slots: how many run at once.
         """
         took = list(self._took) or [cost for cost in self._past.values() if cost > 0]
@@ -52,6 +52,17 @@ class Forecast:
         quartiles = statistics.quantiles(took, n=4) if len(took) >= _ENOUGH else [0.0, 0.0, 0.0]
         error = (quartiles[2] - quartiles[0]) / 2 * len(waiting) ** 0.5 + _UNCERTAINTY * total
         return max(0.0, total - error) / max(1, slots), (total + error) / max(1, slots)
+
+
+def replicates_left(wanted: int, *, contaminated: float, attempts: int) -> float:
+    """How many replicates are measured, on average, until those that are wanted are clean.
+
+    Args:
+        wanted: clean replicates that are still to be measured.
+        contaminated: share of the replicates of this run that were contaminated.
+        attempts: how often a contaminated trial is measured at most, from now on.
+    """
+    return wanted + sum(contaminated**again for again in range(1, attempts))
 
 
 class Breaker:

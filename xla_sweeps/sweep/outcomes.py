@@ -9,11 +9,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
+from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
 from xla_sweeps.results.claim import is_claimed
 from xla_sweeps.results.index import entry_of
-from xla_sweeps.results.store import Store
+from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.sweep.backlog import Backlog
@@ -363,6 +366,31 @@ def count_trials(tasks: Iterable[Task], *, gave_up: Mapping[str, str]) -> dict[s
         else:
             words["missing"] += 1
     return dict(words)
+
+
+def figure_of(new: Sequence[Record]) -> str:
+    """A job's headline speedup with its interval, or its throughput if there is no other mode."""
+    if not new:
+        return ""
+    summary, _ = guarded(Path(new[-1].trial_id), lambda: summarize(new))
+    if summary is None:
+        return ""
+    for row in (row.speedup for row in summary.comparisons if row.headline):
+        if row.value is None:
+            return ""
+        return f"{row.value:.2f}×" + (
+            "" if row.low is None or row.high is None else f" ({row.low:.2f}–{row.high:.2f})"
+        )
+    throughput = summary.modes[0].throughput_samples_per_s if summary.modes else None
+    return "" if throughput is None else f"{throughput.value:.4g}/s"
+
+
+def cause_of(record: Record) -> str:
+    """What contaminated a record, in words, or ""."""
+    reasons = Counter(item.dirty for item in record.rounds if item.dirty)
+    if any(reason.startswith(FOREIGN) for reason in reasons) or not reasons:
+        return disturbance_of(record.contamination)
+    return reasons.most_common(1)[0][0]
 
 
 def detail_of(ended: Ended, new: Sequence[Record]) -> str:

@@ -8,12 +8,22 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.forecast import Forecast
+from xla_sweeps.sweep.forecast import Forecast, replicates_left
 from xla_sweeps.sweep.launchers import Ended, Launcher
-from xla_sweeps.sweep.outcomes import EndedJob, Judge, RunningJob, count_trials, detail_of
+from xla_sweeps.sweep.outcomes import (
+    EndedJob,
+    Judge,
+    RunningJob,
+    cause_of,
+    count_trials,
+    detail_of,
+    figure_of,
+)
+from xla_sweeps.sweep.plan import ATTEMPTS
 
 DRAW_S = 1.0
 
@@ -24,8 +34,8 @@ class Screen(Protocol):
     def running(self, slot: str, what: str, log: Path) -> None:
         """A job runs on a slot."""
 
-    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
-        """A job ended, and how."""
+    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+        """A job ended, how, and with which speedup."""
 
     def progress(
         self,
@@ -36,6 +46,29 @@ class Screen(Protocol):
         left_s: tuple[float, float] | None,
     ) -> None:
         """How far the sweep is."""
+
+    def busy(
+        self,
+        contaminated: int,
+        measured: int,
+        cause: str,
+        *,
+        kept: bool,
+        attempt: int,
+        attempts: int,
+        again_s: float,
+    ) -> None:
+        """So many of the measured trials are contaminated.
+
+        Args:
+            contaminated: number of contaminated trials.
+            measured: number of measured trials.
+            cause: what contaminated the latest, in words, or "".
+            kept: whether they count as measured.
+            attempt: which attempt the next of them to be measured again gets; 0 where none does.
+            attempts: how many it gets at most.
+            again_s: seconds until then; 0 for now.
+        """
 
     def tick(self) -> None:
         """Time has passed."""
@@ -69,7 +102,8 @@ class Progress:
         self._slots: dict[int, str] = {}
         self._most = 0
         self._drawn = 0.0
-        self._ended, self._reported = 0, 0
+        self._ended, self._reported = 0, -1
+        self._measured, self._contaminated, self._cause = 0, 0, ""
 
     def show(self, running: Mapping[Future[Ended], RunningJob]) -> None:
         """Show jobs that began to run, and once a second how far the sweep is."""
@@ -99,8 +133,17 @@ class Progress:
         self._ended += 1
         if new:
             self._forecast.add(time.monotonic() - running.started)
-        detail = detail_of(job.ended, new)
-        self._screen.ended(job.ended.slot, self._what(running.task), word, detail)
+            self._measured += 1
+            if new[-1].status is Status.CONTAMINATED:
+                self._contaminated += 1
+                self._cause = cause_of(new[-1])
+        self._screen.ended(
+            job.ended.slot,
+            self._what(running.task),
+            word,
+            detail_of(job.ended, new),
+            figure_of(new),
+        )
 
     def report(self, running: Mapping[Future[Ended], RunningJob]) -> None:
         """Show how far the sweep is, where that has changed: counting a large one takes a while."""
@@ -109,7 +152,32 @@ class Progress:
         self._reported = self._ended
         tasks = self._backlog.tasks
         done = sum(not task.wanted or task.key in self._judge.gave_up for task in tasks)
-        self._screen.progress(done, len(tasks), self.counts(), left_s=self.left_s(running))
+        counts = self.counts()
+        self._screen.progress(done, self._backlog.total, counts, left_s=self.left_s(running))
+        self._report_busy(running, counts)
+
+    def _report_busy(
+        self, running: Mapping[Future[Ended], RunningJob], counts: Mapping[str, int]
+    ) -> None:
+        """Show how many trials are contaminated, and when the next of them is measured again."""
+        contaminated = counts.get(str(Status.CONTAMINATED), 0)
+        if not self._contaminated:
+            return
+        runs = [item.task for item in running.values()]
+        order = [*runs, *self._backlog.waiting]
+        places = (place for place, task in enumerate(order) if _is_tried_again(task))
+        place = next(places, None)
+        waits = place is not None and place >= len(runs)
+        before = self._left_s([(task.model, 1) for task in order[:place]]) if waits else None
+        self._screen.busy(
+            contaminated,
+            sum(counts.values()) - counts.get("missing", 0),
+            self._cause,
+            kept=any(Status.CONTAMINATED in task.accepted for task in self._backlog.tasks[:1]),
+            attempt=0 if place is None else _contaminations(order[place]) + 1,
+            attempts=ATTEMPTS[Status.CONTAMINATED],
+            again_s=sum(before) / 2 if before else 0.0,
+        )
 
     def counts(self) -> dict[str, int]:
         """Number of trials by how they ended."""
@@ -118,8 +186,30 @@ class Progress:
     def left_s(self, running: Mapping[Future[Ended], RunningJob]) -> tuple[float, float] | None:
         """Seconds that the rest will take, as a range; None where nothing is known."""
         tasks = [*self._backlog.waiting, *(item.task for item in running.values())]
+        share = self._contaminated / max(1, self._measured)
+        return self._left_s([(task.model, _expected(task, share)) for task in tasks])
+
+    def _left_s(self, waiting: Sequence[tuple[str, float]]) -> tuple[float, float] | None:
         slots = len(self._launcher.slots()) if self._launcher.targets else self._most
-        return self._forecast.left_s([(task.model, task.wanted) for task in tasks], slots=slots)
+        return self._forecast.left_s(waiting, slots=slots)
 
     def _what(self, task: Task) -> str:
         return "anchor" if self._backlog.anchors.includes(task) else " ".join(task.words)
+
+
+def _contaminations(task: Task) -> int:
+    """How many replicates of a trial were contaminated in this run, where that is not accepted."""
+    return 0 if Status.CONTAMINATED in task.accepted else task.outcomes.count(Status.CONTAMINATED)
+
+
+def _is_tried_again(task: Task) -> bool:
+    return bool(task.wanted and _contaminations(task))
+
+
+def _expected(task: Task, contaminated: float) -> float:
+    """How many replicates of a trial will still be measured, as far as can be known."""
+    accepted = Status.CONTAMINATED in task.accepted
+    attempts = ATTEMPTS[Status.CONTAMINATED] - _contaminations(task)
+    return replicates_left(
+        max(1, task.wanted), contaminated=contaminated, attempts=0 if accepted else attempts
+    )

@@ -40,7 +40,7 @@ class SearchSource:
     ) -> None:
         self._search = Search(sweep, seed=seed)
         self._composer, self._store, self._measured = composer, store, measured
-        self._left = sweep.trials
+        self._left = self.total = sweep.trials
         self._asked: dict[str, list[int]] = {}
         self.tasks: list[Task] = []
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 
@@ -17,3 +18,77 @@ def test_a_name_in_the_progress_cannot_control_the_terminal(
         board.running("cpu", "model=\x1b[31m\u202eevil", tmp_path / "log")
         board.ended("cpu", "m", "ok", "\x1b[2J")
     assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err)
+
+
+def busy(board: SweepProgress, *, attempt: int = 2, kept: bool = False) -> None:
+    board.busy(
+        5,
+        6,
+        "others use 1.4 of 2 cores (python, chromium)",
+        kept=kept,
+        attempt=attempt,
+        attempts=4,
+        again_s=20.0,
+    )
+
+
+def test_a_busy_machine_is_told_with_what_disturbs_and_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with SweepProgress("mine", ["cpu"], ui="plain") as board:
+        busy(board)
+        busy(board)
+        busy(board, attempt=0)
+        busy(board, attempt=0, kept=True)
+    lines = [line[9:] for line in capsys.readouterr().err.splitlines()]
+    said = "busy     5 of 6 contaminated: others use 1.4 of 2 cores (python, chromium)"
+    hint = "--accept-contaminated keeps them"
+    assert lines == [f"{said}; again in 20 s, 2nd of 4; {hint}", f"{said}; {hint}", said]
+
+
+def test_a_finished_line_has_the_speedup_before_the_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with SweepProgress("mine", ["cpu"], ui="plain") as board:
+        board.running("cpu", "model=resnet50", tmp_path / "log")
+        board.ended("cpu", "model=resnet50", "ok", "", "1.25× (1.24–1.27)")
+    line = capsys.readouterr().err.splitlines()[1]
+    assert re.fullmatch(r".* end +cpu  ok  1\.25× \(1\.24–1\.27\)  0\.\d s  model=resnet50", line)
+
+
+def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    long = "model=efficientnetv2_large batch_size=128 resolution=480 tracker=wandb_offline"
+    log = tmp_path / "log"
+    log.write_text("12:00:00 rounds   12/24 rounds  half-width ±1.23% (target ±1.00%)\n")
+    with SweepProgress("mine", ["cpu:0"], ui="quiet") as board:
+        assert "trials" not in shown(board, capsys), "nothing is known of their number"
+        board.progress(0, 6, {"missing": 6}, left_s=None)
+        assert "0/6 trials" in shown(board, capsys)
+        board.running("cpu:0", long, log)
+        board.ended("cpu:0", long, "contaminated", "", "1.25× (1.24–1.27)")
+        board.running("cpu:0", long, log)
+        board.progress(0, 6, {"missing": 1, "contaminated": 5}, left_s=(217.0, 433.0))
+        busy(board)
+        text = shown(board, capsys)
+        board._left_at -= 300
+        later = shown(board, capsys)
+    lines = text.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[1].endswith("0/6 trials  eta 3 min 37 s to 7 min 13 s")
+    assert " ".join(map(str.strip, lines[3:5])) == (
+        "5 of 6 contaminated: others use 1.4 of 2 cores (python, chromium); again in 20 s, "
+        "2nd of 4; --accept-contaminated keeps them"
+    )
+    assert lines[5].startswith("cpu:0  model=efficientnetv2_large batch")
+    assert "rounds   12/24 rou" in lines[5]
+    assert lines[6].startswith("contaminated  1.25× (1.24–1.27)  0.0 s  model=efficientnetv2_large")
+    assert len(lines) == 7
+    assert "eta 0.0 s to 2 min 13 s" in later, "it counts down between two reports"
+
+
+def shown(board: SweepProgress, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    Console(width=80).print(board._block())
+    return capsys.readouterr().out

@@ -49,6 +49,8 @@ class SweepProgress:
         self._done, self._total = 0, 0
         self._counts: Mapping[str, int] = {}
         self._left: tuple[float, float] | None = None
+        self._left_at = self._started
+        self._busy = ""
         self._live: Live | None = None
 
     def __enter__(self) -> SweepProgress:
@@ -75,17 +77,15 @@ class SweepProgress:
         self._line("start", f"{lane}  {displayable(what)}  log={log}")
         self.tick()
 
-    def ended(self, lane: str, what: str, outcome: str, detail: str) -> None:
-        """A job ended with an outcome."""
+    def ended(self, lane: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
+        """A job ended with an outcome, and its speedup; what may be cut comes last."""
         job = self._jobs.get(lane)
         took = duration(time.monotonic() - job[2]) if job else ""
         self._jobs[lane] = None
-        line = Text(f"{outcome:<14}", style=_style(outcome))
-        line.append(f"{displayable(what)}  {took}  {displayable(detail)}".rstrip(), style="default")
-        self._last.append(line)
-        self._line(
-            "end", f"{lane}  {outcome}  {displayable(what)}  {took}  {displayable(detail)}".rstrip()
-        )
+        text = "  ".join(filter(None, (figure, took, displayable(what), displayable(detail))))
+        line = Text(f"{outcome:<12}  ", style=_style(outcome), no_wrap=True, overflow="ellipsis")
+        self._last.append(line.append(text, style="default"))
+        self._line("end", f"{lane}  {outcome}  {text}")
 
     def progress(
         self,
@@ -97,8 +97,34 @@ class SweepProgress:
     ) -> None:
         """Show how many trials are done, by outcome, and the time left."""
         self._done, self._total, self._left = done, total, left_s
+        self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
         self._line("sweep", f"{done}/{total} trials  {_counted(self._counts)}{self._eta()}")
+        self.tick()
+
+    def busy(
+        self,
+        contaminated: int,
+        measured: int,
+        cause: str,
+        *,
+        kept: bool,
+        attempt: int,
+        attempts: int,
+        again_s: float,
+    ) -> None:
+        """Show how many trials are contaminated, by what, and when they are measured again."""
+        said = self._busy
+        self._busy = ""
+        if contaminated:
+            parts = [f"{contaminated} of {measured} contaminated" + (f": {cause}" if cause else "")]
+            if attempt:
+                when = f"in {duration(again_s)}" if again_s else "now"
+                parts.append(f"again {when}, {_ordinal(attempt)} of {attempts}")
+            parts += [] if kept else ["--accept-contaminated keeps them"]
+            self._busy = displayable("; ".join(parts))
+        if self._busy != said:
+            self._line("busy", self._busy or "no longer")
         self.tick()
 
     def tick(self) -> None:
@@ -115,7 +141,8 @@ class SweepProgress:
     def _eta(self) -> str:
         if self._left is None or self._done >= self._total:
             return ""
-        low, high = (duration(seconds) for seconds in self._left)
+        since = time.monotonic() - self._left_at
+        low, high = (duration(max(0.0, seconds - since)) for seconds in self._left)
         return f"  eta {low}" + (f" to {high}" if high != low else "")
 
     def _line(self, event: str, text: str) -> None:
@@ -137,10 +164,15 @@ class SweepProgress:
             ProgressBar(total=max(1, self._total), completed=self._done, width=24),
             Text(f"{self._done}/{self._total} trials{self._eta()}"),
         )
-        rows: list[RenderableType] = [head, bar, Text(_counted(self._counts), style="dim")]
-        table = Table.grid(padding=(0, 2))
-        for column in range(3):
-            table.add_column(no_wrap=True, overflow="ellipsis", style="cyan" if column == 0 else "")
+        rows: list[RenderableType] = [head]
+        if self._total:
+            rows += [bar, Text(_counted(self._counts), style="dim")]
+        if self._busy:
+            rows.append(Text(self._busy, style="yellow"))
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(no_wrap=True, style="cyan")
+        for share in (3, 2):
+            table.add_column(no_wrap=True, overflow="ellipsis", ratio=share)
         for lane, job in list(self._jobs.items())[:16]:
             if job is None:
                 table.add_row(lane or "queue", Text("idle", style="dim"), "")
@@ -156,6 +188,10 @@ class SweepProgress:
 
 def _style(outcome: str) -> str:
     return "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{('th', 'st', 'nd', 'rd')[number] if number < 4 else 'th'}"
 
 
 def _counted(counts: Mapping[str, int]) -> str:

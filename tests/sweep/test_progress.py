@@ -1,0 +1,100 @@
+"""What a sweep shows while it runs: how far it is, the time left, and a busy machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from driving import Notes, drive
+from factories import failed_outcome, make_outcome, make_record
+from quick_sweep import QUICK, slots_of, tasks_of
+from quick_trial import record
+
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Round, Status
+from xla_sweeps.sweep.backlog import Backlog
+from xla_sweeps.sweep.driver import Driver
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.outcomes import Judge, cause_of, figure_of
+from xla_sweeps.sweep.plan import match
+from xla_sweeps.sweep.progress import Progress
+
+
+class Reports(Notes):
+    """A screen that keeps how far the sweep was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[tuple[int, int]] = []
+
+    def progress(
+        self,
+        done: int,
+        total: int,
+        counts: Mapping[str, int],
+        *,
+        left_s: tuple[float, float] | None,
+    ) -> None:
+        self.reports.append((done, total))
+
+
+def test_the_number_of_trials_is_shown_before_the_first_ends(tmp_path: Path) -> None:
+    store, screen = Store(tmp_path), Reports()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok", "c=slow"])
+    match(tasks, read_index(store), software="", retry=())
+    launcher = LocalLauncher(slots_of(1), command=QUICK)
+    Driver(launcher, store, screen, extra=(), logs=tmp_path / "logs" / "sweeps").run(tasks)
+    assert screen.reports[0] == (0, 3)
+    assert screen.reports[-1] == (3, 3)
+
+
+def test_contaminated_trials_are_told_with_the_next_attempt(tmp_path: Path) -> None:
+    _, notes = drive(tmp_path, "a=contaminated", "b=ok", slots=1)
+    assert [word for _, word in notes.ends].count("contaminated") == 4
+    *early, last = [facts["attempt"] for _, _, _, facts in notes.busy_with]
+    assert early == sorted(early)
+    assert set(early) <= {2, 3, 4}
+    assert last == 0, "none follows the fourth"
+    assert {count for count, *_ in notes.busy_with} == {1}
+    assert all(facts["attempts"] == 4 and not facts["kept"] for *_, facts in notes.busy_with)
+
+
+def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> None:
+    launcher, backlog = LocalLauncher(slots_of(1), command=QUICK), Backlog()
+    judge = Judge(backlog, warn=Notes().warn, record_death=None, rematch=None)
+    progress = Progress(Notes(), launcher, backlog, judge, {"m": 10.0})
+    fresh, tried, kept = tasks_of(tmp_path, ["a=ok", "b=ok", "c=ok"])
+    for task in (fresh, tried, kept):
+        task.wanted = 1
+    tried.outcomes = [Status.CONTAMINATED] * 3
+    kept.accepted = (Status.OK, Status.CONTAMINATED)
+    backlog.extend([fresh, tried, kept])
+    assert progress.left_s({}) == pytest.approx((27.0, 33.0))
+    progress._measured, progress._contaminated = 6, 3
+    assert progress.left_s({}) == pytest.approx((9 * (3 + 0.875), 11 * (3 + 0.875)))
+    progress._contaminated = 6
+    assert progress.left_s({}) == pytest.approx((54.0, 66.0)), "four attempts, one and one"
+
+
+def test_what_contaminated_a_record_is_named_from_its_rounds() -> None:
+    busy = replace(
+        record("a", "contaminated", {}),
+        contamination={"foreign_cores": 1.4, "cores": 2, "busiest": ["python"]},
+    )
+    assert cause_of(busy) == "others use 1.4 of 2 cores (python)"
+    steal = "the hypervisor took 15% of the CPU"
+    rounds = (Round(round=0, order=(), blocks=(), dirty=steal),)
+    assert cause_of(replace(busy, rounds=rounds)) == steal
+    assert cause_of(record("a", "contaminated", {})) == ""
+
+
+def test_a_finished_job_has_its_speedup_and_a_failed_one_none() -> None:
+    assert re.fullmatch(r"2\.\d\d× \([12]\.\d\d–2\.\d\d\)", figure_of([make_record(noise=0.01)]))
+    assert figure_of([make_record({"xla": 0.1})]) == "40/s"
+    failed = {"graph": make_outcome(), "xla": failed_outcome(Status.COMPILE_ERROR)}
+    assert figure_of([make_record({"graph": 0.1}, modes=failed)]) == ""
+    assert figure_of([]) == ""
