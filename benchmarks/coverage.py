@@ -7,8 +7,14 @@ log speedup), sizes of one by 10 %. A process adds its own deviation to the log 
 rounds; 12 rounds scatter by 0.6 %. `alone`: nothing is known of other trials; `pooled`: the trials
 of the sweep learn from each other, and single replicates from ten anchors; `uneven`: the spread
 itself varies between trials (standard deviation of its log 0.5). False discoveries: the share of
-sweeps of equal speeds in which any difference is discovered. Prints the table of
-docs/measurement.md; takes a minute of CPU.
+sweeps of equal speeds in which any difference is discovered.
+
+`throughput` and `compare` are of levels, which nothing pairs: a process adds its own deviation, and
+its rounds drift (first-order autoregression, standard deviation 1 %, correlation 0.9) beside their
+scatter. `compare` measures every trial once more. Both with fewer than three replicates know
+nothing of how processes differ: throughput has no interval, and `compare` is preliminary.
+
+Prints the table of docs/measurement.md; takes some minutes of CPU.
 """
 
 from __future__ import annotations
@@ -18,9 +24,16 @@ import math
 
 import numpy as np
 
-from xla_sweeps.analysis.estimates import break_even, judge, variance_budget
+from xla_sweeps.analysis.contrast import contrast
+from xla_sweeps.analysis.estimates import (
+    break_even,
+    judge,
+    over_replicates,
+    variance_budget,
+    within_replicates,
+)
 from xla_sweeps.analysis.overview import discoveries, geometric_mean
-from xla_sweeps.analysis.pool import UNKNOWN, Evidence, Numbers, Prior, prior_of
+from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Evidence, Numbers, Prior, prior_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
@@ -29,6 +42,7 @@ MODELS, SIZES, FAMILIES = 12, 2, 3
 ROUNDS, ROUND_NOISE, ANCHORS = 12, 0.006, 10
 BETWEEN_MODELS, BETWEEN_SIZES = 0.4, 0.1
 EXTRA_S, BASELINE_S = 10.0, 0.1
+DRIFT, CORRELATION = 0.01, 0.9
 
 
 def measured(
@@ -118,6 +132,53 @@ def simulate(
     return {name: float(np.mean(found)) for name, found in shares.items()}
 
 
+def levels(source: np.random.Generator, replicates: int, spread: float) -> list[list[Numbers]]:
+    """Log seconds a call of the rounds of each replicate of each trial of a sweep."""
+    shape = (MODELS * SIZES, replicates, ROUNDS)
+    drift = np.empty(shape)
+    drift[..., 0] = source.normal(0, DRIFT, shape[:2])
+    for place in range(1, ROUNDS):
+        fresh = source.normal(0, DRIFT * math.sqrt(1 - CORRELATION**2), shape[:2])
+        drift[..., place] = CORRELATION * drift[..., place - 1] + fresh
+    own = source.normal(0, 1, shape[:2])[..., None] * spread
+    return [list(trial) for trial in own + drift + source.normal(0, ROUND_NOISE, shape)]
+
+
+def simulate_levels(replicates: int, spread: float, sweeps: int) -> dict[str, float]:
+    """Coverage of throughput and of `compare` over so many sweeps, and its false discoveries.
+
+    Args:
+        replicates: of each trial, on each side.
+        spread: standard deviation of the log time between processes.
+        sweeps: how many.
+
+    Returns:
+        Shares; throughput's is NaN where it has no interval.
+    """
+    source = np.random.default_rng((replicates, round(1e4 * spread), 7))
+    shares: dict[str, list[float]] = {"throughput": [], "compare": [], "compare, false": []}
+    for _ in range(sweeps):
+        sides = [levels(source, replicates, spread) for _ in range(2)]
+        for trial in sides[0]:
+            level = over_replicates([wide for wide, _ in within_replicates(trial)])
+            known = level is not None and math.isfinite(level.low)
+            holds = float(level is not None and level.low <= 0 <= level.high)
+            shares["throughput"].append(holds if known else math.nan)
+        found = [contrast(first, second, floor=0.01) for first, second in zip(*sides, strict=True)]
+        changes = [item for item in found if item is not None]
+        shares["compare"] += [
+            float(item.interval.low <= 0 <= item.interval.high) for item in changes
+        ]
+        p_values = np.array([item.p_value for item in changes if not item.preliminary])
+        shares["compare, false"].append(float(p_values.size > 0 and discoveries(p_values) > 0))
+    return {name: float(np.mean(found)) for name, found in shares.items()}
+
+
+def percent(share: float) -> str:
+    """A share as it is shown; a dash for NaN."""
+    return "—" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -126,17 +187,24 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=300, help="of each kind (default 300)")
     sweeps = parser.parse_args().sweeps
     names = ("alone", "pooled", "break-even", "geometric mean", "family")
-    columns = (*names, "pooled, uneven", "false discoveries", "half-width alone, pooled")
+    columns = (
+        *(*names, "pooled, uneven", "false discoveries", "half-width alone, pooled"),
+        *("throughput", "compare", "compare: false discoveries"),
+    )
     print(f"| processes differ by | replicates | {' | '.join(columns)} |")
     print(f"|---|---|{'---|' * len(columns)}")
     for spread in SPREADS:
         for replicates in REPLICATES:
             found = simulate(replicates, spread, sweeps)
             found["uneven"] = simulate(replicates, spread, sweeps, uneven=0.5)["pooled"]
-            keys = (*names, "uneven", "pooled, false")
-            cells = [f"{found[name]:.1%}".replace("%", " %") for name in keys]
+            found |= simulate_levels(replicates, spread, sweeps)
+            cells = [percent(found[name]) for name in (*names, "uneven", "pooled, false")]
             widths = ", ".join(f"{100 * found[f'{name}, half-width']:.2f}" for name in names[:2])
-            print(f"| {100 * spread:g} % | {replicates} | {' | '.join(cells)} | {widths} % |")
+            cells += [f"{widths} %", percent(found["throughput"])]
+            several = replicates >= MIN_REPLICATES
+            cells.append(percent(found["compare"]) if several else f"({percent(found['compare'])})")
+            cells.append(percent(found["compare, false"] if several else math.nan))
+            print(f"| {100 * spread:g} % | {replicates} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

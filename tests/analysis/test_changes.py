@@ -153,6 +153,14 @@ def test_contaminated_changes_do_not_count_among_those_of_clean_sides() -> None:
     assert same == alone
 
 
+def test_throughput_has_the_floor_of_differences_between_processes() -> None:
+    sides = [side(trial({"graph": 0.2, "xla": 0.1}, seed=seed)) for seed in (0, 9)]
+    sides[1] = side(trial({"graph": 0.2, "xla": 0.1}, seed=9), floor_across=0.05)
+    found = by_quantity(difference_of(*sides))
+    assert found["graph throughput"].floor == 0.05
+    assert found["xla / graph speedup"].floor == 0.01
+
+
 def test_the_floor_is_the_larger_of_both_sides() -> None:
     a, b = trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.21, "xla": 0.1}, seed=9)
     (change,) = [

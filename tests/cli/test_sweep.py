@@ -227,7 +227,7 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     definition(tmp_path, effort={"value": "standard"})
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert tags(tmp_path) == {"trial": 6, "aa": 3, "anchor": 2}
+    assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 2}
     order = [
         record.config["tracker"]["tags"]
         for record in sorted(records(tmp_path), key=lambda item: item.started_at)

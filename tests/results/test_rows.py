@@ -391,7 +391,8 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
         sorted(ended.comparisons, key=key),
         [row for row in rows if row.trial.trial_id == trial(12)],
     )
-    assert {row.speedup.freedom for row in rows if row.trial.trial_id == trial(1)} == {6.0}
+    freedom = [row.speedup.freedom or 0 for row in rows if row.trial.trial_id == trial(1)]
+    assert all(5 < found <= 6 for found in freedom)
     assert max(row.speedup.freedom or 0 for row in rows) == 6.0
     for number in range(10, 13):
         shutil.rmtree(tmp_path / "records" / trial(number))

@@ -13,8 +13,10 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
 
 
-def side(*groups: Sequence[Record], title: str = "A", floor: float = 0.01) -> Side:
-    pool = Pool(floors={"": floor})
+def side(
+    *groups: Sequence[Record], title: str = "A", floor: float = 0.01, floor_across: float = 0.01
+) -> Side:
+    pool = Pool(floors={"": floor}, floors_across={"": floor_across})
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from scipy.stats import false_discovery_control, t
+from scipy.stats import binomtest, false_discovery_control, t
 
 Row = dict[str, Any]
 VERDICTS = ("faster", "slower", "equivalent", "ambiguous", "failed")
@@ -41,6 +41,29 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "median_break_even_calls": _median_or_never([row["break_even_calls"] for row in settled]),
         "never": sum(row["break_even_calls"] is None for row in settled),
         "families": [_family(name, mine) for name in sorted({row["family"] for row in mine})],
+    }
+
+
+def trust(rows: Iterable[Row]) -> dict[str, Any]:
+    """How many A/A pairs of each kind are called different, and the test of their share."""
+    twins = [
+        row
+        for row in rows
+        if row["candidate"] == f"{row['baseline']}_2"
+        and (row["status"], row["origin"]) == ("ok", "measured")
+    ]
+    within = [row["verdict"] in ("faster", "slower") for row in twins if row["p_value"] is not None]
+    across = [
+        row["aa_across_low"] > 1 + row["floor_across"]
+        or row["aa_across_high"] < 1 / (1 + row["floor_across"])
+        for row in twins
+        if row["aa_across_low"] is not None
+    ]
+    wrong, pairs = sum(within) + sum(across), len(within) + len(across)
+    return {
+        "within": [sum(within), len(within)],
+        "across": [sum(across), len(across)],
+        "p": float(binomtest(wrong, pairs, 0.05, alternative="greater").pvalue),
     }
 
 

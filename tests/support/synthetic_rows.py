@@ -261,6 +261,11 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
             )
             row |= compared(rates[baseline], rates[candidate], half_width)
             row["p_value"] = row["p_value"] if row["freedom"] else None
+            if candidate == "graph_2" and setting.replicates > 1:
+                across = math.exp(source.gauss(0, 2 * half_width))
+                width = math.exp(3 * half_width)
+                row |= {"aa_across": across, "floor_across": 0.01}
+                row |= {"aa_across_low": across / width, "aa_across_high": across * width}
             extra = {"xla": compile_s, "graph": 0.4, "graph_2": 0.4}[candidate] - (
                 0.4 if baseline == "graph" else 0.0
             )

@@ -331,9 +331,11 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
         both = [counting(side, baseline, candidate) for side in sides]
         ratios = [(log_ratios(found), busy) for found, busy in both]
         measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, ratios, 0.0))
-    model, floor = a.summary.model, max(a.floor, b.floor)
+    model = a.summary.model
+    floors = {SPEEDUP: max(a.floor, b.floor), THROUGHPUT: max(a.floor_across, b.floor_across)}
     changes = []
     for quantity, kind, ((first, busy_a), (second, busy_b)), scale in measured:
+        floor = floors[kind]
         result = contrast(first, second, floor=floor)
         if result is None:
             continue

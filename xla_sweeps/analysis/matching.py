@@ -47,6 +47,7 @@ class Trial:
     records: tuple[Record, ...]
     summary: TrialSummary
     floor: float
+    floor_across: float
     facts: Mapping[str, str]
 
     @property
@@ -136,6 +137,9 @@ def _trials(side: Side, other: Side) -> list[Trial]:
                 records=records,
                 summary=summary,
                 floor=max((row.speedup.floor for row in summary.comparisons), default=0.01),
+                floor_across=max(
+                    (row.speedup.floor_across for row in summary.comparisons), default=0.01
+                ),
                 facts=_facts(records[-1], summary),
             )
         )

@@ -6,7 +6,7 @@ A few replicates of one trial say little of how replicates differ; many trials t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +23,15 @@ MIN_FLOOR = 0.01
 
 MIN_FREEDOM = 4
 """The fewest degrees of freedom from which a pooled variance is used."""
+
+FREEDOM_A_TRIAL = 8
+"""The most prior degrees of freedom of what differs between processes, times the number of trials.
+
+Few trials do not say how trials differ: one, as where single replicates learn from the anchors
+alone, says nothing of it. With 8, such an interval holds the truth in 93 % where the spread of
+trials differs (standard deviation of its log 0.5), in 97 to 98 % where it does not (simulated by
+`benchmarks/coverage.py`).
+"""
 
 LATEST = 200
 """Only so many trials of a device and effort count, the latest."""
@@ -53,6 +62,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
         speedup: the ratio.
         within_percent: standard error of one replicate's estimate, from its own rounds, percent.
         between_percent: standard deviation of the replicates' estimates, percent; None for one.
+        aa_across: of an A/A pair, the ratio of its copies across processes, with its interval.
     """
 
     measured_at: str
@@ -64,6 +74,9 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     speedup: float
     within_percent: float
     between_percent: float | None
+    aa_across: float | None = None
+    aa_across_low: float | None = None
+    aa_across_high: float | None = None
 
     @property
     def is_aa(self) -> bool:
@@ -84,8 +97,8 @@ class Prior(NamedTuple):
     Attributes:
         between: variance of the log ratio between processes.
         scale: factor, near 1.
-        freedom: prior degrees of freedom; infinite where all trials seem to have the same variance.
-        pooled: degrees of freedom of all trials together, which no interval exceeds.
+        freedom: prior degrees of freedom; infinite where processes do not differ at all.
+        pooled: degrees of freedom of all trials together.
     """
 
     between: float = math.nan
@@ -105,11 +118,13 @@ class Pool:
         priors: by pair of modes.
         headline: for other pairs.
         floors: the smallest relative difference that counts, by host.
+        floors_across: the same between processes.
     """
 
     priors: Mapping[Pair, Prior] = field(default_factory=dict)
     headline: Prior = UNKNOWN
     floors: Mapping[str, float] = field(default_factory=dict)
+    floors_across: Mapping[str, float] = field(default_factory=dict)
 
     def prior(self, baseline: str, candidate: str) -> Prior:
         """The prior of a pair of modes: its own where enough trials have one."""
@@ -118,6 +133,10 @@ class Pool:
     def floor(self, host: str) -> float:
         """The floor of trials that a host measured."""
         return self.floors.get(host, MIN_FLOOR)
+
+    def floor_across(self, host: str) -> float:
+        """The floor of differences between processes of a host, at least its `floor`."""
+        return max(self.floor(host), self.floors_across.get(host, MIN_FLOOR))
 
 
 NOTHING = Pool()
@@ -137,6 +156,9 @@ def evidence_of(found: TrialSummary) -> Findings:
             speedup=row.speedup.value,
             within_percent=row.speedup.within_percent,
             between_percent=row.speedup.between_percent,
+            aa_across=row.speedup.aa_across,
+            aa_across_low=row.speedup.aa_across_low,
+            aa_across_high=row.speedup.aa_across_high,
         )
         for row in found.comparisons
         if row.speedup.value is not None
@@ -168,8 +190,24 @@ def pool_of(trials: Mapping[str, Findings]) -> Pool:
     for item in evidence:
         if item.is_aa:
             twins.setdefault(item.host, []).append(item)
-    floors = {host: floor_of(found, pool) for host, found in twins.items()}
-    return Pool(pool.priors, pool.headline, floors)
+    return Pool(
+        pool.priors,
+        pool.headline,
+        {
+            host: floor_of([(item, item.speedup, standard_error(item, pool)) for item in found])
+            for host, found in twins.items()
+        },
+        {host: floor_of(list(_across(found))) for host, found in twins.items()},
+    )
+
+
+def _across(evidence: Iterable[Evidence]) -> Iterator[tuple[Evidence, float, float]]:
+    """The A/A pairs across processes; Welch's degrees of freedom are taken as of equal spreads."""
+    for item in evidence:
+        if item.aa_across and item.aa_across_low and item.aa_across_high:
+            width = math.log(item.aa_across_high / item.aa_across_low)
+            quantile = float(stats.special().stdtrit(item.replicates - 2, 0.975))
+            yield item, item.aa_across, width / 2 / quantile
 
 
 def prior_of(evidence: Sequence[Evidence]) -> Prior:
@@ -193,23 +231,28 @@ def prior_of(evidence: Sequence[Evidence]) -> Prior:
     within = np.array([item.within_percent for item in evidence]) ** 2 / 1e4
     between = max(0.0, float(freedom @ (variance - within) / freedom.sum()))
     expected = between + within
+    share = between / float(expected.mean()) if between else 0.0
+    most = FREEDOM_A_TRIAL * len(evidence) / share**2 if share else math.inf
     if not (expected > 0).all():
-        return Prior(between, 1.0, math.inf, float(freedom.sum()))
+        return Prior(between, 1.0, most, float(freedom.sum()))
     ratio = np.maximum(variance / expected, 1e-5)
     special = stats.special()
     logs = np.log(ratio) - special.digamma(freedom / 2) + np.log(freedom / 2)
     excess = -math.inf
     if logs.size > 1:
         excess = float(np.var(logs, ddof=1) - special.polygamma(1, freedom / 2).mean())
-    if excess <= 0:
-        return Prior(between, 1.0, math.inf, float(freedom.sum()))
-    prior = 2 * stats.trigamma_inverse(excess)
+    prior = 2 * stats.trigamma_inverse(excess) if excess > 0 else math.inf
+    if prior >= most:
+        return Prior(between, 1.0, most, float(freedom.sum()))
     scale = math.exp(float(logs.mean() + special.digamma(prior / 2)) - math.log(prior / 2))
     return Prior(between, scale, prior, float(freedom.sum()))
 
 
-def floor_of(evidence: Iterable[Evidence], pool: Pool) -> float:
-    """The smallest relative difference that counts, from A/A pairs of one host.
+def floor_of(pairs: Sequence[tuple[Evidence, float, float]]) -> float:
+    """The smallest relative difference that counts, from A/A pairs of one host and kind.
+
+    Args:
+        pairs: each with its ratio and the standard error of its log.
 
     Returns:
         What 95 % of pairs of copies differ by beyond what their own errors explain (a random-effect
@@ -219,11 +262,11 @@ def floor_of(evidence: Iterable[Evidence], pool: Pool) -> float:
     References:
         Paule & Mandel (1982), Consensus Values and Weighting Factors.
     """
-    pairs = sorted(evidence, key=lambda item: item.measured_at)[-MAX_AA_PAIRS:]
+    pairs = sorted(pairs, key=lambda pair: pair[0].measured_at)[-MAX_AA_PAIRS:]
     if len(pairs) < MIN_AA_PAIRS:
         return MIN_FLOOR
-    squares = np.log([item.speedup for item in pairs]) ** 2
-    errors = np.array([standard_error(item, pool) for item in pairs]) ** 2
+    squares = np.log([ratio for _, ratio, _ in pairs]) ** 2
+    errors = np.array([error for *_, error in pairs]) ** 2
     low, high = 0.0, float(squares.max())
     if high == 0 or float((squares / np.maximum(errors, 1e-18)).sum()) <= len(pairs):
         return MIN_FLOOR
@@ -242,7 +285,9 @@ def errors_of(
     """How uncertain log speedups are, each from its replicates and its prior.
 
     With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
-    (Smyth 2004). Without one, three replicates have their own variance, and fewer have only what
+    (Smyth 2004). Its relative variance is that of the spread over trials and that of the pooled
+    estimate together (Satterthwaite), so the reciprocals of their degrees of freedom add up.
+    Without one, three replicates have their own variance, and fewer have only what
     varies within their processes.
 
     Args:
@@ -260,12 +305,14 @@ def errors_of(
     within, own = within_percent / 100, np.nan_to_num(between_percent) / 100
     known, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
     spread = scale * (between + within**2)
-    weight = np.where(np.isinf(freedom), 0.0, 1 / (freedom + replicates - 1))
-    moderated = spread + weight * (replicates - 1) * (own**2 - spread)
+    total = freedom + replicates - 1
+    moderated = spread + (replicates - 1) / total * (own**2 - spread)
     variance = np.where(known, moderated / replicates, own**2 / replicates)
     alone = ~known & ~several
     error = np.where(alone, within, np.sqrt(variance))
-    degrees = np.where(known, np.fmin(freedom + replicates - 1, pooled), replicates - 1.0)
+    degrees = np.where(
+        known, np.fmax(1 / (1 / total + 1 / pooled), replicates - 1.0), replicates - 1.0
+    )
     return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from xla_sweeps.analysis.contrast import contrast
 from xla_sweeps.analysis.estimates import (
     Samples,
+    Seconds,
     break_even,
     counting,
     judge,
@@ -37,7 +39,13 @@ from xla_sweeps.schema.row import (
     TrialColumns,
     Verdict,
 )
-from xla_sweeps.schema.trial import JIT_CANDIDATES, baseline_of, headline_candidates, mode_of
+from xla_sweeps.schema.trial import (
+    JIT_CANDIDATES,
+    baseline_of,
+    headline_candidates,
+    is_aa_pair,
+    mode_of,
+)
 
 HOST_BOUND_INDEX = 0.9
 
@@ -160,6 +168,8 @@ def compare(
                 value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
             ),
             rounds=sum(map(len, counted)),
+            **_across([] if failed or contaminated else counted, baseline, candidate),
+            floor_across=pool.floor_across(shared.provenance.host),
             **budget,
             **costs,
             raw=None if failed else _raw(samples, baseline, candidate),
@@ -272,6 +282,25 @@ def _judgement(
         "verdict": found.verdict[0],
         **{name: None if math.isnan(figure) else figure for name, figure in figures.items()},
     }
+
+
+def _across(counted: Sequence[Seconds], baseline: str, candidate: str) -> dict[str, Any]:
+    """An A/A pair across processes: the baseline in every second one over its copy in the others.
+
+    Nothing pairs the two, so drift and what differs between processes are in it. Empty for other
+    pairs, and for fewer than three replicates a side.
+    """
+    if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
+        return {}
+    copies = [np.log(call_s[:, 1]) for call_s in counted[1::2]]
+    found = contrast(copies, [np.log(call_s[:, 0]) for call_s in counted[::2]], floor=0.0)
+    if found is None:
+        return {}
+    interval = found.interval
+    names = ("aa_across", "aa_across_low", "aa_across_high")
+    return dict(
+        zip(names, np.exp([interval.estimate, interval.low, interval.high]).tolist(), strict=True)
+    )
 
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:

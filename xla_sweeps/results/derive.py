@@ -245,11 +245,12 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
     pools = pools_of(table)
     ends = ("host", "baseline", "candidate", "status")
     codes, names = _grouped(table, "effort", "device", "environment_id", *ends)
-    priors, floors = [], []
+    priors, floors, floors_across = [], [], []
     for *key, host, baseline, candidate, status in names:
         pool = pools.get(group_of(*key), NOTHING)
         priors.append(pool.prior(baseline, candidate) if status == "ok" else UNKNOWN)
         floors.append(pool.floor(host))
+        floors_across.append(pool.floor_across(host))
     floor = np.array(floors, dtype=float)[codes]
     numbers = {
         name: table[name].cast("float64").to_numpy().copy()
@@ -261,7 +262,7 @@ def _judged(table: pyarrow.Table) -> pyarrow.Table:
         priors=np.array(priors, dtype=float).reshape(-1, len(UNKNOWN))[codes[known]],
         floor=floor[known],
     )
-    columns = {"floor": floor}
+    columns = {"floor": floor, "floor_across": np.array(floors_across, dtype=float)[codes]}
     for name in ("low", "high", "low_90", "high_90", "freedom", "p_value"):
         column = name if name in ("freedom", "p_value") else f"speedup_{name}"
         columns[column] = table[column].cast("float64").to_numpy().copy()

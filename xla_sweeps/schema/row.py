@@ -271,6 +271,25 @@ class SpeedupColumns:
         page=True,
         wandb=True,
     )
+    aa_across: float | None = _number(
+        "A/A of six replicates or more: the baseline in every second process over its copy in the "
+        "others",
+        unit="ratio",
+        page=True,
+    )
+    aa_across_low: float | None = _number(
+        "lower bound of its 95 % interval", unit="ratio", page=True
+    )
+    aa_across_high: float | None = _number(
+        "upper bound of its 95 % interval", unit="ratio", page=True
+    )
+    floor_across: float = _column(
+        "the smallest relative difference between processes that counts, in `compare` and for "
+        "`aa_across`",
+        unit="relative",
+        page=True,
+        default=0.01,
+    )
     p_value: float | None = _number(
         "of the speedup against the floor; below 0.05 exactly where the verdict is faster "
         "or slower; missing where `freedom` is",

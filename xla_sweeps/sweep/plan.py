@@ -144,22 +144,27 @@ def _costs(index: Index) -> dict[str, float]:
 
 AA_TAG = "aa"
 
-AA_EVERY = 16
-"""Trials above effort quick per A/A twin (6 %)."""
+AA_EVERY = 32
+"""Trials above effort quick per A/A twin, which has twice the replicates (6 % of the cost)."""
 
 
 def twin_words(task: Task) -> list[str]:
-    """The overrides of a trial's A/A twin: the same trial with graph mode against itself."""
+    """The overrides of a trial's A/A twin: the same trial with graph mode against itself.
+
+    Twice the replicates make two A/A pairs of it: of copies in the same processes, and of a copy
+    in every second process against the other copy in the others.
+    """
     kept = [
         word
         for word in task.words
-        if word.partition("=")[0] not in ("jit", "modes", "tracker.tags")
+        if word.partition("=")[0] not in ("jit", "modes", "tracker.tags", "effort.replicates")
     ]
-    return [*kept, "modes=[graph,graph]", f"tracker.tags=[{AA_TAG}]"]
+    several = f"effort.replicates={2 * task.replicates}"
+    return [*kept, "modes=[graph,graph]", several, f"tracker.tags=[{AA_TAG}]"]
 
 
 def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> list[Task]:
-    """The tasks, with an A/A twin after the first above effort quick and each sixteenth after it.
+    """The tasks, with an A/A twin after the first above effort quick and each 32nd after it.
 
     Args:
         tasks: the sweep's trials.

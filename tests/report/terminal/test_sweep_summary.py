@@ -10,6 +10,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
+from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
 from xla_sweeps.sweep.outcomes import Outcome
@@ -38,6 +39,18 @@ def test_interrupted_trials_are_not_failed(capsys: pytest.CaptureFixture[str]) -
     assert "▲ 1 faster   ‖ 1 interrupted" in out
     assert "✕" not in out
     assert "✕ 1 failed" in shown([with_columns(stopped, status=Status.TIMEOUT)], capsys)
+
+
+def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    twin = with_columns(ROW, candidate="graph_2", replicates=6, preliminary=False, p_value=1e-6)
+    assert "1 of 1 A/A pairs are called different" in shown([ROW, twin], capsys)
+    out = shown([ROW, twin, with_columns(twin, model="vgg16")], capsys)
+    assert "untrusted: 2 of 2 A/A pairs are called different" in out
+    assert "Do not rely on these verdicts" in out
+    show_rows([ROW, twin, with_columns(twin, model="vgg16")])
+    assert "untrusted: 2 of 2 A/A pairs" in " ".join(capsys.readouterr().out.split())
 
 
 def test_preliminary_and_contaminated_comparisons_are_counted(

@@ -12,6 +12,7 @@ from typing import Protocol
 from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean
+from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
 from xla_sweeps.schema.measurement import UNFINISHED, Status
@@ -144,6 +145,9 @@ def show_sweep(
         if marked:
             count = f"{len(marked)} of {len(rows)} comparisons"
             console.print(Text(f"{count}: {text}", style="dim"), soft_wrap=True)
+    if (found := trust(rows)) is not None:
+        style = "bold red" if found.untrusted else "dim"
+        console.print(Text(str(found), style=style), soft_wrap=True)
     _show_failures(rows, outcome)
     if outcome.broken:
         console.print(Text(f"stopped: {displayable(outcome.broken)}", style="red"), soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
+from xla_sweeps.analysis.trust import trust
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report import advice
@@ -123,6 +124,8 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         console.print(Text(text, style="dim"))
     if any(row.status is Status.CONTAMINATED for row in rows):
         console.print(Text(advice.CONTAMINATED, style="dim"))
+    if (found := trust(rows)) is not None and found.untrusted:
+        console.print(Text(str(found), style="bold red"))
     if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(

@@ -20,6 +20,7 @@ from xla_sweeps.analysis.overview import (
     podium,
     podium_figure,
 )
+from xla_sweeps.analysis.trust import Trust, trust
 from xla_sweeps.report.advice import FLAG_TEXTS, SYMBOLS
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.schema.measurement import Status
@@ -117,7 +118,7 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
         ("cost", "What does XLA cost, and when does it pay back?", _cost(found, pairs)),
         ("compare", "How do devices, resolutions and batches compare?", _compare(pairs)),
         ("broke", "What broke?", _broke(pairs)),
-        ("trust", "Can I trust it?", _trust(pairs)),
+        ("trust", "Can I trust it?", _trust(pairs, trust(rows))),
         ("everything", "Everything", _everything(facts)),
     ]
     return tuple(Section(key=key, question=question, text=text) for key, question, text in made)
@@ -412,7 +413,7 @@ def _broke(pairs: Sequence[ComparisonRow]) -> str:
     return f"{len(failed):,} of {len(pairs):,} pairs failed.\n\n{summary}\n\n{listed}{cut}"
 
 
-def _trust(pairs: Sequence[ComparisonRow]) -> str:
+def _trust(pairs: Sequence[ComparisonRow], found: Trust | None) -> str:
     if not pairs:
         return "Nothing was measured."
     preliminary = sum(row.speedup.preliminary for row in pairs)
@@ -433,6 +434,7 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
         + f". {preliminary:,} of {len(pairs):,} pairs have fewer than three and are preliminary; "
         f"the intervals of {alone:,} hold within one process, so these have no rank.",
         f"{contaminated:,} of {len(pairs):,} pairs are contaminated by other load on the machine.",
+        "No A/A pair was measured." if found is None else _capitalized(str(found)),
         "Smaller differences do not count: "
         + ", ".join(f"{floor:.1%} on {escape(device)}" for device, floor in sorted(floors.items()))
         + ".",
@@ -447,6 +449,10 @@ def _trust(pairs: Sequence[ComparisonRow]) -> str:
         for flag, count in flags.most_common()
     ]
     return "\n\n".join([*lines, table(["flag", "pairs", "meaning"], cells, right=(1,))])
+
+
+def _capitalized(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _everything(facts: Facts) -> str:

@@ -133,6 +133,14 @@ def test_unfiltered_figures_are_those_stored_with_the_rows(
             assert shown[name] == value, name
 
 
+def test_aa_pairs_are_tested_as_in_the_package(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    expected = page_oracle.trust(page.rows)
+    assert min(expected["within"][1], expected["across"][1]) > 10
+    same(browser.evaluate("xlaSweeps.trust()"), expected)
+
+
 TABS: dict[str, Callable[[dict[str, Any]], tuple[float | None, float | None, float | None]]] = {
     "throughput": page_oracle.throughput,
     "absolute": page_oracle.gained,

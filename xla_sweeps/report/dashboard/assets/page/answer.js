@@ -87,7 +87,9 @@ function answerTo(view) {
     : "";
   const preliminary = countWhere(view, "preliminary");
   const contaminated = countOf(view, "status", "contaminated");
+  const tested = trustOf(view);
   const more = [
+    tested && tested.p < 0.01 ? trustSentence(tested) : "",
     preliminary
       ? `${preliminary === o.pairs ? "All" : count(preliminary)} of these have fewer than three replicates: preliminary.`
       : "",

@@ -154,6 +154,7 @@ async function start() {
     rows: () => view.pairs.length,
     filtered: () => Array.from(view.pairs),
     overview: () => view.overview,
+    trust: () => trustOf(view),
     state,
   };
   ownLinks();

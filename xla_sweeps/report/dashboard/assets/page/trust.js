@@ -111,6 +111,46 @@ function twins(view) {
   });
 }
 
+/** The A/A pairs called different, as `analysis.trust` counts and tests them; null without pairs. */
+function trustOf(view) {
+  return view.once("trust", () => {
+    const { rows } = view;
+    const n = (name, row) => rows.number(name)[row];
+    const kinds = { within: [0, 0], across: [0, 0] };
+    for (const row of view.base.filter((each) => view.index.isTwin[each])) {
+      if (rows.text("status", row) !== "ok" || rows.text("origin", row) !== "measured") continue;
+      if (present(n("p_value", row))) {
+        kinds.within[1] += 1;
+        kinds.within[0] += ["faster", "slower"].includes(rows.text("verdict", row));
+      }
+      if (present(n("aa_across_low", row))) {
+        const bound = Math.log1p(n("floor_across", row));
+        kinds.across[1] += 1;
+        kinds.across[0] += Math.log(n("aa_across_low", row)) > bound || -Math.log(n("aa_across_high", row)) > bound;
+      }
+    }
+    const [wrong, pairs] = [kinds.within[0] + kinds.across[0], kinds.within[1] + kinds.across[1]];
+    return pairs ? { ...kinds, wrong, pairs, p: binomialTail(wrong, pairs, 0.05) } : null;
+  });
+}
+
+/** The probability of at least so many of n, each with probability p. */
+function binomialTail(wrong, n, p) {
+  let [log, tail] = [n * Math.log(1 - p), 0];
+  for (let k = 0; k <= n; k += 1) {
+    if (k >= wrong) tail += Math.exp(log);
+    log += Math.log(((n - k) / (k + 1)) * (p / (1 - p)));
+  }
+  return Math.min(1, tail);
+}
+
+function trustSentence(found) {
+  const [within, across] = [found.within, found.across].map(([wrong, pairs]) => `${count(wrong)} of ${count(pairs)}`);
+  const text = `${count(found.wrong)} of ${count(found.pairs)} A/A pairs are called different (${within} in the same processes, ${across} across processes); 5 % are expected`;
+  if (found.p >= 0.01) return `${text}.`;
+  return `Untrusted: ${text} (p = ${digits(found.p, 1)}). Do not rely on these verdicts: this machine makes equal modes look different.`;
+}
+
 function twinPlot(view, theme) {
   const found = twins(view);
   if (!found.length) return { empty: "There are no A/A pairs. Measure one with modes=[graph,graph,xla]" };
@@ -119,14 +159,14 @@ function twinPlot(view, theme) {
   );
   const bounded = found.filter((row) => present(low[row]) && present(high[row]));
   const containing = bounded.filter((row) => low[row] <= 1 && high[row] >= 1).length;
-  const called = found.filter((row) => ["faster", "slower"].includes(view.rows.text("verdict", row))).length;
+  const tested = trustOf(view);
   const drawn = sampled(found, 400);
   const band = Math.max(...found.map((row) => floor[row]).filter(present), 0.001);
   const data = drawn.map((row, i) => ({
     row,
     value: [i, Math.log2(speedup[row]), Math.log2(low[row]), Math.log2(high[row])],
   }));
-  const said = `${count(containing)} of ${plural(bounded.length, "interval")} contain 1× (${share(containing, bounded.length)}); ${count(called)} would count as a difference.`;
+  const said = `${count(containing)} of ${plural(bounded.length, "interval")} contain 1× (${share(containing, bounded.length)}). ${tested ? trustSentence(tested) : ""}`;
   return {
     height: 280,
     label: said,

@@ -1,0 +1,108 @@
+"""Whether too many A/A pairs are called different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from factories import make_record
+
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.analysis.trust import trust
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+
+(PAIR,) = summarize([make_record({"graph": 0.2, "graph_2": 0.2})]).comparisons
+
+
+def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
+    """A/A pairs, so many of them called different."""
+    return [
+        with_columns(
+            PAIR,
+            verdict=Verdict.SLOWER if number < wrong else Verdict.EQUIVALENT,
+            **{"p_value": 0.5, **changes},
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("wrong", "count"), [(0, 1), (1, 1), (2, 2), (1, 20), (4, 20), (5, 20)])
+def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
+    scipy_stats = pytest.importorskip("scipy.stats")
+    found = trust(pairs(count, wrong))
+    assert found is not None
+    expected = scipy_stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
+    assert found.p_value == pytest.approx(expected)
+    assert found.untrusted == (expected < 0.01)
+    assert str(found).startswith("untrusted: ") == found.untrusted
+
+
+def test_pairs_across_processes_count_beside_those_within() -> None:
+    bounds = {"aa_across": 1.1, "aa_across_low": 1.04, "aa_across_high": 1.2, "floor_across": 0.03}
+    found = trust(
+        [*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **{**bounds, "floor_across": 0.05})]
+    )
+    assert found is not None
+    assert (found.within, found.across) == ((1, 5), (1, 2))
+    assert str(found) == (
+        "2 of 7 A/A pairs are called different (1 of 5 in the same processes, 1 of 2 across "
+        "processes); 5 % are expected."
+    )
+    below = {"aa_across": 0.9, "aa_across_low": 0.8, "aa_across_high": 0.96}
+    slower = trust(pairs(1, 0, **below))
+    assert slower is not None
+    assert slower.across == (1, 1)
+
+
+def test_only_clean_pairs_that_know_how_processes_differ_count() -> None:
+    assert trust(pairs(3, 3, p_value=None)) is None
+    assert trust(pairs(3, 3, status=Status.CONTAMINATED)) is None
+    assert trust(pairs(3, 3, candidate="xla")) is None
+    assert trust(pairs(3, 3, origin="imported")) is None
+
+
+def copies(levels: Sequence[tuple[float, float]], **changes: Any) -> list[Record]:
+    """A replicate for each pair of log seconds a call of the two copies."""
+    return [
+        make_record(
+            {"graph": float(np.exp(first)), "graph_2": float(np.exp(second))},
+            noise=0.002,
+            seed=number,
+            replicate=number,
+            **changes,
+        )
+        for number, (first, second) in enumerate(levels)
+    ]
+
+
+def test_a_copy_in_every_second_process_is_compared_with_the_other_in_the_others() -> None:
+    levels = [(-2.0, -2.0), (-2.2, -2.2)] * 3
+    row = summarize(copies(levels)).comparisons[0]
+    assert row.speedup.value == pytest.approx(1, abs=0.002)
+    assert row.speedup.aa_across == pytest.approx(np.exp(0.2), rel=0.002)
+    assert (row.speedup.aa_across_low or 9) < np.exp(0.2) < (row.speedup.aa_across_high or 0)
+    assert trust([with_columns(row, p_value=1.0)]) is not None
+
+
+def test_fewer_than_six_clean_replicates_or_two_modes_make_no_pair_across_processes() -> None:
+    row = summarize(copies([(-2.0, -2.0)] * 5)).comparisons[0]
+    assert row.speedup.aa_across is None
+    busy = summarize(copies([(-2.0, -2.0)] * 6, status=Status.CONTAMINATED)).comparisons[0]
+    assert busy.speedup.aa_across is None
+    modes = [make_record(noise=0.01, seed=number, replicate=number) for number in range(6)]
+    assert summarize(modes).comparisons[0].speedup.aa_across is None
+
+
+@pytest.mark.parametrize("spread", [0.005, 0.02])
+def test_the_interval_across_processes_holds_the_truth(spread: float) -> None:
+    source = np.random.default_rng(4)
+    held = 0
+    for _ in range(300):
+        levels = [(level, level) for level in source.normal(-2, spread, 6)]
+        row = summarize(copies(levels)).comparisons[0].speedup
+        held += (row.aa_across_low or 2) <= 1 <= (row.aa_across_high or 0)
+    assert 0.92 <= held / 300 <= 0.99

@@ -1,0 +1,87 @@
+"""Whether verdicts can be trusted: how many A/A pairs, which are equal, are called different. Pure.
+
+The page computes the same for what a reader filters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import MEASURED, ComparisonRow, Verdict
+from xla_sweeps.schema.trial import is_aa_pair
+
+NOMINAL = 0.05
+"""The share of equal pairs that 95 % intervals call different."""
+
+UNTRUSTED_BELOW = 0.01
+"""The p-value below which more than that share is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """The A/A pairs of some rows, as (called different, all) of each kind.
+
+    Attributes:
+        within: copies of a mode in the same processes.
+        across: a copy in every second process against the other in the others.
+        p_value: of so many or more wrong verdicts, if 5 % were wrong (binomial test).
+    """
+
+    within: tuple[int, int]
+    across: tuple[int, int]
+    p_value: float
+
+    @property
+    def untrusted(self) -> bool:
+        """Whether more are called different than can be chance."""
+        return self.p_value < UNTRUSTED_BELOW
+
+    def __str__(self) -> str:
+        wrong, pairs = self.within[0] + self.across[0], self.within[1] + self.across[1]
+        text = (
+            f"{wrong} of {pairs} A/A pairs are called different ({self.within[0]} of "
+            f"{self.within[1]} in the same processes, {self.across[0]} of {self.across[1]} across "
+            "processes); 5 % are expected"
+        )
+        if not self.untrusted:
+            return f"{text}."
+        return (
+            f"untrusted: {text} (p = {self.p_value:.1g}). Do not rely on these verdicts: this "
+            "machine makes equal modes look different. Run `xla-sweeps doctor`."
+        )
+
+
+def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
+    """Test the A/A pairs among these rows; None where there are none.
+
+    Only pairs that are not contaminated and whose interval covers how processes differ count.
+    """
+    known = [
+        row
+        for row in rows
+        if is_aa_pair(row.baseline.mode, row.candidate.mode)
+        and (row.status, row.provenance.origin) == (Status.OK, MEASURED)
+    ]
+    within = [
+        row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        for row in known
+        if row.speedup.p_value is not None
+    ]
+    across = [
+        max(math.log(row.speedup.aa_across_low), -math.log(row.speedup.aa_across_high))
+        > math.log1p(row.speedup.floor_across)
+        for row in known
+        if row.speedup.aa_across_low and row.speedup.aa_across_high
+    ]
+    wrong, pairs = sum(within) + sum(across), len(within) + len(across)
+    if not pairs:
+        return None
+    return Trust(
+        within=(sum(within), len(within)),
+        across=(sum(across), len(across)),
+        p_value=float(stats.special().bdtrc(wrong - 1, pairs, NOMINAL)) if wrong else 1.0,
+    )
