@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, field, replace
 
 import pytest
-from factories import MODEL, TRIAL_ID, failed_outcome, make_outcome, make_record, make_rounds
+from factories import (
+    EFFORT,
+    MODEL,
+    TRIAL_ID,
+    failed_outcome,
+    make_outcome,
+    make_record,
+    make_rounds,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +23,7 @@ from xla_sweeps.analysis.estimates import verdict_of
 from xla_sweeps.analysis.speedup import comparison_pairs
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
+from xla_sweeps.measure import timing
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, Verdict, row_dict
@@ -416,20 +426,67 @@ def test_memory_is_that_of_steady_calls_and_unknown_in_older_records() -> None:
     assert headline([make_record(modes=older)]).speedup.peak_memory_ratio is None
 
 
+GPU = {"kind": "gpu", "name": "A GPU"}
+
+
 def test_only_accelerators_are_flagged_as_host_bound() -> None:
-    queued = tuple(
-        replace(
-            item,
-            blocks=tuple(
-                replace(block, enqueue_ns=int(0.95 * block.elapsed_ns)) for block in item.blocks
-            ),
-        )
-        for item in make_rounds({"graph": 0.2, "xla": 0.1})
+    modes = {
+        "graph": make_outcome(0.2, latency_enqueue_ns=(10_000_000,) * 20),
+        "xla": make_outcome(0.1, latency_enqueue_ns=(95_000_000,) * 20),
+    }
+    assert headline([make_record(modes=modes, device=GPU)]).speedup.host_bound
+    assert not headline([make_record(modes=modes)]).speedup.host_bound
+
+
+@dataclass
+class LaunchQueue:
+    """A GPU whose calls launch kernels; a launch waits while the queue of launches is full."""
+
+    launch_ns: int
+    kernel_ns: int = 10_000
+    kernels: int = 100
+    depth: int = 1000
+    now_ns: int = 0
+    ends_ns: deque[int] = field(default_factory=deque)
+
+    def prepare(self) -> None:
+        pass
+
+    def step(self) -> None:
+        for _ in range(self.kernels):
+            self.now_ns += self.launch_ns
+            while self.ends_ns and self.ends_ns[0] <= self.now_ns:
+                self.ends_ns.popleft()
+            if len(self.ends_ns) == self.depth:
+                self.now_ns = self.ends_ns.popleft()
+            begin_ns = max(self.now_ns, self.ends_ns[-1] if self.ends_ns else 0)
+            self.ends_ns.append(begin_ns + self.kernel_ns)
+
+    def synchronize(self) -> None:
+        self.now_ns = max(self.now_ns, self.ends_ns[-1] if self.ends_ns else 0)
+
+
+@pytest.mark.parametrize(("launch_ns", "share"), [(3_000, 0.30), (9_500, 0.95), (20_000, 1.0)])
+def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, share: float) -> None:
+    device = LaunchQueue(launch_ns)
+
+    def clock() -> int:
+        return device.now_ns
+
+    device.synchronize()
+    block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
+    assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
+    found = timing.measure_latencies({"xla": device}, (), {"xla": 100}, effort=EFFORT, clock=clock)[
+        "xla"
+    ]
+    outcome = make_outcome(
+        block.call_s,
+        latencies_s=tuple(item.call_s for item in found.calls),
+        latency_enqueue_ns=tuple(item.enqueue_ns for item in found.calls),
     )
-    assert headline(
-        [make_record(rounds=queued, device={"kind": "gpu", "name": "A GPU"})]
-    ).speedup.host_bound
-    assert not headline([make_record(rounds=queued)]).speedup.host_bound
+    record = make_record({"xla": block.call_s}, modes={"xla": outcome}, device=GPU)
+    index = summarize([record]).modes[0].host_bound_index
+    assert index == pytest.approx(share, abs=0.02)
 
 
 def test_the_steps_from_eager_are_shown_with_their_intervals() -> None:

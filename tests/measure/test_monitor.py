@@ -14,8 +14,15 @@ import pytest
 from neighbour import hog
 
 from xla_sweeps.measure import neighbours
-from xla_sweeps.measure.monitor import Sample, Sampler, around, contamination, machine_times
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.measure.monitor import (
+    Sample,
+    Sampler,
+    around,
+    contamination,
+    load_of,
+    machine_times,
+)
+from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.system.devices import Device, usable_cores
 
 CPU = Device(kind="cpu", index=0, name="Some CPU")
@@ -49,6 +56,12 @@ def sample(at_s: float, **changes: object) -> Sample:
 )
 def test_each_kind_of_contamination_is_described(last: Sample, reason: str) -> None:
     assert contamination([sample(0), last], cores=2) == reason
+
+
+def test_the_load_of_a_stretch_is_told_in_figures() -> None:
+    samples = [sample(0), sample(1), sample(2, busy_s=3, own_s=2, steal_s=0.4, pressure_s=0.5)]
+    expected = Load(foreign_cores=0.5, steal_share=0.1, pressure_share=0.25)
+    assert load_of(samples, cores=2) == expected
 
 
 def test_on_a_large_machine_five_percent_by_others_are_allowed() -> None:

@@ -20,7 +20,7 @@ from paths import SUPPORT
 from xla_sweeps.measure import process, protocol
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.dialogue import LOG_LIMIT_BYTES
-from xla_sweeps.schema.measurement import Phase, Round, Status
+from xla_sweeps.schema.measurement import Load, Phase, Round, Status
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import children
@@ -40,6 +40,9 @@ class QuietMachine:
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
+
+    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
+        return {}
 
     def disturbance(self) -> str:
         return self.disturbances.pop(0) if self.disturbances else ""

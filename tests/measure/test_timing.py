@@ -87,6 +87,10 @@ def quiet(rounds: Sequence[Round]) -> Mapping[int, str]:
     return {}
 
 
+def seconds(latencies: timing.Latencies) -> list[float]:
+    return [block.call_s for block in latencies.calls]
+
+
 def measured(
     devices: Mapping[str, Device],
     clock: Clock,
@@ -113,6 +117,19 @@ def test_a_block_includes_the_work_done_after_the_last_call_returned() -> None:
     assert block.elapsed_ns == round((0.001 + 4 * 0.25) * 1e9)
     assert block.enqueue_ns == 4_000_000
     assert block.call_s == pytest.approx(0.25025)
+
+
+def test_a_block_has_the_cpu_time_of_the_process() -> None:
+    clock, cpu_clock = Clock(), Clock()
+
+    class Busy(Device):
+        def step(self) -> None:
+            super().step()
+            cpu_clock.pass_s(0.003)
+
+    device = Busy(clock, work_s=0.25)
+    block = timing.measure_block(device, "xla", 4, clock=clock, cpu_clock=cpu_clock)
+    assert block.cpu_ns == 12_000_000
 
 
 def test_garbage_collection_is_off_inside_blocks_and_on_again_afterwards() -> None:
@@ -427,8 +444,13 @@ def test_latencies_are_single_synced_calls() -> None:
     devices = {"graph": Device(clock, work_s=0.02), "xla": Device(clock, work_s=0.01)}
     calls = {"graph": 2, "xla": 3}
     latencies = timing.measure_latencies(devices, (), calls, effort=EFFORT, clock=clock)
-    assert latencies["graph"] == pytest.approx((0.021,) * 20)
-    assert latencies["xla"] == pytest.approx((0.011,) * 20)
+    assert seconds(latencies["graph"]) == pytest.approx((0.021,) * 20)
+    assert seconds(latencies["xla"]) == pytest.approx((0.011,) * 20)
+    assert {block.enqueue_ns for block in latencies["xla"].calls} == {1_000_000}
+    first, second = zip(latencies["graph"].passes, latencies["xla"].passes, strict=True)
+    assert first[0].started_ns < first[1].started_ns  # the second time in the other order
+    assert second[0].started_ns > second[1].started_ns
+    assert [item.calls for item in (*first, *second)] == [10] * 4
 
 
 def test_blocks_of_one_call_are_latencies_already() -> None:
@@ -440,7 +462,8 @@ def test_blocks_of_one_call_are_latencies_already() -> None:
         devices, result.rounds, {"graph": 1, "xla": 1}, effort=EFFORT, clock=clock
     )
     assert devices["graph"].calls == before
-    assert latencies["graph"] == pytest.approx((0.501,) * len(result.rounds))
+    assert seconds(latencies["graph"]) == pytest.approx((0.501,) * len(result.rounds))
+    assert latencies["graph"].passes == ()
 
 
 def test_the_sync_self_test_passes_a_device_that_queues_and_a_sync_that_waits() -> None:
@@ -474,8 +497,8 @@ def test_latencies_of_a_contaminated_replicate_come_from_all_its_rounds() -> Non
     dirty = [replace(item, dirty="busy") for item in rounds_]
     calls = {"graph": 1, "xla": 1}
     latencies = timing.measure_latencies(devices, dirty, calls, effort=EFFORT, clock=clock)
-    assert len(latencies["graph"]) == len(latencies["xla"]) == len(dirty)
+    assert len(latencies["graph"].calls) == len(latencies["xla"].calls) == len(dirty)
     latencies = timing.measure_latencies(
         devices, [*dirty[1:], rounds_[0]], calls, effort=EFFORT, clock=clock
     )
-    assert len(latencies["graph"]) == 1
+    assert len(latencies["graph"].calls) == 1

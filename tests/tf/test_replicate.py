@@ -18,7 +18,7 @@ from paths import ROOT
 
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.process import Stop, run_attempt
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
 
@@ -49,11 +49,17 @@ SMALL = replace(
 )
 
 
+LOAD = Load(foreign_cores=0.1, steal_share=0.0, pressure_share=0.2)
+
+
 class _Nobody:
     gpu = None
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         return {}
+
+    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
+        return {item.round: LOAD for item in rounds}
 
     def disturbance(self) -> str:
         return ""
@@ -83,6 +89,21 @@ def measured(*modes: str) -> Attempt:
         )
     assert attempt.finished, attempt.failure
     return attempt
+
+
+def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
+    attempt = measured("eager", "graph", "xla")
+    assert 0 < attempt.sync["empty_s"] < 0.1
+    assert attempt.seconds["import"] > 0.1
+    for item in attempt.rounds:
+        assert item.load == LOAD
+        assert all(block.cpu_ns is not None and block.cpu_ns > 0 for block in item.blocks)
+    for outcome in attempt.modes.values():
+        assert sum(outcome.warmup_block_calls) == outcome.warmup_calls
+        assert len(outcome.warmup_block_ns) == len(outcome.warmup_block_calls) > 0
+        assert outcome.warmup_trend is not None
+        assert len(outcome.latency_enqueue_ns) == len(outcome.latencies_s)
+        assert sum(item.calls for item in outcome.latency_passes) in (0, len(outcome.latencies_s))
 
 
 def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes() -> None:

@@ -13,13 +13,13 @@ import pytest
 from factories import TRIAL
 
 from xla_sweeps.measure.process import Stop, run_attempt
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.leases import Leases
 
 STUB = """
 import os, sys, types
-def measure(job, channel):
+def measure(job, channel, import_s):
     {code}
 stub = types.ModuleType("xla_sweeps.tf.replicate")
 stub.measure = measure
@@ -35,6 +35,9 @@ class _Nobody:
     gpu = None
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {}
+
+    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
         return {}
 
     def disturbance(self) -> str:

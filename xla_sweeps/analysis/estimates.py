@@ -250,15 +250,12 @@ class Samples:
         labels = dict.fromkeys(block.mode for item in rounds for block in item.blocks)
         self._place = {label: number for number, label in enumerate(labels)}
         call_s = [[np.nan] * len(labels) for _ in rounds]
-        queued = [[np.nan] * len(labels) for _ in rounds]
         for number, item in enumerate(rounds):
             for block in item.blocks:
                 place = self._place[block.mode]
                 call_s[number][place] = block.elapsed_ns / block.calls / 1e9
-                queued[number][place] = block.enqueue_ns / block.elapsed_ns
         shape = (len(rounds), len(labels))
         self._call_s = np.array(call_s).reshape(shape)
-        self._queued = np.array(queued).reshape(shape)
         self._known = ~np.isnan(self._call_s)
         self._whole = bool(self._known.all()) and not any(item.dirty for item in rounds)
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
@@ -275,14 +272,6 @@ class Samples:
         if kept is None:
             kept = self._chosen[labels, contaminated] = self._choose(labels, contaminated)
         return kept
-
-    def queued_share(self, label: str) -> Seconds:
-        """Time to enqueue a block's calls / time of the block, of every block of a mode."""
-        if label not in self._place:
-            return np.empty(0)
-        shares = self._queued[:, self._place[label]]
-        known: Seconds = shares[~np.isnan(shares)]
-        return known
 
     def _choose(self, labels: tuple[str, ...], contaminated: bool) -> Seconds:
         if not all(label in self._place for label in labels):

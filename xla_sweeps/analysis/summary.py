@@ -23,6 +23,7 @@ from xla_sweeps.analysis.estimates import (
     within_replicates,
 )
 from xla_sweeps.analysis.pool import NOTHING, Pool
+from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
@@ -132,11 +133,6 @@ def _summarize_mode(
     latencies_ms = 1e3 * np.array([value for outcome in outcomes for value in outcome.latencies_s])
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in records)
-    queued = (
-        np.concatenate([sample.queued_share(label) for sample in samples])
-        if on_gpu
-        else np.empty(0)
-    )
     return ModeSummary(
         label=label,
         status=status,
@@ -159,13 +155,25 @@ def _summarize_mode(
             (item.top1_match for item in agreements if item.top1_match is not None), default=None
         ),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
-        host_bound_index=_quantile(queued, 0.5),
+        host_bound_index=_host_bound_index(outcomes, log_s) if on_gpu else None,
         rounds=sum(map(len, blocks)),
         replicates=len(within),
         failure=failure,
         cv_percent=_cv_percent(blocks),
         prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
     )
+
+
+def _host_bound_index(outcomes: Sequence[ModeOutcome], log_s: Interval | None) -> float | None:
+    """Time to enqueue a call after a synchronization / time of a call in the blocks, medians.
+
+    Not the time to enqueue a whole block's calls: once the device's launch queue is full (CUDA's
+    holds about 1,000 kernels), enqueuing waits for the device, whatever bounds the mode.
+    """
+    enqueue_ns = [value for outcome in outcomes for value in outcome.latency_enqueue_ns]
+    if not enqueue_ns or log_s is None:
+        return None
+    return min(1.0, statistics.median(enqueue_ns) / 1e9 / math.exp(log_s.estimate))
 
 
 def _prepare_s(outcome: ModeOutcome | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.gpu import GpuWatch
-from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Load, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
 
 CLOCK_TOLERANCE = 0.05
@@ -28,6 +28,9 @@ class Watcher(Protocol):
 
     def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Which of these rounds are contaminated, by number, and by what."""
+
+    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
+        """What the machine did besides, around each of these reviewed rounds, by number."""
 
     def disturbance(self) -> str:
         """What contaminates the machine now, in words, or ""."""
@@ -132,9 +135,11 @@ class Attempt:
         """Keep a square's rounds, and say which are contaminated."""
         self.clock.note(square.rounds)
         dirty = dict(watcher.review(square.rounds))
+        loads = watcher.loads(square.rounds)
         known = {item.round: item for item in self.rounds}
-        known.update(
-            {item.round: replace(item, dirty=dirty.get(item.round, "")) for item in square.rounds}
-        )
+        for item in square.rounds:
+            known[item.round] = replace(
+                item, dirty=dirty.get(item.round, ""), load=loads.get(item.round)
+            )
         self.rounds = [known[number] for number in sorted(known)]
         return protocol.Review(dirty=dirty)

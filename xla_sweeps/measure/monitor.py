@@ -17,7 +17,7 @@ from typing import Any
 
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.neighbours import FOREIGN, busiest, in_words, spending
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.system.devices import Device, usable_cores
 
 PERIOD_S = 0.1
@@ -122,6 +122,16 @@ class Sampler:
             if reason:
                 found[item.round] = reason
         return found
+
+    def loads(self, rounds: Sequence[Round]) -> dict[int, Load]:
+        """What the machine did besides, around each of these reviewed rounds, by number."""
+        samples = list(self._samples)
+        return {
+            item.round: load_of(
+                around(samples, item.started_ns, item.finished_ns), cores=self._cores
+            )
+            for item in rounds
+        }
 
     def disturbance(self) -> str:
         """What contaminates the machine now, in words, or ""; names are those since the last call.
@@ -236,6 +246,17 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
     if last.throttled_s > first.throttled_s:
         return "the CPU quota throttled this control group"
     return ""
+
+
+def load_of(samples: Sequence[Sample], *, cores: int) -> Load:
+    """What the machine did besides, from the first of these samples to the last."""
+    first, last = samples[0], samples[-1]
+    span_s = max(1e-9, (last.at_ns - first.at_ns) / 1e9)
+    return Load(
+        foreign_cores=round(max(0.0, foreign_cores(first, last)), 3),
+        steal_share=round((last.steal_s - first.steal_s) / span_s / cores, 4),
+        pressure_share=round((last.pressure_s - first.pressure_s) / span_s, 4),
+    )
 
 
 def foreign_cores(first: Sample, last: Sample) -> float:

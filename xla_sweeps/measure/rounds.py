@@ -104,6 +104,7 @@ class _Interleaving:
     effort: Effort
     rng: random.Random
     clock: Clock
+    cpu_clock: Clock | None
     active: list[str]
     headline: list[tuple[str, str]]
     settle: dict[str, bool]
@@ -127,7 +128,15 @@ class _Interleaving:
                 executable.step()
                 executable.synchronize()
             with garbage_collection_off():
-                blocks.append(measure_block(executable, label, self.calls[label], clock=self.clock))
+                blocks.append(
+                    measure_block(
+                        executable,
+                        label,
+                        self.calls[label],
+                        clock=self.clock,
+                        cpu_clock=self.cpu_clock,
+                    )
+                )
             self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
         result = Round(
             round=len(self.rounds),
@@ -189,6 +198,7 @@ def measure_rounds(
     clock: Clock,
     review: Review,
     on_square: Callable[[Progress], None],
+    cpu_clock: Clock | None = None,
 ) -> RoundsResult:
     """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
 
@@ -207,6 +217,7 @@ def measure_rounds(
         clock: nanoseconds.
         review: returns the contaminated rounds; called between squares.
         on_square: receives the progress; called between squares.
+        cpu_clock: nanoseconds of CPU time of the process, for the record.
     """
     labels = list(executables)
     rows = len(balanced_square(labels, random.Random(0)))
@@ -226,6 +237,7 @@ def measure_rounds(
         effort=effort,
         rng=random.Random(seed),
         clock=clock,
+        cpu_clock=cpu_clock,
         active=labels,
         headline=headline,
         settle=settle,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.measurement import Block, Round, Trend
+from xla_sweeps.schema.measurement import Block, LatencyPass, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
@@ -63,16 +63,32 @@ class WarmUp:
         return sum(block.calls for block in self.blocks)
 
 
-def measure_block(executable: Executable, mode: str, calls: int, *, clock: Clock) -> Block:
-    """Time `calls` back-to-back calls and one synchronization as one block."""
+def measure_block(
+    executable: Executable,
+    mode: str,
+    calls: int,
+    *,
+    clock: Clock,
+    cpu_clock: Clock | None = None,
+) -> Block:
+    """Time `calls` back-to-back calls and one synchronization as one block.
+
+    With `cpu_clock`, the process's CPU time is read before and after what is timed.
+    """
+    cpu_started = cpu_clock() if cpu_clock else 0
     started = clock()
     for _ in range(calls):
         executable.step()
     enqueued = clock()
     executable.synchronize()
     finished = clock()
+    cpu_ns = cpu_clock() - cpu_started if cpu_clock else None
     return Block(
-        mode=mode, calls=calls, elapsed_ns=max(1, finished - started), enqueue_ns=enqueued - started
+        mode=mode,
+        calls=calls,
+        elapsed_ns=max(1, finished - started),
+        enqueue_ns=enqueued - started,
+        cpu_ns=cpu_ns,
     )
 
 
@@ -142,6 +158,14 @@ def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
     return max(1, math.ceil(target_s / call_s))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """Synchronized single calls of one mode, as blocks of one, and when they were measured."""
+
+    calls: tuple[Block, ...]
+    passes: tuple[LatencyPass, ...]
+
+
 def measure_latencies(
     executables: Mapping[str, Executable],
     rounds: Sequence[Round],
@@ -149,22 +173,23 @@ def measure_latencies(
     *,
     effort: Effort,
     clock: Clock,
-) -> dict[str, tuple[float, ...]]:
-    """Seconds of single calls, each with a synchronization, by label.
+) -> dict[str, Latencies]:
+    """Single calls, each with a synchronization, by label.
 
     Where blocks were single calls, those are returned. The other modes get two passes in opposite
     order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
     """
     single = {label for label in executables if calls[label] == 1}
-    latencies: dict[str, list[float]] = {label: [] for label in executables}
+    blocks: dict[str, list[Block]] = {label: [] for label in executables}
+    passes: dict[str, list[LatencyPass]] = {label: [] for label in executables}
     for item in [item for item in rounds if not item.dirty] or rounds:
         for block in item.blocks:
             if block.mode in single:
-                latencies[block.mode].append(block.call_s)
+                blocks[block.mode].append(block)
     todo = [label for label in executables if label not in single]
     for order in (todo, todo[::-1]):
         for label in order:
-            executable, begun = executables[label], clock()
+            executable, begun, earlier = executables[label], clock(), len(blocks[label])
             executable.prepare()
             executable.step()
             executable.synchronize()
@@ -175,8 +200,12 @@ def measure_latencies(
                         and (clock() - begun) / 1e9 > effort.latency_cap_s / 2
                     ):
                         break
-                    latencies[label].append(measure_block(executable, label, 1, clock=clock).call_s)
-    return {label: tuple(values) for label, values in latencies.items()}
+                    blocks[label].append(measure_block(executable, label, 1, clock=clock))
+            passes[label].append(LatencyPass(started_ns=begun, calls=len(blocks[label]) - earlier))
+    return {
+        label: Latencies(calls=tuple(blocks[label]), passes=tuple(passes[label]))
+        for label in executables
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

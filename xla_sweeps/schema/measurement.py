@@ -127,12 +127,15 @@ class Block:
         calls: enqueued before the one synchronization.
         elapsed_ns: from the first enqueue to the end of the synchronization.
         enqueue_ns: from the first enqueue to the return of the last.
+        cpu_ns: CPU time of all threads of the process meanwhile; recorded for analyses, never used
+            to choose blocks. None in older records.
     """
 
     mode: str
     calls: Count
     elapsed_ns: Count
     enqueue_ns: Count
+    cpu_ns: Count | None = None
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
@@ -147,12 +150,28 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the machine did besides, around one round; the monitor's window is at least 0.5 s.
+
+    Attributes:
+        foreign_cores: cores that other processes used.
+        steal_share: share of the CPU that the hypervisor took.
+        pressure_share: share of the time in which some task waited for a CPU.
+    """
+
+    foreign_cores: float
+    steal_share: float
+    pressure_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One block of every mode that is still measured, in balanced order.
 
     Attributes:
         started_ns: CLOCK_MONOTONIC at the first block; comparable between processes of one machine.
         dirty: why the round is contaminated ("" if it is not); such a round was repeated.
+        load: of the machine; None in older records.
     """
 
     round: Count
@@ -161,6 +180,20 @@ class Round:
     started_ns: Count = 0
     finished_ns: Count = 0
     dirty: str = ""
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPass:
+    """Consecutive calls of one mode in the latency pass; modes take turns, in two orders.
+
+    Attributes:
+        started_ns: CLOCK_MONOTONIC, as in `Round`.
+        calls: how many of the mode's latencies it gave.
+    """
+
+    started_ns: Count
+    calls: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +233,8 @@ class ModeOutcome:
         steady_memory_bytes: the most that the device's allocator had handed out during warm-up,
             that is without what only a first call needs (autotuning); None where it does not count.
         latencies_s: of synchronized calls, seconds.
+        latency_enqueue_ns: of each of these calls, until it had returned; none in older records.
+        latency_passes: when they were measured; none where they are the rounds' own blocks.
         warmup_calls: calls before the mode counted as warm.
         warmup_trend: whether the speed still changed then; None in older records.
         warmup_block_calls: calls of each block of the warm-up, in order.
@@ -214,6 +249,8 @@ class ModeOutcome:
     peak_memory_bytes: Count | None = None
     steady_memory_bytes: Count | None = None
     latencies_s: tuple[Positive, ...] = ()
+    latency_enqueue_ns: tuple[Count, ...] = ()
+    latency_passes: tuple[LatencyPass, ...] = ()
     warmup_calls: Count = 0
     warmup_trend: Trend | None = None
     warmup_block_calls: tuple[Count, ...] = ()

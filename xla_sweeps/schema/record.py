@@ -119,7 +119,8 @@ class Record:
         rounds: raw blocks, in the order they were measured.
         contamination: what the sampler outside the measuring process saw, summarized.
         gpu: what the GPU reported between squares of rounds; empty in older records.
-        seconds: wall time of the stages `build`, `prepare`, `measure`.
+        sync: the synchronization self-test; `empty_s` is one with nothing to wait for, seconds.
+        seconds: wall time of the stages `import` (TensorFlow), `build`, `prepare`, `measure`.
         log: the replicate's log file, relative to the results folder.
         request_id: of what was asked for, whatever device measured it; "" in older records.
         words: arguments of the command that measures the trial again; None in older records.

@@ -50,8 +50,8 @@ class ModeSummary:
             likewise.
         latency_p99_ms: only from at least 1000 calls, else None.
         prepare_s: trace and first call of each replicate, seconds; None where one is not known.
-        host_bound_index: enqueue time / synced time, median over blocks; None on a CPU, where calls
-            do not queue.
+        host_bound_index: time to enqueue one call after a synchronization / time of a call in the
+            blocks; None on a CPU, where calls do not queue.
         rmse_rel, top1_match: the worst over replicates.
         cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
             replicate's.

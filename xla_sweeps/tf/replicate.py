@@ -29,8 +29,14 @@ RECOMPILE_S = 0.02
 SYNC_TEST_S = 0.1
 
 
-def measure(job: ReplicateJob, channel: Channel) -> None:
-    """Measure one replicate and report it; a mode that fails is reported, the others continue."""
+def measure(job: ReplicateJob, channel: Channel, *, import_s: float) -> None:
+    """Measure one replicate and report it; a mode that fails is reported, the others continue.
+
+    Args:
+        job: what to measure.
+        channel: to the parent.
+        import_s: seconds that loading TensorFlow took.
+    """
     started = time.perf_counter()
     devices.configure(tf32=job.trial.tf32, seed=job.trial.seed)
     channel.send(protocol.Loaded(environment=devices.loaded_environment()))
@@ -58,6 +64,7 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
             contaminated=contaminated,
             sync=sync,
             seconds={
+                "import": import_s,
                 "build": built_at - started,
                 "prepare": prepared_at - built_at,
                 "measure": finished - prepared_at,
@@ -165,7 +172,7 @@ def _measure_modes(
     job: ReplicateJob,
     bench: Bench,
     prepared: Mapping[str, Prepared],
-    sync: Mapping[str, Any],
+    sync: dict[str, Any],
     channel: Channel,
 ) -> bool:
     """Measure the rounds and the latencies; returns whether the replicate is contaminated."""
@@ -174,6 +181,7 @@ def _measure_modes(
     executables = {label: entry.executable for label, entry in prepared.items()}
     call_s = {label: executable.steady_call_s for label, executable in executables.items()}
     sync_s = timing.sync_overhead_s(next(iter(executables.values())), clock=clock)
+    sync["empty_s"] = sync_s
     calls = {
         label: timing.calls_per_block(seconds, sync_s=sync_s, block_s=effort.block_s)
         for label, seconds in call_s.items()
@@ -204,6 +212,7 @@ def _measure_modes(
         clock=clock,
         review=review,
         on_square=report,
+        cpu_clock=time.process_time_ns,
     )
     if not result.converged:
         channel.send(protocol.Flagged(flag=str(Flag.NOT_CONVERGED)))
@@ -212,7 +221,13 @@ def _measure_modes(
         executables, result.rounds, calls, effort=effort, clock=clock
     )
     for label, entry in prepared.items():
-        outcome = replace(entry.outcome, latencies_s=latencies[label])
+        found = latencies[label]
+        outcome = replace(
+            entry.outcome,
+            latencies_s=tuple(block.call_s for block in found.calls),
+            latency_enqueue_ns=tuple(block.enqueue_ns for block in found.calls),
+            latency_passes=found.passes,
+        )
         if modes.traces(entry.executable) != traced[label]:
             count = modes.traces(entry.executable) - traced[label]
             message = f"traced again while it was measured ({count} times)"

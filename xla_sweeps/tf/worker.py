@@ -11,6 +11,7 @@ import faulthandler
 import os
 import signal
 import sys
+import time
 import traceback
 from typing import NoReturn
 
@@ -72,9 +73,10 @@ def main() -> int:
     try:
         job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
         channel.send(protocol.Stage(phase=Phase.IMPORT))
+        began = time.perf_counter()
         from xla_sweeps.tf import replicate  # TensorFlow loads here, after the stage is announced
 
-        replicate.measure(job, channel)
+        replicate.measure(job, channel, import_s=time.perf_counter() - began)
     except BaseException as error:  # also sys.exit() in the model's code
         text = error_text(error)
         channel.send(
