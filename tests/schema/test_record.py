@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from factories import make_record
+from factories import make_outcome, make_record
 from paths import DATA
 
 from xla_sweeps.schema import record as record_
@@ -39,6 +39,15 @@ def test_a_golden_record_is_read_as_one_of_today(number: int) -> None:
     assert found == Record.from_json((GOLDEN / f"schema_{SCHEMA_VERSION}.json").read_bytes())
     assert Record.from_json(found.to_json()) == found
     assert found.schema_version == SCHEMA_VERSION
+
+
+def test_a_list_of_numbers_takes_one_line_and_texts_stay_as_they_are() -> None:
+    log = "[\n 1,\n 2\n]"
+    modes = {"xla": make_outcome(latencies_s=(0.1, 2e-05), latency_enqueue_ns=(7, 8))}
+    record = make_record(modes=modes, log=log)
+    text = record.to_json()
+    assert b'"latencies_s": [0.1,2e-05],\n' in text
+    assert Record.from_json(text) == record
 
 
 def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

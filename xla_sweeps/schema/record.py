@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -191,13 +192,20 @@ _MODES = frozenset(ExecutionMode)
 
 _DIGEST_START, _DIGEST_END = b',\n "digest": "', b'"\n}'
 
+_NUMBERS = re.compile(r"\[\n[-+.eE\d,\s]+\]")
+
 _DIGEST_BYTES = len(_DIGEST_START) + 64 + len(_DIGEST_END)
 
 
 def sealed(document: Mapping[str, Any]) -> bytes:
-    """A document as it is stored: JSON whose last line is the digest of the bytes before it."""
+    """A document as it is stored: JSON whose last line is the digest of the bytes before it.
+
+    A list of numbers takes one line; within a string, JSON has no line break.
+    """
     plain = {name: value for name, value in document.items() if name != "digest"}
-    return with_digest(json.dumps(plain, allow_nan=False, indent=1).encode().removesuffix(b"\n}"))
+    text = json.dumps(plain, allow_nan=False, indent=1).removesuffix("\n}")
+    text = _NUMBERS.sub(lambda found: "".join(found[0].split()), text)
+    return with_digest(text.encode())
 
 
 def with_digest(body: bytes) -> bytes:
