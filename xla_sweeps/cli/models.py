@@ -14,8 +14,8 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
+from xla_sweeps.report.terminal.models import show_model, show_models, show_replicas
 from xla_sweeps.report.terminal.progress_bar import Steps
-from xla_sweeps.report.terminal.tables import show_model, show_models, show_replicas
 from xla_sweeps.system import devices, environment
 
 

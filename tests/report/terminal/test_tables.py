@@ -13,7 +13,8 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import complain
-from xla_sweeps.report.terminal.tables import show_model, show_rows, show_trial
+from xla_sweeps.report.terminal.models import show_model
+from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.row import Verdict, with_columns

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import textwrap
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,6 +105,18 @@ def warn(message: str) -> None:
     progress_console().print(
         Text(f"warning: {displayable(redacted(message))}", style="yellow"), soft_wrap=True
     )
+
+
+def paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
+    """Print a text in lines that fit, the later ones indented."""
+    lines = textwrap.wrap(
+        displayable(text),
+        width=max(40, console.width),
+        subsequent_indent=" " * indent,
+        drop_whitespace=True,
+        replace_whitespace=True,
+    )
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def duration(seconds: float) -> str:

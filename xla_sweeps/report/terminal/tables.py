@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.config.catalog import SOURCES, CatalogEntry
-from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report import advice
-from xla_sweeps.report.terminal.console import COLOURS, results_console, size
+from xla_sweeps.report.terminal.console import COLOURS, paragraph, results_console, size
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import (
     IMPORTED,
@@ -39,17 +36,17 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     console.print(_title(summary))
     never = _never_started(summary)
     if never:
-        _paragraph(console, f"✕ {displayable(never)}", style="magenta")
+        paragraph(console, f"✕ {displayable(never)}", style="magenta")
         _print_places(console, places)
         return
     console.print(_modes_table(summary, wide=console.width >= WIDE))
     steps = decomposition(summary)
     if len(steps) > 1:
-        _paragraph(console, _decomposition(steps), indent=8)
+        paragraph(console, _decomposition(steps), indent=8)
     console.print()
     for row in summary.comparisons:
         if row.headline:
-            _paragraph(
+            paragraph(
                 console,
                 f"{advice.symbol(row)} {advice.answer(row)}",
                 style=f"bold {COLOURS[str(row.speedup.verdict)]}",
@@ -57,14 +54,14 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
-            _paragraph(
+            paragraph(
                 console,
                 f"✕ {mode.label}: {mode.status}: {mode.failure.message}{hint}",
                 style="magenta",
             )
     for word, rest in _grouped(summary.flags).items():
         explained = advice.explain_flag(f"{word}:{rest}" if rest else word)
-        _paragraph(console, f"! {word}: {explained}", style="yellow")
+        paragraph(console, f"! {word}: {explained}", style="yellow")
     _print_places(console, places)
 
 
@@ -135,87 +132,6 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         )
 
 
-def show_models(entries: Sequence[CatalogEntry]) -> None:
-    """Show the catalog, one line per model."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("model", "family", "variant", "sources"):
-        table.add_column(name, no_wrap=True)
-    for name in ("px", "params M", "GMACs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for entry in entries:
-        published = entry.published
-        table.add_row(
-            entry.name,
-            entry.family,
-            entry.variant,
-            ", ".join(entry.sources),
-            str(entry.resolution),
-            _million(published.params_million) if published else "—",
-            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-        )
-    console = results_console()
-    console.print(table)
-    console.print(
-        Text(
-            f"{len(entries)} models; params and multiply-accumulates as published, at px",
-            style="dim",
-        )
-    )
-
-
-def show_model(entry: CatalogEntry) -> None:
-    """Show one model, one line per source: its constructor and its published figures."""
-    console = results_console()
-    facts = [entry.variant, entry.family, entry.task, f"{entry.resolution} px"]
-    if entry.frames:
-        facts.append(f"{entry.frames} frames")
-    console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("source", "built by"):
-        table.add_column(name, no_wrap=True)
-    for name in ("params M", "GMACs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("needs", no_wrap=True)
-    for name, source in entry.sources.items():
-        published, extra = entry.published_in(name), SOURCES[name].extra
-        builder = source.recipe.get("constructor") or source.recipe.get("handle")
-        table.add_row(
-            name,
-            f"{source.library}: {builder}",
-            _million(published.params_million) if published else "—",
-            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-            f"pip install {EXTRAS[extra]}" if extra else "nothing more",
-        )
-    console.print(table)
-    for name in entry.sources:
-        published = entry.published_in(name)
-        if published is None:
-            continue
-        _paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
-        for note in filter(None, (published.params_note, published.gmacs_note)):
-            _paragraph(console, f"! {name}: {note}", style="yellow", indent=2)
-    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
-    console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
-
-
-def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
-    """Show copies of Hub models with random weights: name, folder, size in bytes or None."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("model", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    for name, _, number in rows:
-        table.add_row(name, size(number) if number is not None else "not built")
-    console = results_console()
-    console.print(table)
-    made = [number for _, _, number in rows if number is not None]
-    console.print(
-        Text(
-            f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}",
-            style="dim",
-        )
-    )
-
-
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
     """Show `doctor`'s findings: (level, subject, what was found, what to do), and what follows."""
     console = results_console()
@@ -228,12 +144,12 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str
     start = 3 + max(len(subject) for _, subject, _, _ in findings)
     for level, subject, found, fix in findings:
         mark, colour = marks[level]
-        _paragraph(console, f"{mark} {subject:<{start - 2}}{found}", style=colour, indent=start)
+        paragraph(console, f"{mark} {subject:<{start - 2}}{found}", style=colour, indent=start)
         if fix:
-            _paragraph(console, " " * start + f"-> {fix}", indent=start + 3)
+            paragraph(console, " " * start + f"-> {fix}", indent=start + 3)
     console.print()
     for line in conclusion.splitlines():
-        _paragraph(console, line)
+        paragraph(console, line)
 
 
 def _title(summary: TrialSummary) -> Text:
@@ -272,10 +188,6 @@ def _unit(summary: TrialSummary) -> str:
     if summary.model.task == "video":
         return "clips/s"
     return "images/s" if summary.model.resolution_px else "samples/s"
-
-
-def _million(number: float) -> str:
-    return f"{number:.2f}" if number < 10 else f"{number:.1f}"
 
 
 def _scaled(number: int) -> str:
@@ -372,14 +284,3 @@ def _number(value: float | None) -> str:
     if value >= 100:
         return f"{value:.1f}"
     return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
-
-
-def _paragraph(console: Console, text: str, *, style: str = "", indent: int = 2) -> None:
-    lines = textwrap.wrap(
-        displayable(text),
-        width=max(40, console.width),
-        subsequent_indent=" " * indent,
-        drop_whitespace=True,
-        replace_whitespace=True,
-    )
-    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
