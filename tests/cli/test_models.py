@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 
-from commands import command, own_model
+from commands import command, in_terminal, own_model
 
 from xla_sweeps.config.catalog import load_catalog
 
@@ -27,6 +30,34 @@ def test_models_shows_one_model_with_what_each_source_builds(tmp_path: Path) -> 
         "384 px",
     ):
         assert part in shown
+
+
+def test_models_are_given_as_data(tmp_path: Path) -> None:
+    everything = json.loads(command("models", "--format", "json", cwd=tmp_path).stdout)
+    assert [entry["name"] for entry in everything] == list(load_catalog())
+    (one,) = json.loads(command("models", "vit_b16", "--format", "json", cwd=tmp_path).stdout)
+    assert (one["sources"], one["resolution_px"], one["gmacs"]) == ("keras_hub hub", 224, 17.58)
+    lines = csv.DictReader(io.StringIO(command("models", "--format=csv", cwd=tmp_path).stdout))
+    given = {key: "" if value is None else str(value) for key, value in one.items()}
+    assert given in list(lines)
+
+
+def test_the_catalog_is_whole_in_a_terminal_of_80_columns_and_in_a_pipe(tmp_path: Path) -> None:
+    figures = [
+        (entry.name, f"{entry.published.gmacs:g}")
+        for entry in load_catalog().values()
+        if entry.published and entry.published.gmacs
+    ]
+    shown = in_terminal("models", cwd=tmp_path, columns=80)
+    assert max(map(len, shown)) <= 80
+    piped = command("models", cwd=tmp_path, COLUMNS="").stdout.splitlines()
+    for lines in (shown, piped):
+        assert "…" not in "".join(lines)
+        words = [line.split() for line in lines]
+        for name, gmacs in figures:
+            assert any(line[:1] == [name] and line[-1] == gmacs for line in words), name
+    (wide,) = [line for line in piped if line.split()[:1] == ["efficientnetv2s"]]
+    assert " EfficientNetV2S " in wide
 
 
 def test_models_of_ones_own_are_listed_among_the_catalogs(tmp_path: Path) -> None:

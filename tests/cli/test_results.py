@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import command
+from commands import command, in_terminal
 from factories import make_record
 
 from xla_sweeps.results.store import Store
@@ -125,6 +125,20 @@ def test_a_filter_selects_the_same_rows_in_every_format(results: Path) -> None:
     table = command(*chosen, cwd=results).stdout
     assert table.count("▲ faster") == 3
     assert "▼" not in table
+
+
+def test_numbers_are_whole_in_a_terminal_of_80_columns_and_in_a_pipe(results: Path) -> None:
+    rows = json.loads(command("results", "--all", "--format", "json", cwd=results).stdout)
+    shown = in_terminal("results", "--all", cwd=results, columns=80)
+    assert max(map(len, shown)) <= 80
+    piped = command("results", "--all", cwd=results, COLUMNS="").stdout
+    for text in ("\n".join(shown), piped):
+        assert "…" not in text
+        for row in rows:
+            if row["speedup"]:
+                assert f"{row['speedup']:.2f}×" in text
+                assert f"{row['speedup_low']:.2f}–{row['speedup_high']:.2f}" in text
+    assert any("candidate / baseline" in line for line in piped.splitlines())
 
 
 def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> None:

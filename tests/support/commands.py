@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 from paths import ROOT
@@ -20,6 +22,33 @@ def command(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedP
         timeout=120,
         env={**kept, "PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", **environ},
     )
+
+
+def in_terminal(*arguments: str, cwd: Path, columns: int) -> list[str]:
+    """The lines that the command line writes to a real terminal of this width."""
+    parent, child = os.openpty()
+    termios.tcsetwinsize(child, (50, columns))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xla_sweeps", *arguments],
+        cwd=cwd,
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "COLUMNS"},
+            "PYTHONPATH": str(ROOT),
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+        },
+    )
+    os.close(child)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while part := os.read(parent, 65536):
+            shown += part
+    os.close(parent)
+    assert process.wait(timeout=60) == 0
+    return shown.decode().replace("\r", "").splitlines()
 
 
 def own_model(folder: Path, name: str = "tiny") -> Path:

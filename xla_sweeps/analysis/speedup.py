@@ -97,6 +97,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
             precision=str(first.config.get("precision", "")),
             scenario=options.name_of(first.config.get("scenario")),
             effort=options.name_of(first.config.get("effort")),
+            modes=",".join(map(str, first.config.get("modes") or ())),
             device=str(first.device.get("name", "")),
             params=model.params,
             macs=model.macs,

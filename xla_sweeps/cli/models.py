@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
-from xla_sweeps.report.terminal.models import show_model, show_models, show_replicas
+from xla_sweeps.report.export import csv_text, write_text
+from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.system import devices, environment
 
@@ -28,12 +30,20 @@ def models_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--config-dir", type=folder_of, help="a folder whose model/NAME.yaml are listed too"
     )
+    parser.add_argument(
+        "--format", choices=("table", "csv", "json"), default="table", help="(default: table)"
+    )
     options = parser.parse_args(arguments)
     exact = catalog.load_catalog(options.config_dir).get(options.pattern)
     entries = catalog.find(options.pattern, options.config_dir)
     if not entries:
         raise catalog.unknown_model(options.pattern)
-    if exact is not None:
+    facts = [model_facts(entry) for entry in ([exact] if exact else entries)]
+    if options.format == "json":
+        write_text(json.dumps(facts, indent=1) + "\n", None)
+    elif options.format == "csv":
+        write_text(csv_text(facts, list(facts[0])), None)
+    elif exact is not None:
         show_model(exact)
     else:
         show_models(entries)

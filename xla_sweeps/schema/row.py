@@ -147,6 +147,7 @@ class TrialColumns:
     precision: str = _column("float32, mixed_float16, mixed_bfloat16", page=True, wandb=True)
     scenario: str = _column("call, detect", page=True, wandb=True)
     effort: str = _column("quick, standard, publish", page=True)
+    modes: str = _column("all modes of the trial: eager,graph,xla", page=True, default="")
     device: str = _column("the device's name, as its driver reports it", page=True, wandb=True)
     params: int | None = _number(
         "parameters, moving statistics included", unit="1", page=True, wandb=True

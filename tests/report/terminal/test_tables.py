@@ -131,7 +131,37 @@ def test_rows_fit_a_terminal_of_80_columns(
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out, "a word is cut"
-    assert next(line for line in out.splitlines() if "model" in line).endswith(" replicates ")
+    assert " replicates " in out
+    number = with_columns(row, model="m" * 50, throughput_samples_per_s=12345.6, status="timeout")
+    for narrow in (80, 60, 40):
+        monkeypatch.setenv("COLUMNS", str(narrow))
+        show_rows([row, with_columns(number, verdict="failed", device="NVIDIA A100-SXM4-80GB")])
+        out = capsys.readouterr().out
+        assert "…" not in out
+        assert f" {row.speedup.value:.2f}× " in out
+        assert (max(map(len, out.splitlines())) <= 80) or narrow < 80
+        assert ("12,346" in out) == (narrow == 80)
+
+
+def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    first = SUMMARY.comparisons[0]
+    again = with_columns(first, trial_id="f" * 16)
+    for changes, words in (
+        ({"effort": "standard"}, ("(quick)", "(standard)")),
+        ({"modes": "graph,xla"}, ("(eager,graph,xla)", "(graph,xla)")),
+        ({"precision": "mixed_float16", "modes": "x"}, ("(float32)", "(mixed_float16)")),
+        ({}, (f"({first.trial.trial_id[:8]})", "(ffffffff)")),
+        ({"resolution_px": 96}, ("resnet50  ", "resnet50  ")),
+    ):
+        show_rows([first, with_columns(again, **changes)])
+        lines = [line for line in capsys.readouterr().out.splitlines() if "resnet50" in line]
+        assert len(lines) == 2
+        assert all(map(str.__contains__, lines, words)), lines
+    three = [first, with_columns(again, effort="standard"), with_columns(again, modes="xla")]
+    show_rows(three)
+    out = capsys.readouterr().out
+    for told in ("(quick · eager,graph,xla)", "(standard · eager,graph,xla)", "(quick · xla)"):
+        assert told in out
 
 
 def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,12 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.errors import BUG_CODE, XlaSweepsError
@@ -27,7 +28,10 @@ COLOURS = {
 }
 
 PLAIN_WIDTH = 120
-"""Columns of output that does not go to a terminal."""
+"""Columns of sentences that do not go to a terminal."""
+
+UNBOUNDED = 10_000
+"""Columns that hold every table."""
 
 BUG_LINE_CHARACTERS = 300
 
@@ -39,13 +43,28 @@ def results_console() -> Console:
     return _console(sys.stdout)
 
 
+def print_table(*tables: Callable[[], Table]) -> None:
+    """Print on standard output the first of the tables that fits the terminal, or else the last.
+
+    None is cut: the last may be wider than the terminal. A file gets the first.
+    """
+    console = _console(sys.stdout, plain_width=UNBOUNDED)
+    for make in tables:
+        table = make()
+        needed = console.measure(table, options=console.options.update(width=UNBOUNDED)).maximum
+        if needed <= console.width or make is tables[-1]:
+            console.width = max(needed, console.width)
+            console.print(table)
+            return
+
+
 def progress_console() -> Console:
     """Standard error, for progress and warnings."""
     return _console(sys.stderr)
 
 
-def _console(stream: TextIO) -> Console:
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or PLAIN_WIDTH)
+def _console(stream: TextIO, plain_width: int = PLAIN_WIDTH) -> Console:
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS") or plain_width)
     return Console(file=stream, highlight=False, width=width, emoji=False, markup=False)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -11,35 +13,63 @@ from rich.text import Text
 
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
-from xla_sweeps.report.terminal.console import paragraph, results_console, size
+from xla_sweeps.report.terminal.console import (
+    paragraph,
+    print_table,
+    results_console,
+    size,
+)
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
-    """Show the catalog, one line per model."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("model", "family", "variant", "sources"):
-        table.add_column(name, no_wrap=True)
-    for name in ("px", "params M", "GMACs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for entry in entries:
-        published = entry.published
-        table.add_row(
-            entry.name,
-            entry.family,
-            entry.variant,
-            ", ".join(entry.sources),
-            str(entry.resolution),
-            _million(published.params_million) if published else "—",
-            f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-        )
+    """Show the catalog, one line per model; a narrow terminal gets no variants and families."""
     console = results_console()
-    console.print(table)
+    table = partial(_models_table, entries)
+    less = partial(table, hidden=("variant", "family"))
+    print_table(table, partial(table, hidden=("variant",)), less, partial(less, comma=",\n"))
     console.print(
         Text(
             f"{len(entries)} models; params and multiply-accumulates as published, at px",
             style="dim",
         )
     )
+
+
+def model_facts(entry: CatalogEntry) -> dict[str, Any]:
+    """A model as plain data: sources joined by blanks, None for what is not published."""
+    published = entry.published
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "variant": entry.variant,
+        "task": entry.task,
+        "sources": " ".join(entry.sources),
+        "resolution_px": entry.resolution,
+        "params_million": published.params_million if published else None,
+        "gmacs": published.gmacs if published else None,
+    }
+
+
+def _models_table(
+    entries: Sequence[CatalogEntry], *, hidden: Collection[str] = (), comma: str = ", "
+) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = [name for name in ("model", "family", "variant", "sources") if name not in hidden]
+    for name in shown:
+        table.add_column(name, no_wrap=True)
+    for name in ("px", "params M", "GMACs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in entries:
+        facts = model_facts(entry)
+        params, gmacs = facts["params_million"], facts["gmacs"]
+        cells = {**facts, "model": entry.name, "sources": comma.join(entry.sources)}
+        table.add_row(
+            *(cells[name] for name in shown),
+            str(entry.resolution),
+            "—" if params is None else _million(params),
+            "—" if gmacs is None else f"{gmacs:g}",
+        )
+    return table
 
 
 def show_model(entry: CatalogEntry) -> None:
@@ -65,7 +95,7 @@ def show_model(entry: CatalogEntry) -> None:
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
             f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
-    console.print(table)
+    print_table(lambda: table)
     for name in entry.sources:
         published = entry.published_in(name)
         if published is None:
@@ -85,7 +115,7 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     for name, _, number in rows:
         table.add_row(name, size(number) if number is not None else "not built")
     console = results_console()
-    console.print(table)
+    print_table(lambda: table)
     made = [number for _, _, number in rows if number is not None]
     console.print(
         Text(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -13,7 +15,14 @@ from rich.text import Text
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice
-from xla_sweeps.report.terminal.console import COLOURS, paragraph, results_console, size
+from xla_sweeps.report.labels import distinctions
+from xla_sweeps.report.terminal.console import (
+    COLOURS,
+    paragraph,
+    print_table,
+    results_console,
+    size,
+)
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import (
     IMPORTED,
@@ -26,7 +35,10 @@ from xla_sweeps.schema.row import (
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
-"""Columns that the wide table needs."""
+"""Columns that the wide table of a trial needs."""
+
+NAME_WIDTHS = (60, 40, 30, 24, 18, 14)
+"""Columns that names take in a narrow table of rows, whichever is the first that fits."""
 
 
 def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
@@ -68,47 +80,90 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
     """Show comparison rows; a device that all share is shown below.
 
-    One line each, or two where the console is narrow, so that no word is cut.
+    One line each, or several where the console is narrow, so that no word and no number is cut.
     """
     console = results_console()
-    devices = sorted({row.trial.device for row in rows})
-    wide = console.width >= WIDE
-    slash = " / " if wide else " /\n"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", overflow="fold")
-    for name in ("px", "batch"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if len(devices) > 1:
-        table.add_column("device")
-    table.add_column(f"candidate{slash}baseline", no_wrap=True)
-    for name in ("img/s", *(("speedup", "95 %") if wide else ("speedup\n95 %",))):
-        table.add_column(name, justify="left" if name == "95 %" else "right", no_wrap=True)
-    for name in ("verdict", "replicates"):
-        table.add_column(name, no_wrap=True)
-    for row in rows:
-        device = [displayable(row.trial.device)] if len(devices) > 1 else []
-        speedup = (
-            f"{row.speedup.value:.2f}×" if row.speedup.value else "—",
-            _speedup_interval(row),
-        )
+    shared = len({row.trial.device for row in rows}) == 1
+    names = _row_names(rows, with_device=not shared)
+    narrow = partial(_narrow_table, rows, names)
+    print_table(
+        partial(_wide_table, rows, names),
+        *(partial(narrow, width) for width in NAME_WIDTHS),
+        partial(narrow, NAME_WIDTHS[-1], speeds=False),
+    )
+    if shared:
+        console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
+    show_footnotes(rows)
+
+
+def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
+    """Each row's model, with what tells it from rows that would look the same."""
+    shown = ("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin")
+    names = []
+    for row, told in zip(rows, distinctions(rows, shown), strict=True):
+        facts = " · ".join(filter(None, (told, row.trial.device if with_device else "")))
+        names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
+    return names
+
+
+def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
+    """One line for each row."""
+    table = _rows_table(
+        *("model", "px", "batch", "candidate / baseline", "img/s", "speedup", "95 %", "verdict"),
+        "replicates",
+    )
+    for name, row in zip(names, rows, strict=True):
         table.add_row(
-            displayable(row.trial.model),
+            name,
             str(row.trial.resolution_px),
             str(row.trial.batch_size),
-            *device,
-            f"{row.candidate.mode}{slash}{row.baseline.mode}",
+            f"{row.candidate.mode} / {row.baseline.mode}",
             _number(row.candidate.throughput_samples_per_s),
-            *(speedup if wide else ("\n".join(speedup),)),
+            _speedup(row),
+            _speedup_interval(row),
             _verdict(row),
-            f"{row.speedup.replicates}"
-            + advice.marks(
-                preliminary=_is_preliminary(row), contaminated=row.status is Status.CONTAMINATED
-            ),
+            _replicates(row),
         )
-    console.print(table)
-    if len(devices) == 1:
-        console.print(Text(f"on {displayable(devices[0])}", style="dim"))
-    show_footnotes(rows)
+    return table
+
+
+def _narrow_table(
+    rows: Sequence[ComparisonRow], names: Sequence[str], width: int, *, speeds: bool = True
+) -> Table:
+    """Two lines for each row or more; names take this width."""
+    table = _rows_table(
+        *("model", "px\nbatch", "candidate /\nbaseline", *(["img/s"] if speeds else [])),
+        *("speedup\n95 %", "verdict\nreplicates"),
+    )
+    for name, row in zip(names, rows, strict=True):
+        table.add_row(
+            "\n".join(textwrap.wrap(name, width, break_on_hyphens=False)),
+            f"{row.trial.resolution_px}\n{row.trial.batch_size}",
+            f"{row.candidate.mode} /\n{row.baseline.mode}",
+            *([_number(row.candidate.throughput_samples_per_s)] if speeds else []),
+            f"{_speedup(row)}\n{_speedup_interval(row)}",
+            _verdict(row).append(f"\n{_replicates(row)}", style="default"),
+        )
+    return table
+
+
+def _rows_table(*headers: str) -> Table:
+    """A table of rows without a cell: texts to the left, numbers to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for header in headers:
+        right = header.partition("\n")[0] in ("px", "batch", "img/s", "speedup")
+        table.add_column(header, justify="right" if right else "left", no_wrap=True)
+    return table
+
+
+def _speedup(row: ComparisonRow) -> str:
+    return f"{row.speedup.value:.2f}×" if row.speedup.value else "—"
+
+
+def _replicates(row: ComparisonRow) -> str:
+    contaminated = row.status is Status.CONTAMINATED
+    marks = advice.marks(preliminary=_is_preliminary(row), contaminated=contaminated)
+    return f"{row.speedup.replicates}{marks}"
 
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:

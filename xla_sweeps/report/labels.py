@@ -1,0 +1,39 @@
+"""What tells rows apart that would look alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from xla_sweeps.schema.row import ComparisonRow, value_of
+
+TELLING = (
+    *("source", "precision", "scenario", "effort", "modes"),
+    *("software", "driver", "environment_flags", "host", "trial_id"),
+)
+"""Columns that tell trials of one model and size apart, the plainest first."""
+
+ID_CHARACTERS = 8
+
+
+def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
+    """What each row needs beside the columns that are shown, or "": `standard · graph,xla`.
+
+    Args:
+        rows: that stand in one table.
+        shown: columns of the table.
+    """
+    alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        alike[tuple(value_of(row, name) for name in shown)].append(index)
+    labels = [""] * len(rows)
+    for group in alike.values():
+        told: dict[int, tuple[str, ...]] = dict.fromkeys(group, ())
+        for name in TELLING:
+            end = ID_CHARACTERS if name == "trial_id" else None
+            values = {index: str(value_of(rows[index], name))[:end] for index in group}
+            if len(set(told.values())) < len(group) and len(set(values.values())) > 1:
+                told = {index: (*told[index], values[index]) for index in group}
+        for index, facts in told.items():
+            labels[index] = " · ".join(filter(None, facts))
+    return labels
