@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from paths import ROOT
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ExecutionMode
@@ -104,6 +107,50 @@ def test_a_mode_on_another_device_is_caught() -> None:
     evidence = modes.effective(prepared(ExecutionMode.GRAPH), device="/device:GPU:0")
     assert not evidence["in_force"]
     assert "not on /device:GPU:0" in evidence["reason"]
+
+
+CPU_0, GPU_0 = "/job:localhost/device:CPU:0", "/job:localhost/device:GPU:0"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wrong", "elsewhere"),
+    [
+        ([(GPU_0, True)], False, []),
+        ([(CPU_0, True)], True, [CPU_0]),
+        ([(GPU_0, True), (CPU_0, False)], False, [CPU_0]),
+        ([(GPU_0, True), (CPU_0, True)], False, [CPU_0]),
+        ([(CPU_0, True), (GPU_0, False)], True, [CPU_0]),
+        ([(CPU_0, False)], True, [CPU_0]),
+        ([(GPU_0, False), (CPU_0, False)], False, [CPU_0]),
+    ],
+)
+def test_an_integer_in_host_memory_is_no_proof_of_a_wrong_device(
+    outputs: list[tuple[str, bool]], wrong: bool, elsewhere: list[str]
+) -> None:
+    problems, found = modes.misplaced(outputs, device="/device:GPU:0")
+    assert (bool(problems), found) == (wrong, elsewhere)
+
+
+TWO_CPUS = """
+import tensorflow as tf
+from xla_sweeps.tf import models
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+with tf.device("/device:CPU:0"):
+    tensor = tf.constant([1, 2], tf.int32)
+moved = models.placed(tensor, "/device:CPU:1")
+print(moved.backing_device, moved.dtype.name, moved.numpy().tolist())
+print(models.placed(moved, "/device:CPU:1") is moved)
+"""
+
+
+def test_integers_are_put_into_the_memory_of_the_device() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_CPUS], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    where, kept = done.stdout.splitlines()
+    assert where.endswith("device:CPU:1 int32 [1, 2]")
+    assert kept == "True"
 
 
 def test_functions_run_eagerly_are_caught() -> None:

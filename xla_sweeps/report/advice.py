@@ -43,6 +43,8 @@ FLAG_TEXTS: dict[str, str] = {
     "grouped convolutions), so the other modes contain XLA too",
     Flag.NO_REFERENCE: "there is no float64 reference, so the modes were compared with eager only",
     Flag.RECOMPILES: "new input values make the mode compile again",
+    Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
+    "the CPU",
     Flag.EAGER_IS_GRAPH: "the model is a saved graph, which its eager calls run, so they cannot be "
     "compared with another model's eager execution",
     Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine's speed "

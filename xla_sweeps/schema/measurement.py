@@ -85,6 +85,9 @@ class Flag(StrEnum):
     NO_REFERENCE = "no_float64_reference"
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
+    OUTPUTS_ELSEWHERE = "outputs_elsewhere"
+    """Some outputs are not on the device: integers in host memory, or an operation without a kernel
+    for the device."""
     EAGER_IS_GRAPH = "eager_is_graph"
     """The model is a restored graph: calling it eagerly runs that graph."""
     DRIFT = "drift"

@@ -70,7 +70,14 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     built = models.build(spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario)
     _check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
-    batches = [models.draw(built.inputs, trial.batch_size, rng) for _ in range(INPUT_BATCHES + 2)]
+    device = devices.tf_device(trial.device)
+    batches = [
+        tf.nest.map_structure(
+            lambda tensor: models.placed(tensor, device),
+            models.draw(built.inputs, trial.batch_size, rng),
+        )
+        for _ in range(INPUT_BATCHES + 2)
+    ]
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
     facts = _facts(trial, built)
@@ -81,7 +88,7 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     first, second = eager_outputs(built, batches[0]), eager_outputs(built, batches[0])
     bench = Bench(
         trial=trial,
-        device=devices.tf_device(trial.device),
+        device=device,
         built=built,
         inputs=batches[:INPUT_BATCHES],
         fresh=batches[INPUT_BATCHES:],

@@ -66,6 +66,15 @@ def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) ->
     return tensors[0] if len(tensors) == 1 else tensors
 
 
+def placed(tensor: Any, device: str) -> Any:
+    """The tensor in the memory of a device, such as `/device:GPU:0`.
+
+    TensorFlow's own operations may leave int32 in host memory, from where each call would copy it.
+    Uses a private method, tried on TensorFlow 2.21.0: `tf.identity` does not move int32.
+    """
+    return tensor if device in tensor.backing_device else tensor._copy(device_name=device)
+
+
 def calibrate(built: BuiltModel, batch: Any) -> None:
     """Give an untrained Keras model activations of order 1, so that its outputs can be compared.
 

@@ -168,16 +168,18 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
     Returns:
         `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
         function, `xla_clusters` (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of
-        the output.
+        the outputs, `elsewhere`: those of these that are not `device`.
     """
     mode = executable.mode
-    placed = sorted({output.device for output in tf.nest.flatten(executable.last)})
-    evidence: dict[str, Any] = {"device": placed, "executing_eagerly": executable.function is None}
-    problems = [
-        f"output is on {name}, not on {device}"
-        for name in placed
-        if device.split("/")[-1] not in name
-    ]
+    outputs = tf.nest.flatten(executable.last)
+    problems, elsewhere = misplaced(
+        [(output.device, output.dtype.is_floating) for output in outputs], device=device
+    )
+    evidence: dict[str, Any] = {
+        "device": sorted({output.device for output in outputs}),
+        "elsewhere": elsewhere,
+        "executing_eagerly": executable.function is None,
+    }
     if executable.function is None:
         if tf.config.functions_run_eagerly():
             problems.append("tf.config.run_functions_eagerly is on")
@@ -199,6 +201,27 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
         executable.hlo = hlo_text(executable)
         evidence["hlo_bytes"] = len(executable.hlo)
     return _verdict(evidence, problems)
+
+
+def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list[str], list[str]]:
+    """Whether outputs show that the model ran elsewhere.
+
+    TensorFlow keeps int32 in host memory, and has some operations for the CPU only. So this is
+    shown only where no floating-point output is on the device; without any, all outputs count.
+
+    Args:
+        outputs: of each its device, and whether it is floating-point.
+        device: where the model is to run.
+
+    Returns:
+        What is wrong, empty if nothing; and the devices of outputs that are not on `device`.
+    """
+    name = device.split("/")[-1]
+    elsewhere = sorted({place for place, _ in outputs if name not in place})
+    telling = [place for place, floating in outputs if floating] or [place for place, _ in outputs]
+    if any(name in place for place in telling):
+        return [], elsewhere
+    return [f"output is on {place}, not on {device}" for place in elsewhere], elsewhere
 
 
 def hlo_text(executable: ModeExecutable) -> str:

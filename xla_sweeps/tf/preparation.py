@@ -47,6 +47,8 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
                 prepared[label] = Prepared(executable=executable, outcome=outcome)
             hlo = hlo or executable.hlo
             _flag_xla_inside(executable, channel)
+            if outcome.effective.get("elsewhere") and label in prepared:
+                channel.send(protocol.Flagged(flag=f"{Flag.OUTPUTS_ELSEWHERE}:{label}"))
         except Exception as error:
             traceback.print_exc()
             channel.send(
