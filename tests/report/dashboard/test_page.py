@@ -41,6 +41,21 @@ CONTROLS = """[...document.querySelectorAll(
     !element.disabled && element.tabIndex >= 0 && !element.closest('table.grid')
     && element.checkVisibility({visibilityProperty: true}))"""
 
+SHOWN_CHARTS = """[...document.querySelectorAll('figure.chart')]
+  .filter((figure) => figure.checkVisibility())
+  .map((figure) => figure.querySelector('h3').textContent)"""
+
+CHARTS = [
+    "Every pair, by speedup",
+    "Geometric mean speedup",
+    "Throughput over operations per image",
+    "Extra compile time and break-even",
+    "Speedup across devices",
+    "The same mode against itself",
+    "All settings at once",
+]
+"""Of a study of many models and devices; those over resolution and batch need one model."""
+
 NAME = """((element) => element === document.body ? '' : [
   element.tagName, element.id, element.name ?? '', element.value ?? '',
   element.getAttribute('aria-label') ?? '', element.textContent.slice(0, 60)].join(' '))"""
@@ -80,7 +95,7 @@ STATES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 def test_the_page_draws_without_a_request_or_an_error(
     browser: Browser, study: Studies, size: tuple[int, int], dark: bool
 ) -> None:
-    visit(browser, study(300), size=size, dark=dark)
+    visit(browser, study(900), size=size, dark=dark)
     draw_everything(browser)
     open_all_details(browser)
     draw_everything(browser)
@@ -92,7 +107,10 @@ def test_the_page_draws_without_a_request_or_an_error(
             browser.evaluate(f"document.getElementById('{name}').getBoundingClientRect().height")
             > 50
         ), name
-    assert browser.evaluate("document.querySelectorAll('figure.chart canvas').length") >= 8
+    assert browser.evaluate(SHOWN_CHARTS) == CHARTS
+    assert browser.evaluate("document.querySelectorAll('figure.chart canvas').length") == len(
+        CHARTS
+    )
     assert (
         browser.evaluate(
             "[...document.querySelectorAll('figure.chart')].filter((f) => "
@@ -116,6 +134,39 @@ def test_the_page_of_an_unusual_study_draws_without_an_error(
     words = browser.evaluate("document.body.innerText")
     for number in ("NaN", "undefined", "Infinity", "null"):
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
+
+
+def test_a_page_of_one_row_takes_at_most_two_screens(browser: Browser, tmp_path: Path) -> None:
+    """Charts with nothing to say, their sections and the links to these are not there."""
+    visit(browser, write_page(tmp_path / "one.html", one_row()), size=(1440, 900))
+    draw_everything(browser)
+    assert browser.evaluate("document.documentElement.scrollHeight") <= 2 * 900
+    assert browser.evaluate(SHOWN_CHARTS) == ["Every pair, by speedup"]
+    links = "[...document.querySelectorAll('nav a')].filter((link) => link.checkVisibility())"
+    assert browser.evaluate(f"{links}.map((link) => link.dataset.to)") == browser.evaluate(
+        "[...document.querySelectorAll('main section')].filter((one) => one.checkVisibility())"
+        ".map((section) => section.id)"
+    )
+
+
+def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Studies) -> None:
+    visit(browser, study(900), [("model", "none of these")])
+    assert browser.evaluate(SHOWN_CHARTS) == []
+    browser.evaluate("void (location.hash = '')")
+    browser.wait("xlaSweeps.rows() > 0")
+    draw_everything(browser)
+    assert browser.evaluate(SHOWN_CHARTS) == CHARTS[:-1]
+    assert browser.evaluate("document.querySelectorAll('figure.chart canvas').length") == 6
+
+
+def test_parallel_coordinates_are_drawn_on_opening(browser: Browser, study: Studies) -> None:
+    visit(browser, study(300))
+    draw_everything(browser)
+    lines = "document.querySelectorAll('.fold-chart canvas').length"
+    assert browser.evaluate(lines) == 0
+    browser.click(".fold-chart > summary")
+    browser.wait(f"{lines} === 1")
+    assert browser.complaints == []
 
 
 def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ SCRIPTS = (
         "pairs.js",
         "where.js",
         "fastest.js",
-        "spreads.js",
         "flops.js",
         "cost.js",
         "compare.js",

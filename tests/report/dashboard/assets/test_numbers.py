@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -344,32 +345,72 @@ def test_an_overview_is_plain_data(browser: Browser, study: Studies) -> None:
     assert isinstance(browser.evaluate("xlaSweeps.version"), str)
 
 
-def test_a_chart_of_a_sample_says_so_and_its_text_covers_all_rows(
-    browser: Browser, study: Studies
-) -> None:
+def test_noise_and_clocks_are_lines_over_all_rows(browser: Browser, study: Studies) -> None:
     page = study(5000)
     visit(browser, page)
     draw_everything(browser)
-    captions = dict(
-        browser.evaluate(
-            "[...document.querySelectorAll('#trust-charts figure')].map((figure) =>"
-            " [figure.querySelector('h3').textContent, "
-            "figure.querySelector('figcaption').textContent])"
-        )
-    )
+    words = browser.evaluate("document.getElementById('trust-lines').innerText")
     rows = [page.rows[place] for place in selected(page.rows, ())]
-    for title, first, second in (
-        ("Within and between replicates", "within_percent", "between_percent"),
-        ("Clock and temperature", "sm_clock_mhz_low", "temperature_high"),
-    ):
-        known = [row for row in rows if (row[first] or 0) > 0 and (row[second] or 0) > 0]
-        assert f"1,000 of {len(known):,} points, evenly sampled." in captions[title]
-    clocks = [row["sm_clock_mhz_low"] for row in known]
-    label = f"Lowest clocks {min(clocks):,.0f} to {max(clocks):,.0f} MHz"
+    noise = [row["cv_percent"] for row in rows if row["cv_percent"]]
+    assert f"vary by {statistics.median(noise):.2g} %" in words
+    assert f"in {sum(cv > 5 for cv in noise):,} of {len(noise):,} pairs" in words
+    pairs = [
+        (row["within_percent"], row["between_percent"])
+        for row in rows
+        if row["within_percent"] and row["between_percent"]
+    ]
+    above = sum(between > within for within, between in pairs)
+    assert f"In {above:,} of {len(pairs):,} pairs" in words
+    clocks = [row["sm_clock_mhz_low"] for row in rows if row["sm_clock_mhz_low"]]
+    assert f"lowest clocks were {min(clocks):,.0f} to {max(clocks):,.0f} MHz" in words
+
+
+def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_path: Path) -> None:
+    lost = {"verdict": "failed", "failed_mode": "xla"}
+    rows = [
+        base_row(trial_id="1" * 16) | compared(100.0, 132.0, 0.02),
+        base_row(trial_id="2" * 16, batch_size=8, status="oom_gpu", **lost),
+        base_row(trial_id="3" * 16, batch_size=32, status="skipped", **lost),
+        base_row(trial_id="4" * 16, resolution_px=96, status="skipped", **lost),
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows, planned=8, trials=4))
+    draw_everything(browser)
+    open_all_details(browser)
+    words = browser.evaluate("document.getElementById('where').innerText")
+    assert "1.32× (1, ✕ 1 – 1)" in words
+    assert re.search(r"resnet50\s+– 1\s+1.32×", words)
+    assert "4 of 8 planned trials are in this file (50 %)" in words
+
+
+def test_lines_over_resolution_join_rows_of_one_model_that_differ_in_nothing_else(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        base_row(trial_id=f"{n:016}", model=model, resolution_px=px, batch_size=batch)
+        | compared(100.0, rate, 0.02)
+        for n, (model, px, batch, rate) in enumerate(
+            [
+                ("resnet50", 96, 1, 110.0),
+                ("resnet50", 224, 1, 150.0),
+                ("resnet50", 224, 8, 170.0),
+                ("vgg16", 336, 1, 700.0),
+            ]
+        )
+    ]
+    page = write_page(tmp_path / "page.html", rows)
+    visit(browser, page)
+    assert not browser.evaluate("document.getElementById('compare').checkVisibility()")
+    visit(browser, page, [("model", "resnet50")])
+    draw_everything(browser)
     labels = browser.evaluate(
-        "[...document.querySelectorAll('#trust [aria-label]')].map((found) => found.ariaLabel)"
+        "[...document.querySelectorAll('#compare figure .canvas')]"
+        ".filter((one) => one.checkVisibility()).map((one) => one.ariaLabel)"
     )
-    assert any(text.startswith(label) for text in labels), (label, labels)
+    assert labels == [
+        "By resolution (px): resnet50 · batch 1: 1.10× at 96, 1.50× at 224.",
+        "By batch size: resnet50 · 224 px: 1.50× at 1, 1.70× at 8.",
+    ]
+    assert browser.complaints == []
 
 
 def test_operations_that_are_only_a_lower_bound_are_marked(
@@ -377,8 +418,8 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
 ) -> None:
     rows = [
         base_row(trial_id=f"{number:016}", model=f"m{number}", macs=macs, macs_at_least=unknown)
-        | compared(100.0, 150.0, 0.02)
-        for number, (macs, unknown) in enumerate([(1.5e9, 0), (4.5e9, 1)])
+        | compared(100.0, 150.0 + number, 0.02)
+        for number, (macs, unknown) in enumerate([(1.5e9, 0), (4.5e9, 1), (7.5e9, 0)])
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
     draw_everything(browser)
@@ -386,4 +427,4 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
     shown = browser.evaluate("document.body.innerText").split()
     assert "9" in shown[shown.index("≥") :][1]
     assert shown.count("≥") == 2  # once for each of the two modes
-    assert "3" in shown
+    assert {"3", "15"} <= set(shown)

@@ -47,11 +47,12 @@ function answerSection() {
       build: sortedPairs,
       table: pairsTable,
       wide: true,
+      worth: (view) => view.overview.compared > 0,
       click: (event, view) =>
         event.data?.row !== undefined && view.state.set({ model: view.rows.text("model", event.data.row) }),
     }),
   );
-  addPanel(byId("published"), published);
+  addPanel(byId("published"), published, { worth: (view) => publishedAlone(view).length > 0 });
 }
 
 /** The answer: a word, a sentence, and caveats. */
@@ -313,27 +314,25 @@ function keyFigures(view) {
   ];
 }
 
-/** Imported figures of only one mode: listed apart, without a comparison. */
+/** Imported figures of only one mode, of whichever pair of modes is chosen. */
+function publishedAlone(view) {
+  return view.once("published alone", () => {
+    const { rows } = view;
+    const origin = rows.category("origin");
+    const [speedup, throughput] = ["speedup", "throughput_samples_per_s"].map((name) => rows.number(name));
+    const imported = origin.values.indexOf("imported");
+    return view.anyOrigin.filter(
+      (row) => origin.data[row] === imported && speedup[row] !== speedup[row] && throughput[row] === throughput[row],
+    );
+  });
+}
+
+/** Lists them apart, without a comparison. */
 function published(view) {
-  const box = byId("published");
   const { rows } = view;
-  const [origin, speedup, throughput] = [
-    rows.category("origin"),
-    rows.number("speedup"),
-    rows.number("throughput_samples_per_s"),
-  ];
-  const imported = origin.values.indexOf("imported");
-  const found =
-    imported < 0
-      ? []
-      : view.anyOrigin.filter(
-          (row) =>
-            origin.data[row] === imported && speedup[row] !== speedup[row] && throughput[row] === throughput[row],
-        );
-  box.hidden = !found.length;
-  if (!found.length) return fill(box);
+  const found = publishedAlone(view);
   fill(
-    box,
+    byId("published"),
     el("h3", { text: `Published, not compared: ${plural(found.length, "figure")}` }),
     el("p", { class: "note", text: "Only one mode of these is published, so there is no speedup." }),
     el(
@@ -351,7 +350,7 @@ function published(view) {
           rows.number("batch_size")[row],
           rows.text("device", row),
           rows.text("candidate", row),
-          rate(throughput[row]),
+          rate(rows.number("throughput_samples_per_s")[row]),
           rows.text("note", row),
         ]),
       }),

@@ -1,42 +1,41 @@
 /**
- * "How do devices, resolutions and batch sizes compare?": slopes over devices and lines over resolution and batch size.
+ * "How do devices, resolutions and batch sizes compare?": a line per model over devices; of one model, over resolution
+ * and batch size.
  */
 
-const SLOPES = 60;
+const COMPARED_LINES = 12;
 
 function compareSection() {
   byId("compare-charts").append(
     chart({
       title: "Speedup across devices",
       wide: true,
-      how: "A line per model (or per family if there are many): the geometric mean over the same configurations on each device.",
+      how: "A line per model: the geometric mean over the same configurations on each device.",
       build: slopeChart,
       table: slopeTable,
+      worth: (view) => slopes(view).lines.length > 0,
     }),
     ...[
       ["resolution_px", "resolution (px)"],
       ["batch_size", "batch size"],
-    ].flatMap(([column, name]) => [
+    ].map(([column, name]) =>
       chart({
         title: `Speedup over ${name}`,
-        how: "Geometric mean; band: its 95 % interval over models. Points may stand for different models; the table counts them.",
-        build: (view, theme) => lineOver(view, theme, column, name, "speedup"),
+        wide: true,
+        how: "A line per setting of the chosen model; colour and shape: verdict.",
+        build: (view, theme, width) => lineOver(view, theme, width, column, name),
         table: (view) => lineTable(view, column, name),
+        worth: (view) => linesOver(view, column).length > 0,
       }),
-      chart({
-        title: `Throughput over ${name}`,
-        how: "Geometric mean of the candidate’s images per second; band: its 95 % interval over models.",
-        build: (view, theme) => lineOver(view, theme, column, name, "throughput_samples_per_s"),
-        table: (view) => lineTable(view, column, name),
-      }),
-    ]),
+    ),
   );
 }
 
-/** Lines over devices, from configurations that were compared on more than one. */
+/** Lines over devices, from configurations that were compared on more than one; those that differ most first. */
 function slopes(view) {
   return view.once("slopes", () => {
     const devices = view.distinct("device");
+    if (devices.length < 2) return { devices, complete: true, configurations: 0, lines: [] };
     const device = view.index.facets.get("device");
     const places = device.values.map((name) => devices.indexOf(name));
     const columns = ["model", "precision", "source"].map((name) => view.rows.category(name).data);
@@ -56,11 +55,9 @@ function slopes(view) {
     const complete = everywhere.length >= twice.length / 4;
     const shared = complete ? everywhere : twice;
     const model = columns[0];
-    const names = new Set(shared.map(({ row }) => columns[0][row]));
-    const by = names.size > SLOPES ? "family" : "model";
     const groups = new Map();
     for (const { row, speedups } of shared) {
-      const name = view.rows.text(by, row);
+      const name = view.rows.text("model", row);
       if (!groups.has(name))
         groups.set(
           name,
@@ -68,62 +65,57 @@ function slopes(view) {
         );
       speedups.forEach((value, place) => present(value) && groups.get(name)[place].add(value, model[row]));
     }
+    const lines = [...groups].map(([name, means]) => {
+      const [low, high] = extent(means.map((mean) => mean.value));
+      return { name, means, spread: high / low };
+    });
     return {
       devices,
-      by,
       complete,
       configurations: shared.length,
-      lines: [...groups].map(([name, means]) => ({ name, means })),
+      lines: lines.sort((a, b) => b.spread - a.spread),
     };
   });
 }
 
 function slopeChart(view, theme, width) {
-  const { devices, by, complete, configurations, lines } = slopes(view);
-  if (devices.length < 2)
-    return {
-      empty: devices.length ? `Only one device in this selection: ${devices[0]}.` : "No matching pair was measured.",
-    };
-  if (!lines.length) return { empty: "No model was compared on more than one of these devices." };
-  const values = lines.flatMap(({ means }) => means.map((mean) => mean.value)).filter(present);
+  const { devices, complete, configurations, lines } = slopes(view);
+  const drawn = lines.slice(0, COMPARED_LINES);
+  const values = drawn.flatMap(({ means }) => means.map((mean) => mean.value)).filter(present);
   const last = devices.length - 1;
-  const sorted = lines.toSorted((a, b) => (b.means[last].value ?? 0) - (a.means[last].value ?? 0));
-  const rises = ({ means }) => (means[last].value ?? 0) > (means[0].value ?? 0);
-  const series = sorted.map((line) => ({
+  const series = drawn.map((line) => ({
     type: "line",
     name: chartText(line.name),
-    symbol: rises(line) ? "triangle" : "circle",
+    symbol: "circle",
     symbolSize: 7,
-    data: line.means.map((mean) => ({ value: present(mean.value) ? Math.log2(mean.value) : null, mean, line })),
-    lineStyle: { width: 1.6, opacity: 0.75, color: rises(line) ? theme.faster : theme.slower },
-    itemStyle: { color: rises(line) ? theme.faster : theme.slower },
+    data: line.means.map((mean) => ({
+      value: present(mean.value) ? Math.log2(mean.value) : null,
+      tip: [line.name, `${times(mean.value)} over ${pairsOf(mean)}`],
+    })),
+    lineStyle: { width: 1.6, color: theme.quiet },
+    itemStyle: { color: theme.quiet },
     connectNulls: true,
-    emphasis: { focus: "series", lineStyle: { width: 3 } },
+    emphasis: { focus: "series", lineStyle: { width: 3, color: theme.text } },
   }));
   Object.assign(series[0], unityMarks(theme, floorOf(view)));
-  series.push(endLabels(theme, sorted, last));
+  const ends = drawn.map(({ name, means }) => ({ name, x: last, value: means[last].value }));
   const means = devices.map(
     (device, place) => `${device} ${times(median(lines.map((line) => line.means[place].value).filter(present)))}`,
   );
-  const label = `Median speedup of ${plural(lines.length, by === "model" ? "model" : "family", by === "model" ? "models" : "families")}: ${means.join(", ")}.`;
+  const label = `Median speedup of ${plural(lines.length, "model")}: ${means.join(", ")}.`;
   return {
     label,
-    note: `${label} Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`,
-    height: Math.max(320, Math.min(620, sorted.length * 15 + 80)),
-    legend: legendOf([
-      { colour: theme.faster, shape: "triangle", text: `more on ${devices[last]}` },
-      { colour: theme.slower, shape: "circle", text: `less on ${devices[last]}` },
-    ]),
+    note: [
+      label,
+      `Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`,
+      drawn.length < lines.length ? `Drawn: the ${drawn.length} models that the device changes most.` : "",
+    ].join(" "),
+    height: 340,
     option: {
       grid: { left: 56, right: Math.min(180, width * 0.38), top: 12, bottom: 44 },
       tooltip: {
         trigger: "item",
-        formatter: ({ data, dataIndex }) =>
-          data.mean &&
-          tip(
-            `${data.line.name} on ${devices[dataIndex]}`,
-            `${times(data.mean.value)} over ${pairsOf(data.mean)}`,
-          ),
+        formatter: ({ data, dataIndex }) => data && tip(...data.tip, devices[dataIndex]),
       },
       xAxis: {
         ...nameAxis(
@@ -134,24 +126,24 @@ function slopeChart(view, theme, width) {
         axisLabel: { color: theme.text, fontSize: 12, interval: 0 },
       },
       yAxis: { ...speedupAxis(theme, "speedup", values), nameGap: 40 },
-      series,
+      series: [...series, endLabels(theme, ends)],
     },
   };
 }
 
 /** The lines' names at their right ends, moved apart so that they do not overlap. */
-function endLabels(theme, lines, last) {
+function endLabels(theme, ends) {
   const gap = 13;
+  const named = ends.filter(({ value }) => present(value));
   return {
     type: "custom",
     silent: true,
     clip: false,
-    data: [[last, 0]],
+    data: [[0, 0]],
     renderItem: ({ coordSys }, api) => {
-      const labels = lines
-        .filter(({ means }) => present(means[last].value))
-        .map(({ name, means }) => {
-          const [x, y] = api.coord([last, Math.log2(means[last].value)]);
+      const labels = named
+        .map(({ name, x: place, value }) => {
+          const [x, y] = api.coord([place, Math.log2(value)]);
           return { name, x, y, at: y };
         })
         .sort((a, b) => a.y - b.y);
@@ -189,10 +181,10 @@ function endLabels(theme, lines, last) {
 }
 
 function slopeTable(view) {
-  const { devices, by, lines } = slopes(view);
+  const { devices, lines } = slopes(view);
   return {
     caption: "Geometric mean speedup across devices",
-    head: [by === "model" ? "Model" : "Family", ...devices],
+    head: ["Model", ...devices],
     numeric: devices.map((_, i) => i + 1),
     total: lines.length,
     rows: lines
@@ -201,138 +193,94 @@ function slopeTable(view) {
   };
 }
 
-/** Geometric means of a figure over the values of a column, by device. */
-function meansOver(view, column, figure) {
-  return view.once(`means ${column} ${figure}`, () => {
-    const [facet, device] = [view.index.facets.get(column), view.index.facets.get("device")];
-    const values = view.rows.number(figure);
-    const model = view.rows.category("model").data;
-    const means = new Map();
+/**
+ * Lines over a column: rows of one model that differ in nothing else, at least two of each; only if the selection has
+ * one model, because a line through several would show how models differ.
+ */
+function linesOver(view, column) {
+  return view.once(`lines ${column}`, () => {
+    if (view.distinct("model").length !== 1 || view.distinct(column).length < 2) return [];
+    const [values, speedup] = [view.rows.number(column), view.rows.number("speedup")];
+    const lines = new Map();
     for (const row of view.pairs) {
-      if (!(values[row] > 0)) continue;
-      const key = facet.data[row] * 65536 + device.data[row];
-      if (!means.has(key)) means.set(key, new GeometricMean());
-      means.get(key).add(values[row], model[row]);
+      if (speedup[row] !== speedup[row]) continue;
+      const name = rowLabel(view, row, { without: column });
+      if (!lines.has(name)) lines.set(name, { name, rows: [] });
+      lines.get(name).rows.push(row);
     }
-    return [...means].map(([key, mean]) => ({
-      value: facet.values[Math.floor(key / 65536)],
-      device: device.values[key % 65536],
-      mean,
-    }));
+    return [...lines.values()]
+      .filter(({ rows }) => rows.length > 1)
+      .map(({ name, rows }) => ({ name, rows: rows.sort((a, b) => values[a] - values[b]) }));
   });
 }
 
-function lineOver(view, theme, column, name, figure) {
-  const means = meansOver(view, column, figure);
-  const values = [...new Set(means.map((point) => point.value))].sort(naturally);
-  if (values.length < 2)
-    return {
-      empty: values.length
-        ? `Only one ${name.replace(" (px)", "")} in this selection: ${values[0]}.`
-        : "No matching pair was measured.",
-    };
-  const all = view.distinct("device");
-  const devices = all.slice(0, 6);
-  const scale = figure === "speedup" ? Math.log2 : Math.log10;
-  const write = figure === "speedup" ? times : rate;
-  const bounds = means.flatMap(({ mean }) => [mean.value, ...mean.interval]).filter(present);
-  const series = devices.flatMap((device) => {
-    const { colour, shape } = deviceMark(theme, all, device);
-    const points = values.map((value) => means.find((point) => point.value === value && point.device === device));
-    const banded = points.map((point, x) => ({ point, x })).filter(({ point }) => present(point?.mean.interval[0]));
-    return [
-      {
-        type: "line",
-        symbol: shape,
-        symbolSize: 8,
-        itemStyle: { color: colour },
-        lineStyle: { color: colour, width: 2 },
-        connectNulls: true,
-        z: 3,
-        data: points.map((point) => ({ value: point ? scale(point.mean.value) : null, point })),
-      },
-      {
-        type: "custom",
-        silent: true,
-        z: 2,
-        data: banded.length > 1 ? [0] : [],
-        renderItem: (params, api) => ({
-          type: "polygon",
-          silent: true,
-          style: { fill: colour, opacity: 0.15 },
-          shape: {
-            points: [
-              ...banded.map(({ point, x }) => api.coord([x, scale(point.mean.interval[1])])),
-              ...banded.toReversed().map(({ point, x }) => api.coord([x, scale(point.mean.interval[0])])),
-            ],
-          },
-        }),
-      },
-    ];
-  });
-  if (figure === "speedup") Object.assign(series[0], unityMarks(theme, floorOf(view)));
-  const ends = devices
-    .map((device) =>
-      [values[0], values.at(-1)].map(
-        (value) => means.find((point) => point.value === value && point.device === device)?.mean.value,
-      ),
-    )
-    .map(([from, to], i) => `${devices[i]} ${write(from)} at ${values[0]}, ${write(to)} at ${values.at(-1)}`);
+function lineOver(view, theme, width, column, name) {
+  const lines = linesOver(view, column);
+  const drawn = lines.slice(0, COMPARED_LINES);
+  const speedup = view.rows.number("speedup");
+  const values = view.rows.number(column);
+  const places = [...new Set(drawn.flatMap(({ rows }) => rows.map((row) => values[row])))].sort((a, b) => a - b);
+  const series = drawn.map(({ rows }) => ({
+    type: "line",
+    symbolSize: 9,
+    lineStyle: { width: 1.4, color: theme.quiet },
+    data: rows.map((row) => ({
+      row,
+      value: [places.indexOf(values[row]), Math.log2(speedup[row])],
+      ...verdictSymbol(theme, view, row),
+    })),
+  }));
+  Object.assign(series[0], unityMarks(theme, floorOf(view)));
+  const ends = drawn.map(({ name: text, rows }) => ({
+    name: text,
+    x: places.indexOf(values[rows.at(-1)]),
+    value: speedup[rows.at(-1)],
+  }));
+  const said = drawn.map(
+    ({ name: text, rows }) =>
+      `${text}: ${times(speedup[rows[0]])} at ${values[rows[0]]}, ${times(speedup[rows.at(-1)])} at ${values[rows.at(-1)]}`,
+  );
   return {
-    height: 300,
-    label: `By ${name}: ${ends.join("; ")}.`,
-    note: all.length > devices.length ? `The first ${devices.length} of ${all.length} devices.` : "",
-    legend: legendOf(devices.map((device) => ({ ...deviceMark(theme, all, device), text: device }))),
+    height: 320,
+    label: `By ${name}: ${said.join("; ")}.`,
+    note: drawn.length < lines.length ? `The first ${drawn.length} of ${lines.length} lines.` : "",
     option: {
-      grid: { left: 62, right: 16, top: 10, bottom: 44 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ data: { point } }) =>
-          point &&
-          tip(
-            `${point.device} · ${point.value}${column === "resolution_px" ? " px" : " images per batch"}`,
-            `${write(point.mean.value)} (95 % ${range(...point.mean.interval, figure === "speedup" ? undefined : short)})`,
-            pairsOf(point.mean),
-          ),
-      },
+      grid: { left: 62, right: Math.min(220, width * 0.4), top: 10, bottom: 44 },
+      tooltip: { trigger: "item", formatter: ({ data }) => pairTip(view, data?.row) },
       xAxis: {
-        ...nameAxis(theme, values, { axisLabel: { interval: "auto" } }),
+        ...nameAxis(theme, places),
         name,
         nameLocation: "middle",
         nameGap: 28,
         nameTextStyle: { color: theme.quiet },
       },
       yAxis: {
-        ...(figure === "speedup"
-          ? speedupAxis(theme, "speedup", bounds)
-          : logAxis(theme, "images per second", bounds, short, { wanted: 5 })),
+        ...speedupAxis(
+          theme,
+          "speedup",
+          drawn.flatMap(({ rows }) => rows.map((row) => speedup[row])),
+        ),
         nameGap: 46,
       },
-      series,
+      series: [...series, endLabels(theme, ends)],
     },
   };
 }
 
 function lineTable(view, column, name) {
-  const [speedups, rates] = ["speedup", "throughput_samples_per_s"].map((figure) => meansOver(view, column, figure));
-  const rows = rates
-    .toSorted((a, b) => naturally(a.device, b.device) || naturally(a.value, b.value))
-    .map(({ value, device, mean }) => {
-      const speedup = speedups.find((point) => point.value === value && point.device === device)?.mean;
-      return [
-        device,
-        value,
-        times(speedup?.value),
-        speedup ? range(...speedup.interval) : NONE,
-        speedup?.n ?? 0,
-        speedup?.models ?? 0,
-        short(mean.value),
-      ];
-    });
+  const n = (figure, row) => view.rows.number(figure)[row];
   return {
-    caption: `Geometric means by ${name}`,
-    head: ["Device", name, "Speedup", "95 % interval", "Pairs", "Models", "Images per second"],
-    numeric: [1, 2, 3, 4, 5, 6],
-    rows,
+    caption: `Speedup over ${name}`,
+    head: ["Line", name, "Speedup", "95 % interval", "Images per second"],
+    numeric: [1, 2, 3, 4],
+    rows: linesOver(view, column).flatMap(({ name: text, rows }) =>
+      rows.map((row) => [
+        text,
+        n(column, row),
+        times(n("speedup", row)),
+        range(n("speedup_low", row), n("speedup_high", row)),
+        short(n("throughput_samples_per_s", row)),
+      ]),
+    ),
   };
 }

@@ -7,6 +7,8 @@ const COST_POINTS = 1500;
 const IMAGES_FROM = 2; // decades on the slider
 const IMAGES_TO = 10;
 
+const priced = (view) => view.overview.priced > 1;
+
 function costSection(state) {
   byId("cost-charts").append(
     budget(state),
@@ -16,12 +18,7 @@ function costSection(state) {
       build: costScatter,
       table: costTable,
       follows: ["images"],
-    }),
-    chart({
-      title: "Peak memory of the candidate over the baseline",
-      how: "Marker: median of the pairs; line: from the 10th to the 90th percentile; right of 1× needs more memory.",
-      build: memoryRanges,
-      table: memoryTable,
+      worth: priced,
     }),
   );
 }
@@ -60,11 +57,9 @@ function budget(state) {
         all += 1;
         if (needed <= wanted) paid += 1;
       }
-      outcome.textContent = all
-        ? `Compilation with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`
-        : "No pair has a compile time.";
+      outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`;
     },
-    ["images"],
+    { follows: ["images"], worth: priced },
   );
   return box;
 }
@@ -87,7 +82,6 @@ function costPairs(view) {
 
 function costScatter(view, theme) {
   const pairs = costPairs(view);
-  if (!pairs.length) return { empty: "No pair has a compile time." };
   const never = pairs.filter((pair) => pair.images === Infinity).length;
   const seconds_ = pairs.map((pair) => pair.extra).filter((value) => value > 0);
   const xs = extent(seconds_) ?? [0.1, 10];
@@ -133,7 +127,7 @@ function costScatter(view, theme) {
   };
   const known = pairs.filter((pair) => pair.images < Infinity).length;
   return {
-    height: besideFamilies(view, 400),
+    height: 420,
     legend:
       devices.length > 1 && devices.length <= 6
         ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name })))
@@ -178,25 +172,3 @@ function costTable(view) {
       ]),
   };
 }
-
-const memoryOf = function memory(view, row) {
-  return view.rows.number("peak_memory_ratio")[row];
-};
-
-const memoryRanges = (view, theme, width) =>
-  rangesByFamily(view, theme, width, {
-    read: memoryOf,
-    empty: "No pair has a record of its peak memory.",
-    label: "memory ratio",
-    write: (value) => `${signed(100 * (value - 1), percent)} %`,
-    scale: Math.log2,
-    axis: (values) => speedupAxis(theme, "peak memory, candidate / baseline", values),
-    marks: unityMarks(theme, 0, true),
-  });
-
-const memoryTable = (view) => ({
-  caption: "Peak memory, candidate / baseline",
-  head: ["Family", "Device", "Pairs", "10 %", "25 %", "Median", "75 %", "90 %"],
-  numeric: [2, 3, 4, 5, 6, 7],
-  rows: spreadRows(view, "family", memoryOf, times),
-});

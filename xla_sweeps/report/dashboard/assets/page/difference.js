@@ -23,6 +23,7 @@ function differenceSection(comparison) {
       how: "Ratio with its 95 % interval, sorted; the line at 1× means no change.",
       build: (view, theme, width) => differenceChart(comparison, theme, width),
       table: () => differenceTable(comparison),
+      worth: () => bySize(comparison).length > 0,
     }),
     el(
       "div",
@@ -73,7 +74,6 @@ const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((
 
 function differenceChart(comparison, theme, width) {
   const rows = bySize(comparison);
-  if (!rows.length) return { empty: "The two have no comparison in common." };
   const items = rows.map((row) => ({ value: row.ratio, low: row.low, high: row.high, verdict: row.verdict }));
   const extremes = items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
   const label = `${plural(rows.length, "comparison")} from ${times(rows[0].ratio)} to ${times(rows.at(-1).ratio)}.`;
@@ -134,7 +134,7 @@ function differenceChart(comparison, theme, width) {
             const colour = theme[item.verdict] ?? theme.quiet;
             const children = [
               markerShape(
-                { faster: "triangle", slower: "pin", ambiguous: "diamond" }[item.verdict] ?? "rect",
+                VERDICT_SHAPES[item.verdict] ?? "rect",
                 x,
                 y,
                 3.5,

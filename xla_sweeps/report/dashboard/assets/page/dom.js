@@ -130,9 +130,7 @@ function verdictMark(verdict) {
 }
 
 /** A message in place of a chart that has nothing to show. */
-function emptyState(text, command = "") {
-  return el("div", { class: "empty" }, el("p", { text }), command ? el("p", {}, el("code", { text: command })) : null);
-}
+const emptyState = (text) => el("div", { class: "empty" }, el("p", { text }));
 
 /** A flag's meaning, with the mode or reason after its colon. */
 function flagMeaning(rows, flag) {

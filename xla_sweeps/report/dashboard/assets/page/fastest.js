@@ -1,5 +1,5 @@
 /**
- * "Which model is fastest?": three podiums with shared ranks, beside throughput by family and by resolution.
+ * "Which model is fastest?": three podiums with shared ranks.
  */
 
 const PODIUMS = {
@@ -45,20 +45,6 @@ const PODIUM_DEVICES = 6;
 
 function fastestSection(state) {
   podiumTabs(state);
-  byId("fastest-charts").append(
-    chart({
-      title: "Throughput by family",
-      how: "Marker: median of the pairs’ throughput; line: from the 10th to the 90th percentile.",
-      build: throughputByFamily,
-      table: throughputFamilyTable,
-    }),
-    chart({
-      title: "Throughput by resolution",
-      how: "Box: quartiles and median; whiskers: 10th and 90th percentile. Each resolution has only the models that were run at it.",
-      build: throughputByResolution,
-      table: throughputResolutionTable,
-    }),
-  );
 }
 
 /** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. */
@@ -96,7 +82,7 @@ function podiumTabs(state) {
   const [list, panel] = [byId("podium-tabs"), byId("podium")];
   fill(list, tabs);
   addPanel(
-    panel,
+    panel.parentElement,
     (view) => {
       const chosen = PODIUMS[view.state.tab] ? view.state.tab : "throughput";
       tabs.forEach((tab, place) => {
@@ -106,7 +92,7 @@ function podiumTabs(state) {
       panel.setAttribute("aria-labelledby", `tab-${chosen}`);
       drawPodium(view, panel, PODIUMS[chosen]);
     },
-    ["tab"],
+    { follows: ["tab"], worth: (view) => view.pairs.length > 1 },
   );
 }
 
@@ -128,7 +114,7 @@ function drawPodium(view, panel, podium) {
     }),
     lists.length
       ? el("div", { class: "podiums" }, lists)
-      : emptyState(`No pair in this selection has a ${podium.title.toLowerCase()}.`, measureCommand(view.state)),
+      : emptyState(`No pair in this selection has a ${podium.title.toLowerCase()}.`),
   );
 }
 

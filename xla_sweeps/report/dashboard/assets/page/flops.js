@@ -32,11 +32,23 @@ function flopsSection(state) {
       how: "Colour and marker: mode; size: parameters. One multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line.",
       build: flopsScatter,
       table: flopsTable,
+      worth: differInOperations,
     }),
   );
-  addPanel(preset.parentElement, (view) =>
-    preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet")),
+  addPanel(
+    preset.parentElement,
+    (view) => preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet")),
+    { worth: differInOperations },
   );
+}
+
+/** Whether at least three numbers of operations were measured: fewer show no trend. */
+function differInOperations(view) {
+  return view.once("operations", () => {
+    const macs = view.rows.number("macs");
+    const found = new Set();
+    return view.pairs.some((row) => macs[row] > 0 && found.add(macs[row]).size > 2);
+  });
 }
 
 /** Each mode of each trial in the selection, once. */
@@ -92,12 +104,6 @@ function flopsPoints(view) {
 
 function flopsScatter(view, theme, width) {
   const { unknown, known, byDevice } = flopsPoints(view);
-  if (!known.length)
-    return {
-      empty: unknown
-        ? `None of ${plural(unknown, "measured mode")} has a count of its operations.`
-        : "No throughput in this selection.",
-    };
   const devices = view.distinct("device").filter((device) => byDevice.has(device));
   const shown = devices.slice(0, FLOPS_PANELS);
   const [macs, params] = [view.rows.number("macs"), view.rows.number("params")];

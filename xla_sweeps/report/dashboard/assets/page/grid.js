@@ -135,8 +135,7 @@ function gridPanel(state) {
   table.style.width = `${GRID.reduce((sum, { width }) => sum + width, 0)}px`;
   const box = scrollBox(table, "All pairs of this selection, a table that scrolls");
   box.classList.add("virtual");
-  const blank = el("div", { class: "blank", hidden: true });
-  const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every pair" }), gridTools(state), blank, box);
+  const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every pair" }), gridTools(state), box);
   let order = new Uint32Array(0);
   let drawn = "";
 
@@ -177,15 +176,13 @@ function gridPanel(state) {
         else head.removeAttribute("aria-sort");
       });
       table.setAttribute("aria-rowcount", String(order.length + 1));
-      blank.hidden = order.length > 0;
-      box.hidden = !order.length;
-      if (!order.length) fill(blank, emptyState("No matching pair was measured.", measureCommand(state)));
       const most = Math.max(0, order.length * ROW_HEIGHT - 300);
+      box.style.height = `${ROW_HEIGHT * Math.min(17, order.length + 2)}px`;
       if (box.scrollTop > most) box.scrollTop = most;
       drawn = "";
       show();
     },
-    ["sort"],
+    { follows: ["sort"], worth: (view) => view.pairs.length > 0 },
   );
   return panel;
 }

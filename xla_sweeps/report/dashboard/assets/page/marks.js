@@ -1,5 +1,5 @@
 /**
- * Marks that several charts share: headings of maps, dots with ranges, markers of devices and modes.
+ * Marks that several charts share: headings of maps, markers of devices and modes.
  */
 
 /** The resolutions below a map's columns. */
@@ -68,50 +68,25 @@ function deviceHeads(theme, columns) {
 const shortDevice = (device) =>
   cut(device.replace(/^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+/i, "").replace(/\s+(CPU|Processor).*$/i, ""), 18);
 
-/**
- * Dots with ranges along lines of names.
- * @param {Array<{y: number, value: number, low?: number, high?: number, colour: string, shape: string, text?: string, offset?: number, data?: object}>} items
- * @param {(value: number) => number} scale
- */
-function dotsAndRanges(items, scale, theme) {
+const VERDICT_SHAPES = {
+  __proto__: null,
+  faster: "triangle",
+  slower: "pin",
+  equivalent: "rect",
+  ambiguous: "diamond",
+};
+
+/** A row's marker in a series: shape and colour of its verdict. */
+function verdictSymbol(theme, view, row) {
+  const verdict = view.rows.text("verdict", row);
+  const shape = VERDICT_SHAPES[verdict] ?? "circle";
   return {
-    type: "custom",
-    encode: { x: [0, 2, 3], y: 1 },
-    data: items.map((item) => ({
-      ...item.data,
-      value: [scale(item.value), item.y, scale(item.low ?? item.value), scale(item.high ?? item.value)],
-    })),
-    renderItem: (params, api) => {
-      const item = items[params.dataIndex];
-      const [x, middle] = api.coord([api.value(0), item.y]);
-      const y = middle + (item.offset ?? 0);
-      const [from, to] = [api.coord([api.value(2), item.y])[0], api.coord([api.value(3), item.y])[0]];
-      const children = [
-        {
-          type: "line",
-          shape: { x1: from, x2: to, y1: y, y2: y },
-          style: { stroke: item.colour, lineWidth: 2, opacity: 0.7 },
-        },
-        markerShape(item.shape, x, y, 4.5, item.colour),
-      ];
-      if (item.text)
-        children.push({
-          type: "text",
-          style: {
-            text: item.text,
-            x: Math.max(to, x + 5) + 5,
-            y,
-            verticalAlign: "middle",
-            fontSize: 11,
-            fill: theme.text,
-          },
-        });
-      return { type: "group", children };
-    },
+    ...(shape === "pin" ? { symbol: "triangle", symbolRotate: 180 } : { symbol: shape }),
+    itemStyle: { color: theme[verdict] ?? theme.quiet },
   };
 }
 
-/** A marker of a device or mode as a graphic. */
+/** A marker as a graphic. */
 function markerShape(shape, x, y, r, fill) {
   const polygon = (...points) => ({
     type: "polygon",

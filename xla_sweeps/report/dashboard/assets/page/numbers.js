@@ -80,15 +80,6 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** A quantile of an ascending array, linear between its neighbours. */
-function quantile(sorted, level) {
-  if (!sorted.length) return NaN;
-  const place = level * (sorted.length - 1);
-  const below = Math.floor(place);
-  const above = Math.min(below + 1, sorted.length - 1);
-  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
-}
-
 /** A geometric mean and its 95 % interval. Its unit is the model: each counts once, with its own geometric mean. */
 class GeometricMean {
   n = 0;

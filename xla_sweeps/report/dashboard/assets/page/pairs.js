@@ -10,13 +10,6 @@ const PAIRS_AS_BARS = 2000;
 /** The chart of all pairs. */
 function sortedPairs(view, theme, width) {
   const rows = view.sorted("speedup").toReversed();
-  if (!rows.length && view.pairs.length)
-    return {
-      empty: view.overview.failed
-        ? `XLA or its baseline failed in ${plural(view.overview.failed, "pair")}; see “What broke”.`
-        : "These figures have no baseline.",
-    };
-  if (!rows.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
   const o = view.overview;
   const label = `${plural(rows.length, "pair")} from ${times(speedup[rows[0]])} to ${times(speedup[rows.at(-1)])}, ${count(o.faster)} faster, ${count(o.slower)} slower; ${count(o.failed)} failed.`;

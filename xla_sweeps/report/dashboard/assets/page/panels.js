@@ -21,10 +21,12 @@ const sight = new IntersectionObserver(
  * Registers a part of the page.
  * @param {HTMLElement} element
  * @param {(view: View) => void} draw called when the view has changed and the element is near the viewport.
- * @param {string[]} [follows] parts of the state that it shows beside the view: `sort`, `tab`, `images`.
+ * @param {object} [more]
+ * @param {string[]} [more.follows] parts of the state that it shows beside the view: `sort`, `tab`, `images`.
+ * @param {(view: View) => boolean} [more.worth] whether the view gives it something to say; if not, it is not shown.
  */
-function addPanel(element, draw, follows = []) {
-  const panel = { element, draw, follows, near: false, stale: true };
+function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
+  const panel = { element, draw, follows, worth, near: false, stale: true };
   PANELS.push(panel);
   return panel;
 }
@@ -32,6 +34,7 @@ function addPanel(element, draw, follows = []) {
 /** Watches all panels; the page is ready when the visible ones are drawn. */
 function startPanels(view) {
   currentView = view;
+  showWorthy();
   PANELS.forEach((panel) => sight.observe(panel.element));
 }
 
@@ -41,8 +44,20 @@ function startPanels(view) {
  */
 function refreshPanels(view = currentView, names = null) {
   currentView = view;
+  if (!names) showWorthy();
   for (const panel of PANELS) if (!names || panel.follows.some((name) => names.includes(name))) panel.stale = true;
   drawNear();
+}
+
+/** Hides the panels without something to say, and the sections that are left empty with the links to them. */
+function showWorthy() {
+  for (const { element, worth } of PANELS) element.hidden = !worth(currentView);
+  for (const section of document.querySelectorAll("main section")) {
+    const own = PANELS.filter(({ element }) => section.contains(element));
+    if (!own.length) continue;
+    section.hidden = own.every(({ element }) => element.hidden);
+    document.querySelector(`nav a[data-to="${section.id}"]`).parentElement.hidden = section.hidden;
+  }
 }
 
 /** Draws visible panels at once, and panels near the viewport afterwards, one at a time. */
@@ -58,7 +73,7 @@ function drawNear() {
 
 /** Draws everything, for printing. */
 function drawAll() {
-  PANELS.forEach(drawPanel);
+  PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
 }
 
 function drawNext() {
@@ -90,19 +105,19 @@ function reportErrorOnPage(problem) {
  * @param {object} spec
  * @param {string} spec.title
  * @param {string} spec.how how to read it.
- * @param {(view: View, theme: object, width: number) => object} spec.build returns `{empty, command?}` or
+ * @param {(view: View, theme: object, width: number) => object} spec.build returns
  *   `{option, height, label, note?}`: label is the result in words.
  * @param {(view: View) => object} spec.table contents for `plainTable`.
  * @param {(event: object, view: View) => void} [spec.click]
  * @param {(view: View) => string} [spec.key] while it stays the same, the chart is not drawn again.
  * @param {(instance: object, view: View, redrawn: boolean) => void} [spec.after] called with the ECharts instance after each drawing.
  * @param {string[]} [spec.follows] as for `addPanel`.
+ * @param {(view: View) => boolean} [spec.worth] as for `addPanel`; default: there is a pair.
  * @param {boolean} [spec.wide]
  * @returns {HTMLElement} the figure.
  */
 function chart(spec) {
   const host = el("div", { class: "canvas", role: "img", "aria-label": spec.title });
-  const blank = el("div", { class: "blank", hidden: true });
   const note = el("span");
   const twin = el("details", { class: "twin" }, el("summary", { text: "Show as table" }));
   const legend = el("div", { class: "legend" });
@@ -113,7 +128,6 @@ function chart(spec) {
     el("h3", { text: spec.title }),
     legend,
     host,
-    blank,
     caption,
     twin,
   );
@@ -141,14 +155,7 @@ function chart(spec) {
     }
     drawnKey = null;
     const built = spec.build(view, theme, width);
-    const empty = "empty" in built;
-    host.hidden = twin.hidden = caption.hidden = empty;
-    blank.hidden = !empty;
-    fill(legend, empty ? [] : (built.legend ?? []));
-    if (empty) {
-      fill(blank, emptyState(built.empty, built.command));
-      return;
-    }
+    fill(legend, built.legend ?? []);
     note.textContent = built.note ?? "";
     host.setAttribute("aria-label", built.label);
     const height = Math.round(built.height ?? 320);
@@ -165,7 +172,7 @@ function chart(spec) {
     spec.after?.(instance, view, true);
     drawTwin();
   };
-  const panel = addPanel(figure, draw, spec.follows);
+  const panel = addPanel(figure, draw, { follows: spec.follows, worth: spec.worth ?? ((view) => view.pairs.length > 0) });
   new ResizeObserver(() => {
     if (!drawnWidth || Math.abs(figure.clientWidth - drawnWidth) < 2) return;
     panel.stale = true;
@@ -245,16 +252,18 @@ function nameParts(view) {
   });
 }
 
-/** A row's name without what all pairs share. */
-function rowLabel(view, row) {
+/** A row's name without what all pairs share, and `without` one column. */
+function rowLabel(view, row, { without = "" } = {}) {
   const facets = view.index.facets;
   const value = (column) => facets.get(column).values[facets.get(column).data[row]];
   return [
     view.rows.text("model", row),
-    ...nameParts(view).differing.map(
-      ([column, after, before]) =>
-        `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`,
-    ),
+    ...nameParts(view)
+      .differing.filter(([column]) => column !== without)
+      .map(
+        ([column, after, before]) =>
+          `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`,
+      ),
   ].join(" · ");
 }
 

@@ -130,13 +130,18 @@ function parallelPanel(state) {
     }),
   });
   figure.append(rangeForm(state));
-  return figure;
+  const folded = el(
+    "details",
+    { class: "chart wide fold-chart" },
+    el("summary", { text: "All settings at once" }),
+    figure,
+  );
+  addPanel(folded, () => {}, { worth: (view) => usefulAxes(view).length > 1 });
+  return folded;
 }
 
 function parallelChart(view, theme, width) {
   const axes = usefulAxes(view);
-  if (!view.unbrushed.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
-  if (axes.length < 2) return { empty: "The pairs of this selection differ in fewer than two of these axes." };
   const drawn = sampled(view.unbrushed, PARALLEL_LINES);
   const verdict = view.rows.category("verdict");
   const opacity = drawn.length > 800 ? 0.16 : drawn.length > 200 ? 0.3 : 0.6;

@@ -184,16 +184,6 @@ function speedupAxis(theme, name, values, { pad = 0.04, wanted = 8 } = {}) {
   return ticked(axisBase(theme, name), ends, places, (place) => `${digits(Number((2 ** place).toPrecision(4)), 3)}×`);
 }
 
-/** A plain linear axis. */
-function linearAxis(theme, name, values, write = short, { zero = false, wanted = 5 } = {}) {
-  let [low, high] = extent(values) ?? [0, 1];
-  if (zero) low = Math.min(0, low);
-  if (low === high) [low, high] = [low - 1, high + 1];
-  const margin = (high - low) * 0.04;
-  const ends = [zero ? low : low - margin, high + margin];
-  return ticked(axisBase(theme, name), ends, linearTicks(ends[0], ends[1], wanted), write);
-}
-
 /** An axis of names. */
 function nameAxis(theme, names, extra = {}) {
   return {

@@ -1,105 +1,20 @@
 /**
- * "Can I trust it?": spread within and between replicates, A/A pairs, flags, clocks and temperature.
+ * "Can I trust it?": A/A pairs, flags, noise, clocks.
  */
 
 function trustSection() {
   byId("trust-charts").append(
     chart({
-      title: "Noise of each trial",
-      how: "Coefficient of variation of the candidate’s uncontaminated blocks in the noisiest replicate, percent.",
-      build: noiseHistogram,
-      table: noiseTable,
-    }),
-    chart({
       title: "The same mode against itself",
       how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
       build: twinPlot,
       table: twinTable,
-    }),
-    chart({
-      title: "Within and between replicates",
-      how: "Right: noisier within a replicate; up: replicates differ more. Above the diagonal, more replicates help more than more rounds.",
-      build: varianceScatter,
-      table: varianceTable,
-    }),
-    chart({
-      title: "Clock and temperature",
-      how: "The lowest SM clock of each trial over its highest temperature; clocks that fall to the right show throttling.",
-      build: clockScatter,
-      table: clockTable,
+      wide: true,
+      worth: (view) => twins(view).length > 0,
     }),
     trustFacts(),
   );
 }
-
-function noiseBins(view) {
-  return view.once("noise", () => {
-    const cv = view.rows.number("cv_percent");
-    const values = Array.from(view.pairs, (row) => cv[row]).filter((value) => value > 0);
-    if (!values.length) return { values, bins: [], step: 0.2 };
-    const step = 0.2; // decades: five bins each
-    const [low, high] = extent(values).map((value) => Math.floor(Math.log10(value) / step));
-    const bins = Array.from({ length: high - low + 1 }, (_, i) => ({
-      from: 10 ** ((low + i) * step),
-      to: 10 ** ((low + i + 1) * step),
-      n: 0,
-    }));
-    for (const value of values) bins[Math.floor(Math.log10(value) / step) - low].n += 1;
-    return { values, bins, step };
-  });
-}
-
-const binName = ({ from, to }) => `${digits(from, 2)}–${digits(to, 2)} %`;
-
-function noiseHistogram(view, theme) {
-  const { values, bins } = noiseBins(view);
-  if (!values.length) return { empty: "This selection has no record of noise." };
-  const middle = median(values);
-  const loud = values.filter((value) => value > 5).length;
-  return {
-    height: 280,
-    label: `Median coefficient of variation ${digits(middle, 2)} %; ${plural(loud, "pair")} above 5 %.`,
-    note: `Median ${digits(middle, 2)} %; ${plural(loud, "pair")} above 5 %.`,
-    option: {
-      grid: { left: 56, right: 12, top: 10, bottom: 46 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ dataIndex }) => tip(binName(bins[dataIndex]), plural(bins[dataIndex].n, "pair")),
-      },
-      xAxis: {
-        ...nameAxis(
-          theme,
-          bins.map((bin) => digits(bin.from, 2)),
-          { axisLabel: { interval: "auto", color: theme.quiet } },
-        ),
-        name: "coefficient of variation (%), from",
-        nameLocation: "middle",
-        nameGap: 28,
-        nameTextStyle: { color: theme.quiet },
-      },
-      yAxis: {
-        ...linearAxis(
-          theme,
-          "pairs",
-          bins.map((bin) => bin.n),
-          short,
-          { zero: true },
-        ),
-        nameGap: 40,
-      },
-      series: [
-        { type: "bar", data: bins.map((bin) => bin.n), itemStyle: { color: theme.accent }, barCategoryGap: "8%" },
-      ],
-    },
-  };
-}
-
-const noiseTable = (view) => ({
-  caption: "Coefficient of variation",
-  head: ["Range", "Pairs"],
-  numeric: [1],
-  rows: noiseBins(view).bins.map((bin) => [binName(bin), bin.n]),
-});
 
 /** A/A rows of the selection, by ascending speedup. */
 function twins(view) {
@@ -153,7 +68,6 @@ function trustSentence(found) {
 
 function twinPlot(view, theme) {
   const found = twins(view);
-  if (!found.length) return { empty: "There are no A/A pairs. Measure one with modes=[graph,graph,xla]" };
   const [speedup, low, high, floor] = ["speedup", "speedup_low", "speedup_high", "floor"].map((name) =>
     view.rows.number(name),
   );
@@ -246,134 +160,42 @@ function twinTable(view) {
   };
 }
 
-/** Pairs with two positive columns. */
-function both(view, first, second) {
-  return view.once(`both ${first} ${second}`, () => {
-    const [a, b] = [view.rows.number(first), view.rows.number(second)];
-    return view.pairs.filter((row) => a[row] > 0 && b[row] > 0);
-  });
+/** The positive values of columns, of the pairs that have them all. */
+function knownOf(view, ...names) {
+  const columns = names.map((name) => view.rows.number(name));
+  return Array.from(view.pairs.filter((row) => columns.every((column) => column[row] > 0))).map((row) =>
+    columns.map((column) => column[row]),
+  );
 }
 
-function varianceScatter(view, theme) {
-  const rows = both(view, "within_percent", "between_percent");
-  if (!rows.length) return { empty: "No pair has more than one replicate." };
-  const [within, between] = [view.rows.number("within_percent"), view.rows.number("between_percent")];
-  const drawn = sampled(rows, 1000);
-  const above = rows.reduce((n, row) => n + (between[row] > within[row]), 0);
-  const values = drawn.flatMap((row) => [within[row], between[row]]);
-  const [xAxis, yAxis] = ["within a replicate: standard error (%)", "between replicates: standard deviation (%)"].map(
-    (name) => logAxis(theme, name, values, (value) => digits(value, 2), { wanted: 5 }),
-  );
-  const said = `In ${count(above)} of ${plural(rows.length, "pair")} (${share(above, rows.length)}) replicates differ by more than the error within one.`;
-  return {
-    height: 320,
-    label: said,
-    note: `${said} ${sampleNote(drawn.length, rows.length)}`,
-    option: {
-      grid: { left: 62, right: 14, top: 10, bottom: 46 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ data: { row } }) =>
-          tip(rowName(view, row), `within ${digits(within[row], 2)} %, between ${digits(between[row], 2)} %`),
-      },
-      xAxis,
-      yAxis: { ...yAxis, nameGap: 44 },
-      series: [
-        {
-          type: "scatter",
-          symbolSize: drawn.length > 800 ? 4 : 7,
-          itemStyle: { color: theme.accent, opacity: drawn.length > 800 ? 0.4 : 0.7 },
-          data: drawn.map((row) => ({ row, value: [Math.log10(within[row]), Math.log10(between[row])] })),
-          markLine: {
-            silent: true,
-            symbol: "none",
-            label: { show: false },
-            lineStyle: { color: theme.quiet, type: "dashed" },
-            data: [[{ coord: [xAxis.min, xAxis.min] }, { coord: [xAxis.max, xAxis.max] }]],
-          },
-        },
-      ],
-    },
-  };
+function noiseLine(view) {
+  const values = knownOf(view, "cv_percent").map(([cv]) => cv);
+  const loud = values.filter((value) => value > 5).length;
+  return values.length
+    ? `Blocks of calls vary by ${digits(median(values), 2)} % (median coefficient of variation, the noisiest replicate of each pair); by more than 5 % in ${count(loud)} of ${plural(values.length, "pair")}.`
+    : "";
 }
 
-function pairOfColumns(view, caption, columns, write) {
-  const rows = both(view, ...columns.map(([name]) => name));
-  return {
-    caption,
-    head: ["Pair", ...columns.map(([, title]) => title)],
-    numeric: [1, 2],
-    total: rows.length,
-    rows: Array.from(rows.subarray(0, 200), (row) => [
-      rowName(view, row),
-      ...columns.map(([name]) => write(view.rows.number(name)[row])),
-    ]),
-  };
+function replicatesLine(view) {
+  const known = knownOf(view, "within_percent", "between_percent");
+  const above = known.filter(([within, between]) => between > within).length;
+  return known.length
+    ? `In ${count(above)} of ${plural(known.length, "pair")} (${share(above, known.length)}) replicates differ by more than the error within one: there more replicates help more than more rounds.`
+    : "";
 }
 
-const varianceTable = (view) =>
-  pairOfColumns(
-    view,
-    "Variation within and between replicates",
-    [
-      ["within_percent", "Within (%)"],
-      ["between_percent", "Between (%)"],
-    ],
-    (value) => digits(value, 3),
-  );
-const clockTable = (view) =>
-  pairOfColumns(
-    view,
-    "Clock and temperature",
-    [
-      ["sm_clock_mhz_low", "Lowest clock (MHz)"],
-      ["temperature_high", "Highest temperature (°C)"],
-    ],
-    (value) => digits(value, 4),
-  );
-
-function clockScatter(view, theme) {
-  const rows = both(view, "sm_clock_mhz_low", "temperature_high");
-  if (!rows.length) return { empty: "No clocks and temperatures were recorded; they are known for GPUs only." };
-  const [clock, heat] = [view.rows.number("sm_clock_mhz_low"), view.rows.number("temperature_high")];
-  const drawn = sampled(rows, 1000);
-  const all = view.distinct("device");
-  const device = view.rows.category("device");
-  const [clocks, heats] = [clock, heat].map((values) => extent(Array.from(rows, (row) => values[row])));
-  return {
-    height: 320,
-    label: `Lowest clocks ${count(clocks[0])} to ${count(clocks[1])} MHz at ${count(heats[0])} to ${count(heats[1])} °C.`,
-    note: sampleNote(drawn.length, rows.length),
-    legend: legendOf(all.slice(0, 6).map((name) => ({ ...deviceMark(theme, all, name), text: name }))),
-    option: {
-      grid: { left: 62, right: 14, top: 10, bottom: 46 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ data: { row } }) =>
-          tip(rowName(view, row), `${count(clock[row])} MHz at up to ${count(heat[row])} °C`),
-      },
-      xAxis: linearAxis(theme, "highest temperature (°C)", heats),
-      yAxis: { ...linearAxis(theme, "lowest SM clock (MHz)", clocks, count), nameGap: 46 },
-      series: all.map((name) => {
-        const { colour, shape } = deviceMark(theme, all, name);
-        return {
-          type: "scatter",
-          symbol: shape,
-          symbolSize: 6,
-          itemStyle: { color: colour, opacity: 0.6 },
-          data: drawn
-            .filter((row) => device.values[device.data[row]] === name)
-            .map((row) => ({ row, value: [heat[row], clock[row]] })),
-        };
-      }),
-    },
-  };
+function clockLine(view) {
+  const known = knownOf(view, "sm_clock_mhz_low", "temperature_high");
+  const [clocks, heats] = [0, 1].map((place) => extent(known.map((pair) => pair[place])));
+  return known.length
+    ? `The GPU’s lowest clocks were ${count(clocks[0])} to ${count(clocks[1])} MHz, its highest temperatures ${count(heats[0])} to ${count(heats[1])} °C.`
+    : "";
 }
 
 /** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
   const box = el("div", { class: "chart wide" });
-  addPanel(box, (view) => {
+  const draw = (view) => {
     const { rows } = view;
     const [flags, foreign, status] = [rows.category("flags"), rows.number("foreign_cores"), rows.category("status")];
     const codes = new Map();
@@ -401,9 +223,18 @@ function trustFacts() {
     fill(
       box,
       el("h3", { text: "Flags and no-difference bands" }),
-      el("p", {
-        text: `${count(contaminated)} of ${plural(view.pairs.length, "pair")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
-      }),
+      el(
+        "ul",
+        { id: "trust-lines" },
+        [
+          `${count(contaminated)} of ${plural(view.pairs.length, "pair")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
+          noiseLine(view),
+          replicatesLine(view),
+          clockLine(view),
+        ]
+          .filter(Boolean)
+          .map((text) => el("li", { text })),
+      ),
       listed.length
         ? plainTable({
             caption: "Flags in this selection",
@@ -411,7 +242,7 @@ function trustFacts() {
             numeric: [2, 3],
             rows: listed,
           })
-        : emptyState("No pair in this selection has a flag."),
+        : null,
       devices.length
         ? plainTable({
             caption: "Devices: the no-difference band comes from the A/A pairs",
@@ -421,6 +252,7 @@ function trustFacts() {
           })
         : null,
     );
-  });
+  };
+  addPanel(box, draw, { worth: (view) => view.pairs.length > 0 });
   return box;
 }

@@ -1,5 +1,5 @@
 /**
- * "Where does it help?": the heat map of families, and families by geometric mean (never by the best variant).
+ * "Where does it help?": the heat map of families with what ran, and families by geometric mean (never by the best variant).
  */
 
 function whereSection() {
@@ -7,16 +7,11 @@ function whereSection() {
     chart({
       title: "Geometric mean speedup",
       wide: true,
-      how: "Each cell is the geometric mean over its models; hatched: fewer than three; ✕: all failed; blank: not run. Click a cell to filter.",
+      how: "Each cell is the geometric mean over its models; hatched: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
       build: heatMap,
       table: heatTable,
       click: heatClick,
-    }),
-    chart({
-      title: "Families",
-      how: "Geometric mean with its 95 % interval over models, never the best variant.",
-      build: familyChart,
-      table: familyTable,
+      worth: (view) => view.pairs.length > 1,
     }),
     familyList(),
   );
@@ -33,6 +28,8 @@ function heatCells(view, merged = false) {
     const [speedup, verdict] = [view.rows.number("speedup"), view.rows.category("verdict")];
     const model = view.rows.category("model");
     const failed = verdict.values.indexOf("failed");
+    const status = view.rows.category("status");
+    const skipped = status.values.indexOf("skipped");
     const across = new Map();
     const down = new Map();
     const cells = new Map();
@@ -41,7 +38,7 @@ function heatCells(view, merged = false) {
       const key = group.data[row] * 2 ** 32 + place;
       let cell = cells.get(key);
       if (!cell) {
-        cell = { group: group.data[row], place, mean: new GeometricMean(), failed: 0 };
+        cell = { group: group.data[row], place, mean: new GeometricMean(), failed: 0, skipped: 0 };
         cells.set(key, cell);
         if (!across.has(place))
           across.set(place, {
@@ -54,7 +51,7 @@ function heatCells(view, merged = false) {
       if (speedup[row] === speedup[row]) {
         cell.mean.add(speedup[row], model.data[row]);
         down.get(cell.group).add(speedup[row], model.data[row]);
-      } else if (verdict.data[row] === failed) cell.failed += 1;
+      } else if (verdict.data[row] === failed) cell[status.data[row] === skipped ? "skipped" : "failed"] += 1;
     }
     const columns = [...across.values()].sort((a, b) => a.place - b.place);
     const lines = [...down]
@@ -68,7 +65,6 @@ function heatMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
   const merged = (width - left - 12) / heatCells(view).columns.length < 24;
   const { name, columns, lines, cells } = heatCells(view, merged);
-  if (!lines.length) return { empty: "No matching pair was measured.", command: measureCommand(view.state) };
   const devices = new Set(columns.map((column) => column.device));
   const cellWidth = Math.min(120, (width - left - 12) / columns.length);
   const data = [];
@@ -79,8 +75,16 @@ function heatMap(view, theme, width) {
     }),
   );
   const best = lines[0];
+  const { planned, trials } = view.rows.meta;
   return {
-    note: merged ? "Resolutions are merged to fit the width; the table separates them." : "",
+    note: [
+      merged ? "Resolutions are merged to fit the width; the table separates them." : "",
+      present(planned)
+        ? `${count(trials)} of ${count(planned)} planned trials are in this file (${share(trials, planned)}).`
+        : "",
+    ]
+      .filter(Boolean)
+      .join(" "),
     height: lines.length * 24 + 72,
     legend: heatLegend(theme),
     label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
@@ -95,6 +99,7 @@ function heatMap(view, theme, width) {
               ? `${times(cell.mean.value)} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
               : "",
             cell.failed ? `✕ ${count(cell.failed)} failed` : "",
+            cell.skipped ? `– ${count(cell.skipped)} skipped` : "",
           ),
       },
       xAxis: resolutionAxis(theme, columns, cellWidth),
@@ -116,7 +121,11 @@ function heatMap(view, theme, width) {
   };
 }
 
-/** One cell: colour and figure; hatched for fewer than three models; a cross if all failed. */
+/** "✕ 2 – 1": how many of a cell failed and were skipped. */
+const lostOf = ({ failed, skipped }) =>
+  [failed ? `✕ ${count(failed)}` : "", skipped ? `– ${count(skipped)}` : ""].filter(Boolean).join(" ");
+
+/** One cell: colour, figure and what is lost; hatched for fewer than three models. */
 function heatCell(theme, { cell, value }, api) {
   const [x, y] = api.coord(value);
   const [w, h] = api.size([1, 1]).map((size) => Math.max(1, size - 1.5));
@@ -147,7 +156,7 @@ function heatCell(theme, { cell, value }, api) {
       type: "text",
       silent: true,
       style: {
-        text: dead ? "✕" : w < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2),
+        text: cellText(cell, w),
         x,
         y,
         align: "center",
@@ -157,6 +166,14 @@ function heatCell(theme, { cell, value }, api) {
       },
     });
   return { type: "group", children };
+}
+
+/** What fits in a cell: the mean, and what is lost. */
+function cellText(cell, width) {
+  const lost = lostOf(cell);
+  if (!cell.mean.n) return width < 8 * lost.length ? lost[0] : lost;
+  const mean = width < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2);
+  return lost && width >= 7 * (lost.length + 5) ? `${mean} ${lost}` : mean;
 }
 
 function heatLegend(theme) {
@@ -196,8 +213,8 @@ function heatTable(view) {
         return !cell
           ? ""
           : cell.mean.n
-            ? `${times(cell.mean.value)} (${cell.mean.n}${cell.failed ? `, ✕ ${cell.failed}` : ""})`
-            : `✕ ${cell.failed}`;
+            ? `${times(cell.mean.value)} (${[cell.mean.n, lostOf(cell)].filter(Boolean).join(", ")})`
+            : lostOf(cell);
       }),
     ]),
   };
@@ -205,95 +222,55 @@ function heatTable(view) {
 
 const byGeomean = (view) => view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
 
-function familyChart(view, theme, width) {
-  const families = byGeomean(view).filter((family) => family.n);
-  if (!families.length) return { empty: "No family has a compared pair in this selection." };
-  const left = Math.min(190, width * 0.34);
-  const items = families.map((family) => ({ value: family.geomean, low: family.low, high: family.high, family }));
-  return {
-    height: 54 + families.length * 22,
-    label: `${families.length} families, from ${families[0].family} at ${times(families[0].geomean)} to ${families.at(-1).family} at ${times(families.at(-1).geomean)}.`,
-    option: {
-      grid: { left, right: 60, top: 6, bottom: 44 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ data: { family } }) =>
-          tip(
-            family.family,
-            `${times(family.geomean)} over ${pairsOf(family)} (95 % ${range(family.low, family.high)})`,
-            `${percent(100 * family.share_slower)} % slower, ${count(family.failed)} failed`,
-          ),
-      },
-      xAxis: speedupAxis(
-        theme,
-        "geometric mean speedup",
-        items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]),
-      ),
-      yAxis: nameAxis(
-        theme,
-        families.map((family) => family.family),
-        { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } },
-      ),
-      series: [
-        {
-          ...dotsAndRanges(
-            items.map((item, y) => ({
-              ...item,
-              y,
-              data: { family: item.family },
-              colour: item.value >= 1 ? theme.faster : theme.slower,
-              shape: "circle",
-              text: times(item.value),
-            })),
-            Math.log2,
-            theme,
-          ),
-          ...unityMarks(theme, floorOf(view), true),
-        },
-      ],
-    },
-  };
-}
-
-function familyTable(view) {
-  return {
-    caption: "Families by geometric mean speedup",
-    head: ["Family", "Pairs", "Models", "Geometric mean", "95 % interval", "Slower", "Failed"],
-    numeric: [1, 2, 3, 4, 5, 6],
-    rows: byGeomean(view).map((family) => [
-      family.family,
-      family.n,
-      family.models,
-      times(family.geomean),
-      range(family.low, family.high),
-      family.n ? `${percent(100 * family.share_slower)} %` : NONE,
-      family.failed,
-    ]),
-  };
-}
-
-/** The families as a list whose names filter. */
+/** The families, best first: figures, the interval drawn to scale, names that filter. */
 function familyList() {
-  const box = el("div", { class: "chart", id: "family-list" });
-  addPanel(box, (view) => {
+  const box = el("div", { class: "chart wide", id: "family-list" });
+  const worth = (view) => view.overview.families.length > 1;
+  const draw = (view) => {
     const families = byGeomean(view);
-    const picked = (name) =>
-      el(
-        "button",
-        { type: "button", class: "link", on: { click: () => view.state.only("family", name) } },
-        name || NONE,
-      );
+    const ends = extent(families.flatMap(({ geomean, low, high }) => [1, geomean, low ?? geomean, high ?? geomean]));
+    const place = (value) => (100 * Math.log(value / ends[0])) / (Math.log(ends[1] / ends[0]) || 1);
     fill(
       box,
-      el("h3", { text: "Families in figures" }),
-      families.length
-        ? plainTable({
-            ...familyTable(view),
-            rows: familyTable(view).rows.map(([name, ...rest]) => [picked(name), ...rest]),
-            caption: "Click a family to filter",
-          })
-        : emptyState("No family in this selection."),
+      el("h3", { text: "Families" }),
+      plainTable({
+        caption: "Geometric mean over models with its 95 % interval, never the best variant. Click a family to filter.",
+        head: ["Family", "Geometric mean", "95 % interval", "Around 1×", "Pairs", "Models", "Slower", "Failed"],
+        numeric: [1, 2, 4, 5, 6, 7],
+        rows: families.map((family) => [
+          el(
+            "button",
+            { type: "button", class: "link", on: { click: () => view.state.only("family", family.family) } },
+            family.family || NONE,
+          ),
+          times(family.geomean),
+          range(family.low, family.high),
+          family.n ? intervalStrip(family, place) : "",
+          family.n,
+          family.models,
+          family.n ? `${percent(100 * family.share_slower)} %` : NONE,
+          family.failed,
+        ]),
+      }),
     );
-  });
+  };
+  addPanel(box, draw, { worth });
   return box;
+}
+
+/** A figure's interval as a line, the figure as a dot and 1× as a tick, placed in percent of the cell's width. */
+function intervalStrip({ geomean, low, high }, place) {
+  const part = (name, from, to = from) => {
+    const mark = el("span", { class: name });
+    mark.style.left = `${place(from)}%`;
+    if (to !== from) mark.style.width = `${place(to) - place(from)}%`;
+    return mark;
+  };
+  return el(
+    "span",
+    { class: "interval", "aria-hidden": "true" },
+    part("unity", 1),
+    present(low) ? part("reach", low, high) : null,
+    part("dot", geomean),
+  );
 }
