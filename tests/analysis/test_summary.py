@@ -576,3 +576,13 @@ def test_one_replicate_alone_has_the_interval_of_its_rounds_and_no_p_value() -> 
         inside.high - inside.low, rel=1e-4
     )
     assert (row.speedup.freedom, row.speedup.p_value) == (None, None)
+
+
+def test_the_precision_of_a_row_is_the_share_of_the_types_that_are_multiplied() -> None:
+    def precision(**macs_by_type: int) -> str:
+        model = replace(MODEL, macs_by_type=macs_by_type)
+        return headline([make_record(model=model)]).trial.effective_precision
+
+    assert precision(f32=7) == "f32"
+    assert precision(f32=25, bf16=975) == "bf16 97.5 %, f32 2.5 %"
+    assert precision() == ""

@@ -182,3 +182,15 @@ def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() ->
 def test_an_operation_that_cannot_be_read_is_refused_and_not_skipped(line: str) -> None:
     with pytest.raises(UncountableError):
         count_macs(line)
+
+
+def test_products_are_counted_by_the_type_of_their_operands() -> None:
+    low = PRODUCT.replace("f32[4,368]", "bf16[4,368]").replace("f32[368", "bf16[368")
+    count = count_macs("\n".join((PLAIN, low)))
+    assert count.by_type == {"f32": 112 * 112 * 64 * 147, "bf16": 4 * 1000 * 368}
+    assert count.of_each(4).by_type["bf16"] == 1000 * 368
+    untyped = """
+  %a = f16[2,8]{1,0} parameter(0)
+  %b = f16[8,3]{1,0} parameter(1)
+  %d = f32[2,3]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+    assert count_macs(untyped).by_type == {"f16": 2 * 3 * 8}

@@ -102,6 +102,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
             params=model.params,
             macs=model.macs,
             macs_at_least=model.macs_at_least,
+            effective_precision=model.precision,
             eager_is_graph=model.eager_is_graph,
             replica_of=model.replica_of,
             request_id=last.request_id,

@@ -50,6 +50,9 @@ class ModelFacts:
         macs: multiply-accumulates of one sample at `resolution_px`, or None where they could not be
             counted.
         macs_note: why not, or a caveat.
+        macs_by_type: the same by the type of their operands, as XLA writes it: `f32`, `bf16`.
+        fingerprint: sixteen hex digits of the operations that were traced, with shapes and types,
+            without names and constants; "" where nothing was traced, and in older records.
         eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's
             always do), so that they compare with no Keras model's eager.
         replica_of: the handle of the published model whose architecture this is, with random
@@ -67,9 +70,20 @@ class ModelFacts:
     trainable_params: Count | None = None
     macs: Count | None = None
     macs_note: str = ""
+    macs_by_type: Mapping[str, Count] = field(default_factory=dict)
+    fingerprint: str = ""
     eager_is_graph: bool = False
     replica_of: str = ""
     inputs: tuple[str, ...] = ()
+
+    @property
+    def precision(self) -> str:
+        """The types that it multiplies in, by their share: `bf16 98 %, f32 2 %`; "" if unknown."""
+        total = sum(self.macs_by_type.values())
+        shares = sorted(self.macs_by_type.items(), key=lambda item: -item[1])
+        if len(shares) == 1:
+            return shares[0][0]
+        return ", ".join(f"{name} {100 * count / total:.3g} %" for name, count in shares if count)
 
     @property
     def macs_at_least(self) -> bool:

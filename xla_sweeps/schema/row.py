@@ -160,6 +160,11 @@ class TrialColumns:
         page=True,
         default=False,
     )
+    effective_precision: str = _column(
+        "types of the operands that it multiplies, by their share of `macs`, as XLA writes them: "
+        "`f32`, `bf16 98 %, f32 2 %`",
+        default="",
+    )
     eager_is_graph: bool = _column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
         page=True,

@@ -25,6 +25,7 @@ from xla_sweeps.schema.trial import (
     Trial,
 )
 from xla_sweeps.tf import devices, macs, models, modes
+from xla_sweeps.tf.fingerprint import fingerprint
 
 INPUT_BATCHES = 3
 REFERENCE_IMAGES = 2
@@ -126,20 +127,31 @@ def count_macs(bench: Bench, hlo: str, channel: Channel) -> None:
     """Count multiply-accumulates in the XLA mode's HLO, or without it in the model's own."""
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
     begun = time.perf_counter()
+    found: dict[str, Any]
     try:
-        if hlo:
-            counted = macs.count_macs(hlo)
-            count, note = (
-                counted.total // bench.trial.batch_size,
-                macs.AT_LEAST_NOTE if counted.at_least else "",
-            )
-        else:
-            count, note = models.macs(bench.built)
+        batch = bench.trial.batch_size
+        counted = macs.count_macs(hlo).of_each(batch) if hlo else models.macs(bench.built)
+        found = {
+            "macs": counted.total,
+            "macs_note": macs.AT_LEAST_NOTE if counted.at_least else "",
+            "macs_by_type": dict(counted.by_type),
+        }
     except Exception as error:
         traceback.print_exc()
-        count, note = None, error_line(error)
+        found = {"macs_note": error_line(error)}
     bench.seconds["macs"] = time.perf_counter() - begun
-    bench.facts = replace(bench.facts, macs=count, macs_note=note)
+    bench.facts = replace(bench.facts, **found)
+    channel.send(protocol.Built(model=bench.facts))
+
+
+def note_build(bench: Bench, executable: modes.ModeExecutable, channel: Channel) -> None:
+    """Note what was built, from the first mode that is traced."""
+    if executable.concrete is None or bench.facts.fingerprint:
+        return
+    try:
+        bench.facts = replace(bench.facts, fingerprint=fingerprint(executable.concrete))
+    except Exception:  # a graph of more than 2 GiB; its parameters still tell models apart
+        traceback.print_exc()
     channel.send(protocol.Built(model=bench.facts))
 
 

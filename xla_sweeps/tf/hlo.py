@@ -14,7 +14,7 @@ STEPS_LIMIT = 10_000
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY\s+)?%?(?P<name>[\w.\-]+)\b.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s*(?P<root>ROOT\s+)?%?(?P<name>[\w.\-]+)\s*=\s*(?P<rest>\S.*)$")
 _OPERATION = re.compile(r"\s*(?P<operation>[\w\-]+)\(")
-_SHAPE = re.compile(r"^[a-z]\w*\[(?P<shape>[\d,]*)\]")
+_SHAPE = re.compile(r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[\d,]*)\]")
 _PERCENT_NAME = re.compile(r"%([\w.\-]+)")
 _NAME = re.compile(r"[\w.\-]+")
 _CALLED = re.compile(
@@ -33,6 +33,7 @@ class Instruction:
     """One line of a computation.
 
     Attributes:
+        dtype: of the array's elements, as XLA writes it: `f32`; "" for tuples.
         shape: sizes of the array; None for tuples and for sizes that are not fixed.
         arguments: what stands between the operation's parentheses.
         attributes: what stands behind them.
@@ -43,6 +44,7 @@ class Instruction:
     line: str
     is_root: bool
     is_tuple: bool
+    dtype: str
     shape: tuple[int, ...] | None
     operation: str
     arguments: str
@@ -175,6 +177,7 @@ def _instruction(line: str) -> Instruction | None:
         line=line.strip(),
         is_root=bool(found["root"]),
         is_tuple=kind.startswith("("),
+        dtype=shape["dtype"] if shape else "",
         shape=tuple(int(size) for size in shape["shape"].split(",") if size) if shape else None,
         operation=called["operation"],
         arguments=behind[called.end() : close - 1],

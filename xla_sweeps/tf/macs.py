@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from xla_sweeps.tf.hlo import Computation, Instruction, Module, Value
 
-_TYPED_OPERAND = re.compile(r"[a-z]\w*\[(?P<shape>[\d,]*)\]")
+_TYPED_OPERAND = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
 _LABELS = re.compile(r"dim_labels=(?P<lhs>\w+)_(?P<rhs>\w+)->(?P<out>\w+)")
 _DILATION = re.compile(r"\blhs_dilate=(?P<dilation>[\dx]+)")
 _GROUPS = re.compile(r"\bbatch_group_count=(?P<count>\d+)")
@@ -36,6 +37,7 @@ class MacCount:
         convolutions: in convolutions; padding positions count, as in published figures.
         dots: in matrix multiplications, including attention.
         operations: number of convolutions and dots in the text; a loop's count once.
+        by_type: all of them, by the type of their first operand, as XLA writes it.
         at_least: whether a loop whose number of steps is not known is counted once.
     """
 
@@ -43,6 +45,7 @@ class MacCount:
     dots: int = 0
     operations: int = 0
     at_least: bool = False
+    by_type: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -55,15 +58,25 @@ class MacCount:
             dots=self.dots + other.dots,
             operations=self.operations + other.operations,
             at_least=self.at_least or other.at_least,
+            by_type=self.by_type + other.by_type,
         )
 
     def times(self, number: int | None) -> MacCount:
         """So many executions; None where the number is not known."""
+        factor = 1 if number is None else number
+        scaled = self._scaled(lambda count: count * factor)
+        return replace(scaled, at_least=self.at_least or (number is None and self.total > 0))
+
+    def of_each(self, samples: int) -> MacCount:
+        """Those of one sample of so many."""
+        return self._scaled(lambda count: count // samples)
+
+    def _scaled(self, scale: Callable[[int], int]) -> MacCount:
         return replace(
             self,
-            convolutions=self.convolutions * (1 if number is None else number),
-            dots=self.dots * (1 if number is None else number),
-            at_least=self.at_least or (number is None and self.total > 0),
+            convolutions=scale(self.convolutions),
+            dots=scale(self.dots),
+            by_type=Counter({name: scale(count) for name, count in self.by_type.items()}),
         )
 
 
@@ -91,9 +104,12 @@ def _of_computation(module: Module, name: str, parameters: Sequence[Value] | Non
     for item in computation.live():
         if item.operation == "convolution":
             macs = _convolution(computation, item)
-            count += MacCount(convolutions=macs, operations=1)
+            by_type = Counter({_operand(computation, item, 0)[0]: macs})
+            count += MacCount(convolutions=macs, operations=1, by_type=by_type)
         elif item.operation == "dot":
-            count += MacCount(dots=_dot(computation, item), operations=1)
+            macs = _dot(computation, item)
+            by_type = Counter({_operand(computation, item, 0)[0]: macs})
+            count += MacCount(dots=macs, operations=1, by_type=by_type)
         elif item.called:
             given = [value(operand) for operand in computation.operands(item)]
             count += _of_called(module, item, given)
@@ -119,7 +135,7 @@ def _of_called(module: Module, item: Instruction, given: Sequence[Value]) -> Mac
 
 def _convolution(computation: Computation, item: Instruction) -> int:
     labels = _LABELS.search(item.attributes)
-    kernel = _operand(computation, item, 1)
+    _, kernel = _operand(computation, item, 1)
     if labels is None or item.shape is None or len(labels["rhs"]) != len(kernel):
         raise UncountableError(f"cannot read: {item.line[:200]}")
     per_output = math.prod(
@@ -136,7 +152,7 @@ def _convolution(computation: Computation, item: Instruction) -> int:
 
 def _dot(computation: Computation, item: Instruction) -> int:
     contracting = _CONTRACTING.search(item.attributes)
-    left = _operand(computation, item, 0)
+    _, left = _operand(computation, item, 0)
     if contracting is None or item.shape is None:
         raise UncountableError(f"cannot read: {item.line[:200]}")
     return math.prod(item.shape) * math.prod(
@@ -144,16 +160,16 @@ def _dot(computation: Computation, item: Instruction) -> int:
     )
 
 
-def _operand(computation: Computation, item: Instruction, position: int) -> Shape:
-    """Shape of an operand, given before its name or in the name's definition."""
+def _operand(computation: Computation, item: Instruction, position: int) -> tuple[str, Shape]:
+    """Type and shape of an operand, given before its name or in the name's definition."""
     typed = _TYPED_OPERAND.findall(item.arguments)
     if len(typed) > position:
-        return _sizes(typed[position])
+        return typed[position][0], _sizes(typed[position][1])
     names = computation.operands(item)
-    shape = computation.instructions[names[position]].shape if position < len(names) else None
-    if shape is None:
+    found = computation.instructions[names[position]] if position < len(names) else None
+    if found is None or found.shape is None:
         raise UncountableError(f"operand {position} has no known shape: {item.line[:200]}")
-    return shape
+    return found.dtype, found.shape
 
 
 def _sizes(text: str) -> Shape:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, Scenario
 from xla_sweeps.tf import sources
-from xla_sweeps.tf.macs import AT_LEAST_NOTE, count_macs
+from xla_sweeps.tf.macs import MacCount, count_macs
 from xla_sweeps.tf.sources import applications
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
@@ -154,12 +154,8 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
     return [np.asarray(output, dtype=np.float64) for output in outputs]
 
 
-def macs(built: BuiltModel) -> tuple[int, str]:
-    """Multiply-accumulates of one sample, from the HLO for a batch of one on the CPU.
-
-    Returns:
-        The count, and a caveat about it or "".
-    """
+def macs(built: BuiltModel) -> MacCount:
+    """Multiply-accumulates of one sample, from the HLO for a batch of one on the CPU."""
     batch = built.loaded.batch or 1
     signature = [tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs]
 
@@ -171,7 +167,7 @@ def macs(built: BuiltModel) -> tuple[int, str]:
             forward, jit_compile=True, autograph=False
         ).experimental_get_compiler_ir(*signature)
         count = count_macs(str(lower(stage="hlo_no_metadata")))
-    return count.total // batch, AT_LEAST_NOTE if count.at_least else ""
+    return count.of_each(batch)
 
 
 def library_functions_with_xla(concrete: Any) -> int:

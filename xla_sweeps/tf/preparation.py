@@ -13,7 +13,7 @@ from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.schema.trial import ReplicateJob, Scenario, mode_of
 from xla_sweeps.tf import devices, models, modes
-from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs
+from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs, note_build
 
 NUDGE = 1e-6
 """Relative change of the inputs, as small as rounding."""
@@ -40,6 +40,7 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
             stage = protocol.Stage(phase=Phase.COMPILE, mode=label)
             channel.send(stage)
             outcome = _first_calls(bench, executable)
+            note_build(bench, executable, channel)
             stage = protocol.Stage(phase=Phase.VERIFY, mode=label)
             channel.send(stage)
             outcome = _prove_and_verify(bench, executable, outcome, channel)
