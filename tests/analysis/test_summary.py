@@ -586,3 +586,30 @@ def test_the_precision_of_a_row_is_the_share_of_the_types_that_are_multiplied() 
     assert precision(f32=7) == "f32"
     assert precision(f32=25, bf16=975) == "bf16 97.5 %, f32 2.5 %"
     assert precision() == ""
+
+
+def test_replicates_of_another_model_are_left_out_and_the_row_says_so() -> None:
+    first, other = (replace(MODEL, params=params, fingerprint="ab") for params in (32_997, 167_301))
+    slow = {"graph": 0.4, "xla": 0.1}
+    records = [
+        make_record(slow, model=first, replicate=0),
+        make_record(slow, model=first, replicate=1),
+        make_record(model=other, replicate=2),
+        make_record(model=other, replicate=3),
+    ]
+    row = headline(records)
+    assert row.speedup.value == pytest.approx(2.0)
+    assert (row.speedup.replicates, row.trial.params) == (2, 167_301)
+    assert "build_changed" in row.flags
+    assert "build_changed" not in headline(records[2:]).flags
+    assert headline([*records, make_record(slow, model=first, replicate=4)]).speedup.replicates == 3
+
+
+def test_replicates_on_other_libraries_are_left_out() -> None:
+    environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
+    records = [
+        make_record(replicate=place, environment=found) for place, found in enumerate(environments)
+    ]
+    assert headline(records).speedup.replicates == 1
+    unknown = make_record(replicate=2, environment={})
+    assert headline([records[1], unknown]).speedup.replicates == 2

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import command
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.results.store import Store
@@ -461,3 +462,37 @@ def test_a_hub_model_runs_as_a_replica_that_is_made_once(
     assert (record.model.params, record.model.eager_is_graph) == (5_717_416, True)
     assert "hub, random weights" in out
     assert record.model.macs == pytest.approx(1.26e9, rel=0.03)
+
+
+LOADS_A_FILE = """
+from pathlib import Path
+import keras
+
+def load():
+    units = int(Path(__file__).with_name("units.txt").read_text())
+    inputs = keras.Input((8,))
+    return keras.Model(inputs, keras.layers.Dense(units)(inputs))
+"""
+
+
+def test_a_model_that_loads_another_file_than_before_is_not_pooled_with_itself(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own_load.py").write_text(LOADS_A_FILE)
+    words = ("model=local", "path=own_load:load", "trust_code=true", "batch_size=2", *SHORT)
+    for units in (4, 4, 64):
+        (tmp_path / "units.txt").write_text(str(units))
+        code, out, err = finished(*words, "effort=quick", "modes=[graph,xla]", cwd=tmp_path)
+        assert code == 0, err
+    found = records(tmp_path)
+    assert len({record.trial_id for record in found}) == 1
+    assert [record.model.params for record in found] == [36, 36, 576]
+    fingerprints = [record.model.fingerprint for record in found]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2] != ""
+    assert found[0].model.macs_by_type == {"f32": 32}
+    assert "earlier replicates are left out" in " ".join(out.split())
+    shown = command("results", "--format", "json", cwd=tmp_path)
+    (row,) = [row for row in json.loads(shown.stdout) if row["headline"]]
+    assert (row["params"], row["replicates"], row["effective_precision"]) == (576, 1, "f32")
+    assert "build_changed" in row["flags"]
+    assert "2 of 3 records are left out" in command("check", cwd=tmp_path).stdout

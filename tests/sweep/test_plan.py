@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from factories import make_record
+from dataclasses import replace
+from pathlib import Path
 
-from xla_sweeps.results.index import Index, entry_of
+from factories import MODEL, make_record
+
+from xla_sweeps.results.index import Index, entry_of, read_index
+from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep.plan import _costs, counting, final_outcome, missing
+from xla_sweeps.schema.record import Record
+from xla_sweeps.sweep.compose import Task
+from xla_sweeps.sweep.plan import _costs, counting, final_outcome, match, missing
 
 
 def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
@@ -37,3 +43,17 @@ def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do
     assert _costs(Index(entries)) == {"resnet50": 60.0}
     del entries["a"]
     assert _costs(Index(entries)) == {}
+
+
+def built(params: int) -> Record:
+    return make_record(model=replace(MODEL, params=params))
+
+
+def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    task = Task(words=(), key="", model="", effort="", replicates=3, request_id="")
+    task.trial_ids = (built(1).trial_id,)
+    for params, wanted in ((1, 2), (1, 1), (2, 2), (2, 1)):
+        store.save(built(params))
+        match([task], read_index(store), software="", retry=())
+        assert task.wanted == wanted

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from xla_sweeps.analysis import speedup
 from xla_sweeps.schema import options
+from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
@@ -128,7 +129,7 @@ def _trials(side: Side, other: Side) -> list[Trial]:
     }
     trials = []
     for trial_id, summary in side.summaries.items():
-        records = tuple(side.records[trial_id])
+        records = tuple(newest(side.records[trial_id], build_of)[0])
         key = "" if records[-1].request_id else _config_key(records[-1])
         trials.append(
             Trial(

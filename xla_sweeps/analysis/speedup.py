@@ -81,8 +81,14 @@ class Shared:
     flags: tuple[str, ...]
 
 
-def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
-    """What all rows of a trial share: model, device, flags, provenance."""
+def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[str] = ()) -> Shared:
+    """What all rows of a trial share: model, device, flags, provenance.
+
+    Args:
+        records: those that count, at least one.
+        model: as built.
+        also: further flags.
+    """
     first, last = records[0], records[-1]
     return Shared(
         trial=TrialColumns(
@@ -118,7 +124,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts) -> Shared:
             log=last.log,
             command=command_of(last),
         ),
-        flags=_flags(records),
+        flags=tuple(sorted({*_flags(records), *also})),
     )
 
 

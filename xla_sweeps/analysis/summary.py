@@ -24,6 +24,7 @@ from xla_sweeps.analysis.estimates import (
 )
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
@@ -42,6 +43,8 @@ WITHHELD = (
 def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummary:
     """Summarize the replicates of one trial, in any order, failed ones included.
 
+    Only those of the newest build count.
+
     Args:
         records: of one trial, at least one.
         pool: what other trials of the device and effort say.
@@ -51,7 +54,8 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
     """
     if len({record.trial_id for record in records}) != 1:
         raise ValueError("records of exactly one trial are needed")
-    records = sorted(records, key=lambda record: record.replicate)
+    every = sorted(records, key=lambda record: record.replicate)
+    records, _ = newest(every, build_of)
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
     samples = samples_of(records)
     counted = _counted(records)
@@ -59,7 +63,8 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
     model = next(
         (record.model for record in reversed(records) if record.model.params), records[-1].model
     )
-    shared = speedup.shared_of(counted, model)
+    changed = [str(Flag.BUILD_CHANGED)] if len(records) < len(every) else []
+    shared = speedup.shared_of(counted, model, also=changed)
     return TrialSummary(
         trial_id=records[0].trial_id,
         model=model,

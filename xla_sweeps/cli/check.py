@@ -91,7 +91,13 @@ def examined(results_dir: Path) -> Findings:
             found.notes.append(f"{path}: not a trial's folder")
         else:
             found.counts["trials"] += 1
-            kept.compare(path.name, list(_trial(path, found, seen)))
+            documents = list(_trial(path, found, seen))
+            kept.compare(path.name, documents)
+            if other := len(documents) - len(check_rows.newest_build(documents)):
+                found.notes.append(
+                    f"{path}: {other} of {len(documents)} records are left out: they measured "
+                    "another model or other libraries than the newest record"
+                )
     for folder in ("", "cache", "cache/rows"):
         found.notes.extend(
             note for path in sorted((results_dir / folder).glob(".*")) for note in _left_over(path)

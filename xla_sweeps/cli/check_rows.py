@@ -142,7 +142,7 @@ def _wrong(row: Mapping[str, Any], documents: Sequence[_Document]) -> Iterator[s
 
 
 def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[str, Any]:
-    documents = sorted(documents, key=lambda document: int(document["replicate"]))
+    documents = newest_build(documents)
     clean = [item for item in documents if item["status"] != "contaminated"]
     enough = any(len(_rounds(item)) >= _MIN_ROUNDS for item in clean)
     counted = clean if enough else documents
@@ -171,6 +171,23 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
         rate = None if log_s is None else batch_size / math.exp(log_s)
         expected[f"{prefix}throughput_samples_per_s"] = rate
     return expected
+
+
+def newest_build(documents: Sequence[_Document]) -> list[_Document]:
+    """The records that measured what the newest one measured, in order."""
+    known: dict[str, Any] = {}
+    kept: list[_Document] = []
+    for document in sorted(documents, key=lambda document: -int(document["replicate"])):
+        model, loaded = document["model"], (document["environment"] or {}).get("loaded") or {}
+        found = {
+            "params": model.get("params"),
+            "operations": model.get("fingerprint"),
+            **(loaded.get("libraries") or {}),
+        }
+        found = {name: value for name, value in found.items() if value not in (None, "")}
+        if all(known.get(name, value) == value for name, value in found.items()):
+            known, kept = {**found, **known}, [document, *kept]
+    return kept
 
 
 def _status(documents: Sequence[_Document], label: str) -> str:

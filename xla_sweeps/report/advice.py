@@ -55,6 +55,8 @@ FLAG_TEXTS: dict[str, str] = {
     "longer may be slower",
     Flag.NO_GPU_TELEMETRY: "the driver does not say whether heat or power slowed the GPU",
     Flag.CUT_SHORT: "the measuring process ended early; its finished rounds are kept",
+    Flag.BUILD_CHANGED: "earlier replicates are left out: they measured another model or other "
+    "libraries under the same name",
     IMPORTED: "published by others: single measurements without an interval, one mode after the "
     "other",
     Status.CONTAMINATED: "more than a fifth of the rounds were contaminated by other load on the "

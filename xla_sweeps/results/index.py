@@ -20,11 +20,12 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.results.store import RACY_NS, Store, guarded
+from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, outcome_of
 from xla_sweeps.system.files import folder_in, read_regular, replace_whole
 
-VERSION = 2
+VERSION = 3
 
 _INDEX_LIMIT_BYTES = 2**30
 
@@ -38,6 +39,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
         outcome: `schema.record.outcome_of`.
         software: versions that make records comparable (`software_of`).
         cost_s: wall time of the replicate.
+        build: `schema.build.build_of`.
     """
 
     trial_id: str
@@ -50,6 +52,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cost_s: float
     started_at: str
     tags: tuple[str, ...] = ()
+    build: dict[str, str] = {}
 
 
 class _Folder(msgspec.Struct, array_like=True, gc=False):
@@ -133,6 +136,7 @@ def entry_of(record: Record) -> Entry:
         cost_s=_cost_s(record),
         started_at=record.started_at,
         tags=tuple(str(tag) for tag in tags),
+        build=build_of(record),
     )
 
 

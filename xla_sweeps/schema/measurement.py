@@ -101,6 +101,8 @@ class Flag(StrEnum):
     """The driver does not say whether heat or power slow the GPU."""
     CUT_SHORT = "cut_short"
     """The measuring process ended early; its completed rounds are kept."""
+    BUILD_CHANGED = "build_changed"
+    """Earlier replicates measured another model, or other libraries; they are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
             on a cluster.
         outcomes: of its records that count, oldest first; extended while the sweep runs.
         seen: trial and replicate number of each known record, whether it counts or not.
+        builds: the newest `schema.build.Build` by trial id; only its records are in `outcomes`.
         accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
@@ -73,6 +74,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     tags: tuple[str, ...] = ()
     outcomes: list[Status] = []
     seen: frozenset[tuple[str, int]] = frozenset()
+    builds: dict[str, dict[str, str]] = {}
     accepted: tuple[Status, ...] = (Status.OK,)
     wanted: int = 0
     silent_s: float = math.inf

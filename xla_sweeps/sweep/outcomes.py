@@ -17,6 +17,7 @@ from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
 from xla_sweeps.results.claim import is_claimed
 from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store, guarded
+from xla_sweeps.schema.build import differ
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.sweep.backlog import Backlog
@@ -204,10 +205,15 @@ class Judge:
         }
 
     def learn(self, task: Task, records: Sequence[Record]) -> None:
-        """Count a task's records, each once."""
+        """Count a task's records, each once; another build's are in place of the earlier ones."""
         fresh = [item for item in records if (item.trial_id, item.replicate) not in task.seen]
         task.seen |= {(item.trial_id, item.replicate) for item in fresh}
-        task.outcomes = [*task.outcomes, *(entry_of(item).outcome for item in fresh)]
+        for item in map(entry_of, fresh):
+            known = task.builds.get(item.trial_id, {})
+            if differ(known, item.build):
+                task.outcomes, known = [], {}
+            task.builds[item.trial_id] = {**known, **item.build}
+            task.outcomes = [*task.outcomes, item.outcome]
         if not self._backlog.anchors.includes(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import Entry, Index
+from xla_sweeps.schema.build import newest
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
@@ -209,7 +211,11 @@ def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collecti
                 )
             ]
         task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
-        outcomes = [entry.outcome for entry in found]
+        task.builds = {}
+        outcomes = []
+        for identifier, entries in itertools.groupby(found, key=lambda entry: entry.trial_id):
+            kept, task.builds[identifier] = newest(list(entries), lambda entry: entry.build)
+            outcomes += [entry.outcome for entry in kept]
         task.outcomes = counting(outcomes, retry, accepted=task.accepted)
         task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
