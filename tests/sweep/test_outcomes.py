@@ -10,6 +10,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,17 @@ def drive(cluster: Cluster, store: Store, *arguments: str) -> tuple[Outcome, Not
 
 def measured(trial: str, count: int = 1, slot: str = "n0") -> Ended:
     return Ended(how=End.FINISHED, slot=slot, records=(record(trial, "ok", {}).to_json(),) * count)
+
+
+def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Path) -> None:
+    def answer(trial: str, attempt: int) -> Ended:
+        found = record(trial, "ok", {})
+        found = replace(found, model=replace(found.model, params=1 if attempt < 3 else 2))
+        return Ended(how=End.FINISHED, slot="n0", records=(found.to_json(),))
+
+    cluster = Cluster(answer)
+    drive(cluster, Store(tmp_path), "a=ok*3")
+    assert cluster.attempts == {"a": 5}
 
 
 class Full(Store):

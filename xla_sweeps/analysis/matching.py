@@ -232,6 +232,7 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
             ),
             "flags": speedup.flags_of(record) or "none",
             **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
+            "effective precision": record.model.precision,
             "TF32": record.config.get("tf32"),
             "host": facts.get("host"),
             "CPU": cpu.get("name"),
