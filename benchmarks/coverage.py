@@ -63,8 +63,13 @@ def measured(
     return logs, inside, between
 
 
-def prior(replicates: int, within: Numbers, between: Numbers) -> Prior:
-    """What these trials say together."""
+def learned(
+    source: np.random.Generator, replicates: int, spread: float, within: Numbers, between: Numbers
+) -> Prior:
+    """What these trials say together; of single replicates, what ten anchors say instead."""
+    if replicates == 1:
+        _, within, between = measured(source, np.zeros(1), ANCHORS, spread, 0.0)
+        replicates = ANCHORS
     return prior_of(
         [
             Evidence("", "", "graph", "xla", True, replicates, 1.0, float(inside), float(apart))
@@ -95,11 +100,7 @@ def simulate(
         models = source.normal(0.5, BETWEEN_MODELS, (MODELS, 1))
         truth = (models + source.normal(0, BETWEEN_SIZES, (MODELS, SIZES))).ravel()
         logs, within, between = measured(source, truth, replicates, spread, uneven)
-        if replicates > 1:
-            pooled = prior(replicates, within, between)
-        else:
-            _, *anchors = measured(source, np.zeros(1), ANCHORS, spread, 0.0)
-            pooled = prior(ANCHORS, *anchors)
+        pooled = learned(source, replicates, spread, within, between)
         for name, known in (("alone", UNKNOWN), ("pooled", pooled)):
             facts = {
                 "within_percent": within,

@@ -1,0 +1,74 @@
+"""How often a true gain is called `faster`, simulated through the project's own functions.
+
+    python -m benchmarks.power [--sweeps 100]
+
+The sweeps are those of `benchmarks.coverage`, and their trials learn from each other; every trial
+has the same true gain. Prints the table of docs/measurement.md; takes a minute of CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+
+from benchmarks.coverage import learned, measured
+from xla_sweeps.analysis.estimates import judge
+from xla_sweeps.schema.row import Verdict
+
+SPREADS = (0.005, 0.01)
+REPLICATES = (1, 3, 5)
+FLOORS = (0.01, 0.02)
+GAINS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.1)
+TRIALS = 24
+
+
+def power(replicates: int, spread: float, gain: float, floor: float, sweeps: int) -> float:
+    """The share of trials that are called `faster`.
+
+    Args:
+        replicates: of each trial.
+        spread: standard deviation of the log ratio between processes.
+        gain: of the candidate, relative: 0.02 is 2 %.
+        floor: the smallest relative difference that counts.
+        sweeps: how many sweeps of `TRIALS` trials.
+    """
+    source = np.random.default_rng((replicates, round(1e4 * spread)))
+    truth = np.full(TRIALS, math.log1p(gain))
+    faster = 0
+    for _ in range(sweeps):
+        logs, within, between = measured(source, truth, replicates, spread, 0.0)
+        known = learned(source, replicates, spread, within, between)
+        found = judge(
+            np.exp(logs),
+            within_percent=within,
+            between_percent=between,
+            replicates=np.full(TRIALS, replicates),
+            priors=np.array([known] * TRIALS),
+            floor=np.full(TRIALS, floor),
+        )
+        faster += found.verdict.count(Verdict.FASTER)
+    return faster / sweeps / TRIALS
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--sweeps", type=int, default=100, help="of each kind (default 100)")
+    sweeps = parser.parse_args().sweeps
+    cases = [(replicates, floor) for floor in FLOORS for replicates in REPLICATES]
+    heads = [f"floor {100 * floor:g} %, {replicates}" for replicates, floor in cases]
+    print(f"| processes differ by | true gain | {' | '.join(heads)} |")
+    print(f"|---|---|{'---|' * len(cases)}")
+    for spread in SPREADS:
+        for gain in GAINS:
+            shares = [power(count, spread, gain, floor, sweeps) for count, floor in cases]
+            cells = " | ".join(f"{100 * share:.0f} %" for share in shares)
+            print(f"| {100 * spread:g} % | {100 * gain:g} % | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
