@@ -466,18 +466,34 @@ def test_blocks_of_one_call_are_latencies_already() -> None:
     assert latencies["graph"].passes == ()
 
 
-def test_the_sync_self_test_passes_a_device_that_queues_and_a_sync_that_waits() -> None:
+@dataclass
+class Lazy(Device):
+    """A device that loads the code for reading a result when it is first needed."""
+
+    loaded: bool = False
+
+    def drain(self) -> None:
+        super().drain()
+        if not self.loaded:
+            self.clock.pass_s(0.05)
+        self.loaded = True
+
+
+@pytest.mark.parametrize("kind", [Device, Lazy])
+def test_the_sync_self_test_passes_a_device_that_queues_and_a_sync_that_waits(
+    kind: type[Device],
+) -> None:
     clock = Clock()
-    result = timing.sync_self_test(Device(clock, work_s=0.05), calls=20, clock=clock)
+    result = timing.sync_self_test(kind(clock, work_s=0.005), seconds=0.15, clock=clock)
     assert result.works
     assert result.queued
+    assert 0.12 < result.synced_s < 0.2
 
 
 def test_the_sync_self_test_catches_a_sync_that_does_not_wait() -> None:
     clock = Clock()
-    assert not timing.sync_self_test(
-        Device(clock, work_s=0.05, waits=False), calls=20, clock=clock
-    ).works
+    device = Device(clock, work_s=0.005, waits=False)
+    assert not timing.sync_self_test(device, seconds=0.15, clock=clock).works
 
 
 def test_sync_overhead_is_the_median_of_empty_syncs() -> None:

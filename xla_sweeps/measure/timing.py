@@ -227,23 +227,39 @@ class SyncTest:
     after_s: float
 
 
-def sync_self_test(executable: Executable, *, calls: int, clock: Clock) -> SyncTest:
+class Drainable(Executable, Protocol):
+    """An executable whose results can be read."""
+
+    def drain(self) -> None:
+        """Wait for the device by reading a result of the last call."""
+
+
+def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> SyncTest:
     """Start many calls, synchronize, then wait again: the second wait must take no time.
 
     If the synchronization does not wait, the device is still busy, and reading a result afterwards
-    (`executable.drain`) takes the time that the synchronization should have taken.
+    takes the time that the synchronization should have taken. A result is read beforehand too: the
+    first time, the device may load code for it.
+
+    Args:
+        executable: keeps the device busy for longer than it takes to start a call.
+        seconds: how long the calls are to take, by a single call.
+        clock: nanoseconds.
     """
     executable.prepare()
     executable.step()
-    executable.synchronize()
+    executable.drain()
+    begun = clock()
+    executable.step()
+    executable.drain()
+    calls = max(10, math.ceil(seconds * 1e9 / max(1, clock() - begun)))
     started = clock()
     for _ in range(calls):
         executable.step()
     enqueued = clock()
     executable.synchronize()
     synced = clock()
-    drain = getattr(executable, "drain", executable.synchronize)
-    drain()
+    executable.drain()
     drained = clock()
     enqueue_s, synced_s, after_s = (
         (enqueued - started) / 1e9,

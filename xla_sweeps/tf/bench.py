@@ -61,6 +61,8 @@ class Bench:
     facts: ModelFacts
     nudged: list[np.ndarray] | None = None
     """Eager outputs on the first inputs changed by rounding; computed only for detections."""
+    sync_by_reading: bool = False
+    """Wait by reading a result, on a device where `sync_devices` does not wait."""
     seconds: dict[str, float] = field(default_factory=dict)
 
 

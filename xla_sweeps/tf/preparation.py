@@ -37,6 +37,7 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
             channel.send(stage)
             devices.reset_peak_memory(bench.device)
             executable = modes.make_executable(bench.built.call, mode_of(label), bench.inputs)
+            executable.sync_by_reading = bench.sync_by_reading
             stage = protocol.Stage(phase=Phase.COMPILE, mode=label)
             channel.send(stage)
             outcome = _first_calls(bench, executable)

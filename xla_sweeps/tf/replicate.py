@@ -10,23 +10,21 @@ import gc
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import protocol, rounds, timing
 from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import Failure, Flag, Phase, Round, Status, Trend
-from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.tf import devices, modes
+from xla_sweeps.schema.trial import ReplicateJob, mode_of
+from xla_sweeps.tf import devices, modes, synchronization
 from xla_sweeps.tf.bench import Bench, Channel, count_macs, set_up
 from xla_sweeps.tf.preparation import Prepared, prepare_modes
 
 RECOMPILE_FACTOR = 10
 RECOMPILE_S = 0.02
-SYNC_TEST_S = 0.1
 
 
 def measure(job: ReplicateJob, channel: Channel, *, import_s: float) -> None:
@@ -43,13 +41,12 @@ def measure(job: ReplicateJob, channel: Channel, *, import_s: float) -> None:
     with tf.device(devices.tf_device(job.trial.device)):
         bench = set_up(job, channel)
         built_at = time.perf_counter()
+        sync = _sync_test(job, bench, channel)
         prepared = prepare_modes(job, bench, channel)
-        sync: dict[str, Any] = {}
         contaminated = False
         if job.measure:
             channel.wait_for_turn()
             _warm_up(bench, prepared, channel)
-            sync = _sync_test(bench, prepared)
         else:
             _call_again(prepared, channel)
         prepared_at = time.perf_counter()
@@ -72,6 +69,16 @@ def measure(job: ReplicateJob, channel: Channel, *, import_s: float) -> None:
             },
         )
     )
+
+
+def _sync_test(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str, Any]:
+    """Run the synchronization self-test; not needed on a CPU, where calls do not queue."""
+    if "GPU" not in bench.device:
+        return dict(synchronization.TRIVIAL)
+    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
+    sync = synchronization.self_test(dict.fromkeys(map(mode_of, job.modes)))
+    bench.sync_by_reading = sync["by_reading"]
+    return sync
 
 
 def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> None:
@@ -137,35 +144,6 @@ def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s
             RECOMPILE_FACTOR * steady_s, steady_s + RECOMPILE_S
         )
     return slow == len(fresh)
-
-
-def _sync_test(bench: Bench, prepared: Mapping[str, Prepared]) -> dict[str, Any]:
-    """Run the synchronization self-test; not needed on a CPU, where calls do not queue."""
-    if "GPU" not in bench.device or not prepared:
-        return {
-            "works": True,
-            "queued": False,
-            "note": "trivial: calls on a CPU return when they are done",
-        }
-    entry = min(prepared.values(), key=lambda item: item.executable.steady_call_s)
-    calls = max(10, round(SYNC_TEST_S / entry.executable.steady_call_s))
-    result = timing.sync_self_test(entry.executable, calls=calls, clock=time.perf_counter_ns)
-    if not result.works:
-        for item in prepared.values():
-            item.executable.sync_by_reading = True
-        result_by_reading = timing.sync_self_test(
-            entry.executable, calls=calls, clock=time.perf_counter_ns
-        )
-        if not result_by_reading.works:
-            raise XlaSweepsError(
-                "neither sync_devices() nor reading a result waits for this device, "
-                "so it cannot be timed"
-            )
-        return {
-            **asdict(result_by_reading),
-            "note": "sync_devices() does not wait; a scalar is read instead",
-        }
-    return asdict(result)
 
 
 def _measure_modes(
