@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,3 +131,16 @@ def test_ctrl_c_while_a_trial_waits_for_quiet_saves_and_says_how_to_resume(tmp_p
     assert kept[1].contamination["waited_s"] < 60
     start(results, *words).communicate(timeout=60)
     assert str(records(results)[-1].status) == "ok"
+
+
+def test_several_trials_say_which_of_them_runs_and_end_in_a_table(tmp_path: Path) -> None:
+    words = [word for word in REQUEST if not word.startswith("model=")]
+    several = start(tmp_path / "r", "-m", *words, "model=resnet50,vgg16", "tracker=none")
+    output, _ = several.communicate(timeout=120)
+    assert several.returncode == 0, output
+    assert re.search(r"start    1 of 2  resnet50 .*(?s:.*)start    2 of 2  vgg16 ", output)
+    assert re.search(r"(?m)^ *resnet50 +8 +4 .*(?s:.*)^ *vgg16 +8 +4 ", output)
+    one = start(tmp_path / "r", *REQUEST, "tracker=none")
+    output, _ = one.communicate(timeout=120)
+    assert "1 of 1" not in output
+    assert not re.search(r"(?m)^ *mobilenet_v2 +8 +4 ", output)

@@ -8,7 +8,11 @@ from pathlib import Path
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
+from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
+from xla_sweeps.results import rows, table
+from xla_sweeps.results.index import read_index
+from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.launchers import wandb_agents
 from xla_sweeps.sweep.launchers.local import slots_for
 
@@ -55,7 +59,10 @@ def run_agents(
     config_dir: Path | None = None,
     max_failed: int = wandb_agents.MAX_FAILED,
 ) -> int:
-    """Run agents for a sweep of the W&B server on this machine; returns the exit code.
+    """Run agents for a sweep of the W&B server on this machine, and show what they measured.
+
+    Returns:
+        The exit code.
 
     Raises:
         XlaSweepsError: the path is wrong, or there is no key.
@@ -63,8 +70,10 @@ def run_agents(
     wandb_agents.check_path(path)
     require_login()
     slots = slots_for(devices)
+    store = Store(results_dir)
+    known = _records_of(store)
     with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
-        return wandb_agents.run(
+        code = wandb_agents.run(
             path,
             slots=slots,
             results_dir=results_dir,
@@ -72,3 +81,11 @@ def run_agents(
             screen=board,
             max_failed=max_failed,
         )
+    measured = {trial for trial, _ in _records_of(store) - known}
+    show_headlines(table.headlines(rows.load(results_dir).table, measured), results_dir)
+    return code
+
+
+def _records_of(store: Store) -> set[tuple[str, int]]:
+    """Trial id and number of every record."""
+    return {(entry.trial_id, entry.replicate) for entry in read_index(store).all()}

@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.measure.runner import TrialResult
+    from xla_sweeps.schema.row import TrialSummary
 
 _FLAGS = ("--multirun", "--run", "--resolve", "--hydra-help", "--shell-completion")
 
@@ -251,21 +252,40 @@ def _name(flag: str) -> str:
 
 
 def _run(asked: argparse.Namespace, jobs: Sequence[_Job], assignment: Assignment) -> int:
-    """Let Hydra call us back, once or for each job of `-m`; the worst exit code wins."""
-    multirun = asked.multirun
+    """Let Hydra call us back, once or for each job of `-m`; several end in a table of all."""
+    summaries: list[TrialSummary] = []
 
     def task(config: DictConfig) -> int:
-        code = _ended(jobs[int(HydraConfig.get().job.num) if multirun else 0], assignment)
+        number = int(HydraConfig.get().job.num) if asked.multirun else 0
+        part = f"{number + 1} of {len(jobs)}" if asked.multirun else ""
+        code = _ended(jobs[number], assignment, part, summaries)
         if code >= 128:
             sys.exit(code)
         return code
 
+    code = _called_back(asked, jobs, task)
+    if len(summaries) > 1:
+        from xla_sweeps.report.terminal.sweep_summary import show_headlines
+
+        rows = [row for each in summaries for row in each.comparisons if row.headline]
+        show_headlines(rows, Path(str(jobs[0].document["results_dir"])))
+    return code
+
+
+def _called_back(
+    asked: argparse.Namespace, jobs: Sequence[_Job], task: Callable[[DictConfig], int]
+) -> int:
+    """Have Hydra call `task` for each job, here or where its launcher runs it; the worst exit code.
+
+    Raises:
+        ConfigError: Hydra's output folder cannot be written.
+    """
     words = list(map(full_key, asked.overrides))
     for folder in _hydra_folders(asked, jobs):
         folder_below(folder, "hydra")
     try:
         with composing(asked.config_dir) as (own, further):
-            if not multirun:
+            if not asked.multirun:
                 return int(own.run("config", task, [*words, *further]).return_value)
             batches = own.multirun("config", task, [*words, *further, "hydra.mode=MULTIRUN"])
             return max((int(job.return_value) for batch in batches for job in batch), default=0)
@@ -288,25 +308,25 @@ def _hydra_folders(asked: argparse.Namespace, jobs: Sequence[_Job]) -> set[Path]
     return folders if len(folders) == 1 else {*folders, Path(str(BY_NAME["results_dir"].default))}
 
 
-def _ended(job: _Job, assignment: Assignment) -> int:
+def _ended(job: _Job, assignment: Assignment, part: str, summaries: list[TrialSummary]) -> int:
     """Run one job to its exit code: an error ends this job and no other."""
     try:
-        return _measure(job, assignment)
+        return _measure(job, assignment, part, summaries)
     except XlaSweepsError as error:
         return complain(error)
     except Exception as error:
         return report_bug(error, results_dir=Path(str(job.document.get("results_dir"))))
 
 
-def _measure(job: _Job, assignment: Assignment) -> int:
-    """Run one trial and show its result."""
+def _measure(job: _Job, assignment: Assignment, part: str, summaries: list[TrialSummary]) -> int:
+    """Run one trial, show its result, and add that to the others'."""
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.terminal.tables import show_trial
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
     settings = job.settings()
-    with TrialProgress(ui=settings.ui) as screen:
+    with TrialProgress(ui=settings.ui, part=part) as screen:
         result = runner.run_trial(
             settings,
             screen=screen,
@@ -321,6 +341,7 @@ def _measure(job: _Job, assignment: Assignment) -> int:
         with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
     if result.summary is not None:
+        summaries.append(result.summary)
         show_trial(result.summary, places=_places(result, settings.results_dir))
     return result.exit_code
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -58,3 +58,21 @@ def joined(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
 
     parts = list(tables)
     return pyarrow.concat_tables(parts) if parts else schema().empty_table()
+
+
+def headlines(
+    table: pyarrow.Table, trials: Collection[str], *, requests: Collection[str] = ()
+) -> list[ComparisonRow]:
+    """The headline rows of these trials.
+
+    Args:
+        table: rows.
+        trials: trial ids.
+        requests: ids of requests, whatever device measured them.
+    """
+    columns = (table[name].to_pylist() for name in ("headline", "trial_id", "request_id"))
+    chosen = [
+        headline and (trial in trials or request in requests)
+        for headline, trial, request in zip(*columns, strict=True)
+    ]
+    return rows_of(table.filter(chosen)) if any(chosen) else []

@@ -102,12 +102,7 @@ def headline_rows(
     found = rows.load(results_dir)
     for problem in found.problems:
         warn(problem)
-    columns = (found.table[name].to_pylist() for name in ("headline", "trial_id", "request_id"))
-    chosen = [
-        headline and (trial in ids or request in requests)
-        for headline, trial, request in zip(*columns, strict=True)
-    ]
-    return table.rows_of(found.table.filter(chosen)) if any(chosen) else []
+    return table.headlines(found.table, ids, requests=requests)
 
 
 def _want_again(

@@ -9,6 +9,7 @@ import pytest
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.terminal import sweep_summary
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.measurement import Status
@@ -54,11 +55,22 @@ def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
 
 
 def test_preliminary_and_contaminated_comparisons_are_counted(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sweep_summary, "ROWS_SHOWN", 2)
     whole = with_columns(ROW, replicates=3, preliminary=False)
     busy = with_columns(whole, status=Status.CONTAMINATED)
     out = shown([whole, busy, ROW], capsys)
     assert "1 of 3 comparisons: * fewer than 3 replicates" in out
     assert "1 of 3 comparisons: ~ contaminated" in out
+    assert "and 1 more: xla-sweeps results results" in out
     assert "comparisons:" not in shown([whole], capsys)
+
+
+def test_a_sweep_ends_with_a_table_of_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [with_columns(ROW, model=f"model{number}") for number in range(3)]
+    out = shown(rows, capsys)
+    assert all(out.count(row.trial.model) == 1 for row in rows)
+    assert "2.00×" in out
+    assert "more:" not in out
+    assert "speedup" not in shown([], capsys)

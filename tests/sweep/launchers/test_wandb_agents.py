@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -135,6 +136,10 @@ def test_two_agents_share_a_grid_that_our_command_created(
     )
     assert done.returncode == 0, done.stderr
     assert "to join from another machine: xla-sweeps agents tester/p/" in done.stderr
+    shown = re.findall(r"(?m)^ *(mobilenet_v2|resnet50) +\d+ +(\d) ", done.stdout)
+    assert sorted(shown) == [
+        (model, batch) for model in ("mobilenet_v2", "resnet50") for batch in ("1", "2")
+    ]
     (sweep,) = server.backend.sweeps.values()
     assert len(sweep.agents) == 2
     assert sorted(

@@ -15,11 +15,14 @@ from xla_sweeps.analysis.overview import geometric_mean
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
+from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict
 from xla_sweeps.system.text import displayable
 
 FAILURES_SHOWN = 8
+
+ROWS_SHOWN = 40
 
 
 class PlannedTask(Protocol):
@@ -125,6 +128,7 @@ def show_sweep(
     console.print(
         Text(f"{displayable(name)}: {planned} trials: {statuses}", style="bold"), soft_wrap=True
     )
+    show_headlines(rows, results_dir)
     _show_verdicts(rows)
     for pair, mine in _by_pair(rows).items():
         mean, low, high, models = geometric_mean(
@@ -142,7 +146,7 @@ def show_sweep(
         (PRELIMINARY, [row for row in rows if row.speedup.preliminary]),
         (CONTAMINATED, [row for row in rows if row.status is Status.CONTAMINATED]),
     ):
-        if marked:
+        if marked and len(rows) > ROWS_SHOWN:
             count = f"{len(marked)} of {len(rows)} comparisons"
             console.print(Text(f"{count}: {text}", style="dim"), soft_wrap=True)
     if (found := trust(rows)) is not None:
@@ -158,6 +162,15 @@ def show_sweep(
     )
     if left:
         console.print(Text(f"resume with: {displayable(again)}", style="bold"), soft_wrap=True)
+
+
+def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
+    """Show headline rows as a table; of very many only the first."""
+    if rows:
+        show_rows(rows[:ROWS_SHOWN])
+    if len(rows) > ROWS_SHOWN:
+        text = f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {results_dir}"
+        results_console().print(Text(text), soft_wrap=True)
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:

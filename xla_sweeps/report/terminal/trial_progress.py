@@ -43,9 +43,11 @@ class TrialProgress:
 
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
+        part: which of several trials it is, such as `2 of 5`, or "".
     """
 
-    def __init__(self, *, ui: str = "auto") -> None:
+    def __init__(self, *, ui: str = "auto", part: str = "") -> None:
+        self._part = f"{part}  " if part else ""
         self._mode = ui_mode(ui, os.environ)
         self._console = progress_console()
         self._live: Live | None = None
@@ -71,7 +73,8 @@ class TrialProgress:
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; the libraries' output goes to the log."""
-        self._title, self._log, self._replicates = displayable(title), str(log), replicates
+        self._title = f"{self._part}{displayable(title)}"
+        self._log, self._replicates = str(log), replicates
         self._started = time.monotonic()
         if self._mode == "live":
             self._live = Live(
