@@ -89,7 +89,7 @@ def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
     with FakeNvml(lost, good).installed():
         findings = [item for item in diagnose(tmp_path, seconds=0.1) if "gpu" in item.subject]
     assert [(item.level, item.subject, item.found) for item in findings] == [
-        ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB"),
+        ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB, power limit 400 W"),
         ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
     ]
     with FakeNvml(lost).installed():
@@ -98,3 +98,20 @@ def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
             for item in diagnose(tmp_path, seconds=0.1)
             if "gpu" in item.subject
         ] == [("bad", "until then: device=cpu")]
+
+
+def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
+    tmp_path: Path,
+) -> None:
+    gpu = FakeGpu(
+        processes={5: "python", 6: "nvidia-cuda-mps-server"},
+        lacks={
+            "nvmlDeviceGetViolationStatus",
+            "nvmlDeviceGetCurrentClocksEventReasons",
+            "nvmlDeviceGetCurrentClocksThrottleReasons",
+        },
+    )
+    with FakeNvml(gpu).installed():
+        warnings = [item.found for item in diagnose(tmp_path, seconds=0.1) if item.level == "warn"]
+    assert "other processes compute on it: 1" in warnings
+    assert any("no_gpu_telemetry" in found for found in warnings)

@@ -278,6 +278,19 @@ def test_a_gpu_whose_node_is_unknown_shares_no_core_either(tmp_path: Path) -> No
     assert len({core for share in shares for core in share}) == 6
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be split")
+def test_a_gpu_whose_neighbours_others_use_has_cores_of_its_own() -> None:
+    with FakeNvml(FakeGpu(), FakeGpu(uuid="GPU-b", bus=0x65)).installed():
+        first, second = (
+            devices.cores_of_one({"CUDA_VISIBLE_DEVICES": number}) for number in ("0", "1")
+        )
+        assert first
+        assert not set(first) & set(second)
+        assert devices.cores_of_one({"CUDA_VISIBLE_DEVICES": "0,1"}) == ()
+    with FakeNvml(FakeGpu()).installed():
+        assert devices.cores_of_one({"CUDA_VISIBLE_DEVICES": "0"}) == ()
+
+
 @pytest.mark.parametrize(
     ("name", "wanted", "same"),
     [

@@ -22,7 +22,7 @@ from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.results.store import Store
-from xla_sweeps.system import devices, environment
+from xla_sweeps.system import devices, environment, nvml
 
 
 def doctor_command(arguments: Sequence[str]) -> int:
@@ -105,10 +105,16 @@ def _devices() -> list[Finding]:
     for device in devices.devices():
         memory = f"{device.memory_bytes / 2**30:.0f} GiB"
         cores = f", {devices.usable_cores()} cores" if device.kind == "cpu" else ""
+        watts = device.settings.power_limit_w
+        limit = "" if watts is None else f", power limit {watts} W"
         findings.append(
-            Finding(level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}")
+            Finding(
+                level="ok", subject=device.label, found=f"{device.name}{cores}, {memory}{limit}"
+            )
         )
-    only_cpu, problems = len(findings) == 1, devices.gpu_problems()
+        if device.kind == "gpu":
+            findings += _gpu_state(device)
+    only_cpu, problems = len(devices.devices()) == 1, devices.gpu_problems()
     for problem in problems:
         level = "bad" if only_cpu else "warn"
         fix = "until then: device=cpu" if only_cpu else ""
@@ -119,6 +125,21 @@ def _devices() -> list[Finding]:
             f"if there is one, install its driver, and: {how_to_install('gpu')}",
         )
         findings.append(Finding(level="warn", subject="gpu", found=found, fix=fix))
+    return findings
+
+
+def _gpu_state(gpu: devices.Device) -> list[Finding]:
+    """What would contaminate rounds on a GPU, or could not be seen."""
+    findings = []
+    others = len(nvml.compute_processes(gpu.uuid) or ())
+    if others:
+        found, fix = f"other processes compute on it: {others}", "stop them: nvidia-smi lists them"
+        findings.append(Finding(level="warn", subject=gpu.label, found=found, fix=fix))
+    seen = nvml.read(gpu.uuid)
+    if seen is None or (seen.reasons is None and seen.thermal_ns is None):
+        found = "its driver does not say whether heat or power slow it (flag no_gpu_telemetry)"
+        fix = "update the driver"
+        findings.append(Finding(level="warn", subject=gpu.label, found=found, fix=fix))
     return findings
 
 

@@ -307,6 +307,18 @@ def disjoint_cores(
     return [tuple(share[:most]) for share in shares]
 
 
+def cores_of_one(environ: Mapping[str, str]) -> tuple[int, ...]:
+    """Cores for the one GPU that CUDA_VISIBLE_DEVICES leaves, where its neighbours are used too.
+
+    Empty where all cores may be used: there is no other GPU, or not just one is left.
+    """
+    gpus = [gpu for gpu in _gpus() if not gpu.problem]
+    shown = visible(gpus, environ)
+    if len(shown) != 1 or len(gpus) < 2:
+        return ()
+    return disjoint_cores([near_cores(gpu) for gpu in gpus])[gpus.index(shown[0])]
+
+
 def _listed(path: Path) -> set[int]:
     """The numbers in a list of the kernel's, such as `0-3,8`."""
     found = set()

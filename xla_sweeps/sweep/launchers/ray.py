@@ -31,6 +31,7 @@ from xla_sweeps.sweep.launchers import (
     make_log_folder,
     reason_of,
 )
+from xla_sweeps.system.devices import cores_of_one
 from xla_sweeps.system.process import Assignment
 
 CONNECT_S = 10.0
@@ -264,14 +265,18 @@ def run_job(
             mine.append(
                 "tracker=none"
             )  # `push` makes the run from the record, where the sweep runs
+        variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # Ray numbers the GPUs
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, *mine],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **Assignment(parent=os.getpid()).environment()},
+                env={**variables, **Assignment(parent=os.getpid()).environment()},
             )
+        with contextlib.suppress(OSError, XlaSweepsError):
+            if cores := cores_of_one(variables):
+                os.sched_setaffinity(process.pid, cores)
         code = _wait(process, is_stopped, log, silent_s)
         records = [
             path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))

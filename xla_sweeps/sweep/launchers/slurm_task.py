@@ -81,7 +81,11 @@ class _Task:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **assignment.environment()},
+                env={
+                    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as Slurm numbers GPUs
+                    **os.environ,
+                    **assignment.environment(),
+                },
                 start_new_session=True,
             )
         if self.signals.number:
