@@ -337,7 +337,8 @@ def test_the_environments_of_both_sides_are_shown_together() -> None:
 
     b = measured(
         "2.21.0rc",
-        cpu={"name": "Some CPU", "cores": 2, "governor": "powersave"},
+        cpu={"name": "Some CPU", "model": "family 6 model 85", "governor": "powersave"},
+        loaded={"tensorflow": "2.21.0rc", "libraries": {"cudnn": "91002"}},
         flags={"XLA_FLAGS": "--x"},
     )
     rows = {
@@ -346,6 +347,8 @@ def test_the_environments_of_both_sides_are_shown_together() -> None:
     assert rows["tensorflow"] == ("2.20.0", "2.21.0rc")
     assert rows["governor"] == ("performance", "powersave")
     assert rows["flags"] == ("none", "XLA_FLAGS=--x")
+    assert rows["CPU model"] == ("", "family 6 model 85")
+    assert rows["loaded cudnn"] == ("", "91002")
     assert rows["keras"] == ("3.15", "3.15")
     assert rows["xla_sweeps"] == ("0.1 abc", "0.1 abc")
     assert "driver" not in rows

@@ -46,6 +46,8 @@ WRONG_VALUES: Mapping[str, Any] = {
     "environment.packages": 5,
     "environment.driver": "x",
     "environment.flags": [1],
+    "environment.loaded": {"libraries": [1]},
+    "model.macs_by_type": {"f32": "x"},
     "environment.cpu": 3,
     "config": [],
     "config.modes": "x",

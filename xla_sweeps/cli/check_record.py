@@ -201,6 +201,12 @@ def _configuration(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     for name in ("packages", "loaded", "driver", "flags", "cpu"):
         if not isinstance(environment.get(name) or {}, dict):
             yield f"environment.{name} is not a mapping"
+    loaded = environment.get("loaded")
+    if isinstance(loaded, dict) and not isinstance(loaded.get("libraries") or {}, dict):
+        yield "environment.loaded.libraries is not a mapping"
+    by_type = model.get("macs_by_type") or {}
+    if not isinstance(by_type, dict) or any(type(value) is not int for value in by_type.values()):
+        yield "model.macs_by_type is not a mapping of whole numbers"
     if not isinstance(document["device"].get("name", ""), str):
         yield "device.name is not a text"
 

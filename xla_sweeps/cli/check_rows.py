@@ -178,16 +178,20 @@ def newest_build(documents: Sequence[_Document]) -> list[_Document]:
     known: dict[str, Any] = {}
     kept: list[_Document] = []
     for document in sorted(documents, key=lambda document: -int(document["replicate"])):
-        model, loaded = document["model"], (document["environment"] or {}).get("loaded") or {}
+        model, loaded = _mapping(document["model"]), _mapping(document["environment"]).get("loaded")
         found = {
             "params": model.get("params"),
             "operations": model.get("fingerprint"),
-            **(loaded.get("libraries") or {}),
+            **_mapping(_mapping(loaded).get("libraries")),
         }
         found = {name: value for name, value in found.items() if value not in (None, "")}
         if all(known.get(name, value) == value for name, value in found.items()):
             known, kept = {**found, **known}, [document, *kept]
     return kept
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _status(documents: Sequence[_Document], label: str) -> str:

@@ -270,9 +270,13 @@ class _Config(msgspec.Struct):
     tracker: _Tracker | None = None
 
 
+class _Loaded(msgspec.Struct):
+    libraries: dict[str, Any] | None = None
+
+
 class _Environment(msgspec.Struct):
     packages: dict[str, Any] | None = None
-    loaded: dict[str, Any] | None = None
+    loaded: _Loaded | None = None
     driver: dict[str, Any] | None = None
     flags: dict[str, Any] | None = None
     cpu: dict[str, Any] | None = None
