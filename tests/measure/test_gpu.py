@@ -24,6 +24,7 @@ from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import GpuSpan
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.devices import Device
+from xla_sweeps.system.environment import environment
 from xla_sweeps.system.leases import Leases
 
 GPU = Device(kind="gpu", index=0, name="NVIDIA A100-SXM4-80GB", uuid="GPU-a")
@@ -210,6 +211,7 @@ def test_a_process_that_came_during_the_replicate_contaminates_it(
     gpu.arriving = {5: "python"}
     attempt, _ = measure(tmp_path, driver)
     assert attempt.contaminated
+    assert all(item.dirty for item in attempt.rounds)
     assert attempt.contamination["gpu_foreign"] == 1
 
 
@@ -228,7 +230,7 @@ def test_a_record_names_the_gpus_settings_and_keeps_what_it_reported() -> None:
     words = ["model=resnet50", "device=gpu", "tracker=none"]
     settings = to_settings(compose_config(words), environ={})
     span = GpuSpan(rounds=(0, 3), elapsed_s=1.0)
-    record = make_record(settings, "0" * 16, 0, Attempt(gpu=(span,)), {})
+    record = make_record(settings, "0" * 16, 0, Attempt(gpu=(span,)), environment())
     assert record.gpu == (span,)
     assert record.device == {
         "kind": "gpu",

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception
-from xla_sweeps.measure.gpu import GpuWatch
+from xla_sweeps.measure.gpu import SHARED, GpuWatch
 from xla_sweeps.schema.measurement import Failure, Flag, Load, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
 
@@ -125,7 +125,9 @@ class Attempt:
         watch = watcher.gpu
         if watch and self.finished:
             watch.end()
-            self.contaminated = self.contaminated or watch.newcomers > 0
+            if watch.newcomers:  # since when is unknown
+                self.contaminated = True
+                self.rounds = [replace(item, dirty=item.dirty or SHARED) for item in self.rounds]
         if watch:
             self.gpu = tuple(watch.spans)
             self.flags += watch.flags()
