@@ -289,7 +289,7 @@ function namedPairs(view, theme, width, rows, extremes) {
       xAxis: speedupAxis(theme, `speedup over ${shortMode(view.state.baseline)}`, extremes),
       yAxis: nameAxis(
         theme,
-        Array.from(rows, (row) => rowLabel(view, row)),
+        rowLabels(view, rows),
         { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } },
       ),
       series: [series],

@@ -267,6 +267,23 @@ function rowLabel(view, row, { without = "" } = {}) {
   ].join(" · ");
 }
 
+/** Columns that tell trials apart whose labels would be equal, the plainest first. */
+const TELLING = ["results", "source", "scenario", "effort", "modes", "software", "driver", "environment_flags", "host", "trial_id"];
+
+/** The labels of rows: equal ones get what tells their trials apart. */
+function rowLabels(view, rows) {
+  const labels = Array.from(rows, (row) => rowLabel(view, row));
+  for (const column of TELLING) {
+    const values = Array.from(rows, (row) => view.rows.text(column, row));
+    const alike = new Map();
+    labels.forEach((label, i) => alike.set(label, (alike.get(label) ?? new Set()).add(values[i])));
+    labels.forEach((label, i) => {
+      if (alike.get(label).size > 1 && values[i]) labels[i] = `${label} · ${values[i].slice(0, column === "trial_id" ? 8 : undefined)}`;
+    });
+  }
+  return labels;
+}
+
 /** The 1× line and the band of no difference, for an axis of log2 speedups. */
 function unityMarks(theme, floor, vertical = false) {
   const axis = vertical ? "xAxis" : "yAxis";
