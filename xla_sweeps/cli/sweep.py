@@ -301,6 +301,7 @@ def _conclude(request: _Request, tasks: Sequence[Task], outcome: Outcome) -> int
         planned=len(tasks),
         results_dir=results_dir,
         again=shlex.join(["xla-sweeps", *resume_words(request.options)]),
+        kept=request.options.accept_contaminated,
     )
     if outcome.signal_number:
         return 128 + outcome.signal_number

@@ -74,3 +74,21 @@ def test_a_sweep_ends_with_a_table_of_its_trials(capsys: pytest.CaptureFixture[s
     assert "2.00×" in out
     assert "more:" not in out
     assert "speedup" not in shown([], capsys)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_contaminated_trials_are_resumed_unless_they_are_kept(
+    kept: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_sweep(
+        "mine",
+        rows=[],
+        outcome=Outcome(counts={"ok": 1, "contaminated": 5}),
+        planned=6,
+        results_dir=Path("results"),
+        again="xla-sweeps sweep mine.yaml",
+        kept=kept,
+    )
+    out = capsys.readouterr().out
+    assert ("5 contaminated: measured again on resume; --accept-contaminated keeps" in out) != kept
+    assert ("resume with: xla-sweeps sweep mine.yaml" in out) != kept

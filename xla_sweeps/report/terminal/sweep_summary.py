@@ -118,8 +118,12 @@ def show_sweep(
     planned: int,
     results_dir: Path,
     again: str,
+    kept: bool = False,
 ) -> None:
-    """Show a sweep's verdicts, geometric mean speedups, failures by status, and paths."""
+    """Show a sweep's trials, verdicts, geometric mean speedups, failures by status, and paths.
+
+    Contaminated trials are resumed unless they are `kept`.
+    """
     console = results_console()
     statuses = "  ".join(
         f"{count} {word}"
@@ -157,10 +161,14 @@ def show_sweep(
         console.print(Text(f"stopped: {displayable(outcome.broken)}", style="red"), soft_wrap=True)
     console.print(Text(f"records {results_dir}/records   logs {results_dir}/logs"), soft_wrap=True)
     console.print(Text(f"results xla-sweeps results {results_dir}"), soft_wrap=True)
+    busy = 0 if kept else outcome.counts.get(str(Status.CONTAMINATED), 0)
+    if busy:
+        text = f"{busy} contaminated: measured again on resume; --accept-contaminated keeps them"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
     left = (
         outcome.signal_number or outcome.broken or outcome.gave_up or outcome.counts.get("missing")
     )
-    if left:
+    if left or busy:
         console.print(Text(f"resume with: {displayable(again)}", style="bold"), soft_wrap=True)
 
 
