@@ -438,6 +438,33 @@ def test_only_accelerators_are_flagged_as_host_bound() -> None:
     assert not headline([make_record(modes=modes)]).speedup.host_bound
 
 
+@pytest.mark.parametrize(
+    ("slower", "flags"), [(1.0, ()), (1.002, ()), (1.2, ("sustained_differs:xla",))]
+)
+def test_a_mode_that_slows_down_alone_is_flagged_beside_the_sustained_speedup(
+    slower: float, flags: tuple[str, ...]
+) -> None:
+    """Its first half at full speed, as a GPU before its power limit."""
+    records = [
+        make_record(
+            modes={
+                "graph": make_outcome(0.2, sustained_call_s=(0.2,) * 100),
+                "xla": make_outcome(
+                    0.1, sustained_call_s=(0.1,) * 50 + (0.1 * slower * (1 + replicate / 1e4),) * 50
+                ),
+            },
+            replicate=replicate,
+            device=GPU,
+        )
+        for replicate in range(3)
+    ]
+    row = headline(records)
+    assert row.speedup.sustained == pytest.approx(2 / slower, rel=1e-3)
+    assert row.flags == flags
+    assert headline(records[:1]).flags == ()  # nothing is known of how replicates differ
+    assert headline([make_record()]).speedup.sustained is None
+
+
 @dataclass
 class LaunchQueue:
     """A GPU whose calls launch kernels; a launch waits while the queue of launches is full."""

@@ -119,6 +119,14 @@ def test_every_scenario_composes() -> None:
         assert settings("model=yolo_v8_xs", f"scenario={scenario}").trial.scenario is scenario
 
 
+def test_each_mode_alone_is_measured_at_publish_or_as_asked() -> None:
+    assert settings("effort=publish").trial.effort.sustained_s == 30
+    assert settings("effort=quick").trial.effort.sustained_s == 0
+    assert settings("effort=publish", "effort.sustained_s=0").trial.effort.sustained_s == 0
+    assert settings("effort.sustained_s=2").trial.effort.sustained_s == 2
+    assert complaint("effort.sustained_s=-1") == "effort.sustained_s=-1: expected a number above 0"
+
+
 def test_the_default_is_a_quick_trial_of_eager_graph_and_xla() -> None:
     trial = settings().trial
     assert trial.model.name == "mobilenet_v2"

@@ -61,6 +61,8 @@ def test_the_headline_baseline_is_graph_mode_where_it_is_measured(
 def test_trials_that_may_be_pooled_share_an_identity() -> None:
     later = replace(TRIAL, memory_limit_bytes=1, timeouts=replace(TRIAL.timeouts, compile_s=9))
     assert trial_id(later, IDENTITY) == trial_id(TRIAL, IDENTITY)
+    longer = replace(TRIAL, effort=replace(EFFORT, sustained_s=30))
+    assert trial_id(longer, IDENTITY) == trial_id(TRIAL, IDENTITY)
     assert len(trial_id(TRIAL, IDENTITY)) == 16
 
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from factories import EFFORT, TRIAL
@@ -19,7 +20,7 @@ from paths import ROOT
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.process import Stop, run_attempt
 from xla_sweeps.schema.measurement import Load, Round
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob
+from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
 
 pytestmark = pytest.mark.tf
@@ -113,3 +114,21 @@ def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes() -> Non
         assert needed is not None
         assert needed > 4 * 3_538_984  # the weights
         assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
+
+
+@pytest.mark.parametrize("sustained_s", [0.0, 0.05])
+def test_each_mode_alone_is_measured_as_long_as_the_effort_says(sustained_s: float) -> None:
+    import tensorflow as tf
+
+    from xla_sweeps.tf import modes, replicate
+
+    executables = {
+        str(mode): modes.make_executable(tf.square, mode, [tf.ones(2)])
+        for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH)
+    }
+    bench = SimpleNamespace(trial=replace(SMALL, effort=replace(SHORT, sustained_s=sustained_s)))
+    told = SimpleNamespace(send=lambda event: None)
+    calls = dict.fromkeys(executables, 3)
+    alone = replicate._measure_alone(cast(Any, bench), executables, calls, cast(Any, told))
+    assert list(alone) == (list(executables) if sustained_s else [])
+    assert all(call_s and min(call_s) > 0 for call_s in alone.values())

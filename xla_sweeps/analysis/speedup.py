@@ -181,6 +181,7 @@ def compare(
             **budget,
             **costs,
             raw=None if failed else _raw(samples, baseline, candidate),
+            sustained=_sustained(value, first, second),
             cv_percent=second.cv_percent,
         ),
         status=failed.status if failed else _status(bool(within), contaminated=contaminated),
@@ -234,6 +235,13 @@ def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
         "peak_memory_ratio": peaks[1] / peaks[0] if peaks[0] and peaks[1] else None,
         "host_bound": waits > HOST_BOUND_INDEX,
     }
+
+
+def _sustained(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -> float | None:
+    """The speedup of the modes each alone and for long."""
+    if value is None or not baseline.sustained or not candidate.sustained:
+        return None
+    return value * baseline.sustained.value / candidate.sustained.value
 
 
 def _ratio(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from xla_sweeps.analysis.estimates import (
     reciprocal,
     within_replicates,
 )
-from xla_sweeps.analysis.pool import NOTHING, Pool
+from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
@@ -63,8 +63,13 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
     model = next(
         (record.model for record in reversed(records) if record.model.params), records[-1].model
     )
-    changed = [str(Flag.BUILD_CHANGED)] if len(records) < len(every) else []
-    shared = speedup.shared_of(counted, model, also=changed)
+    flags = [str(Flag.BUILD_CHANGED)] if len(records) < len(every) else []
+    flags += [
+        f"{Flag.SUSTAINED_DIFFERS}:{label}"
+        for label, mode in modes.items()
+        if _differs(mode.sustained)
+    ]
+    shared = speedup.shared_of(counted, model, also=flags)
     return TrialSummary(
         trial_id=records[0].trial_id,
         model=model,
@@ -165,6 +170,7 @@ def _summarize_mode(
         replicates=len(within),
         failure=failure,
         cv_percent=_cv_percent(blocks),
+        sustained=_sustained(counted, label),
         prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
     )
 
@@ -179,6 +185,33 @@ def _host_bound_index(outcomes: Sequence[ModeOutcome], log_s: Interval | None) -
     if not enqueue_ns or log_s is None:
         return None
     return min(1.0, statistics.median(enqueue_ns) / 1e9 / math.exp(log_s.estimate))
+
+
+def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
+    """Time of a call alone / in the rounds, medians of each replicate, over the replicates.
+
+    The first half of the time alone does not count: until then a GPU may still warm up.
+    """
+    logs = []
+    for record in records:
+        rounds = [
+            block.call_s
+            for item in record.rounds
+            for block in item.blocks
+            if block.mode == label and not item.dirty
+        ]
+        alone = record.modes[label].sustained_call_s if label in record.modes else ()
+        if alone and rounds:
+            late = alone[len(alone) // 2 :]
+            logs.append(math.log(statistics.median(late) / statistics.median(rounds)))
+    return exponentiated(stats.t_interval(logs), 1.0) if logs else None
+
+
+def _differs(sustained: Estimate | None) -> bool:
+    """Whether the whole interval lies more than 1 % from no difference."""
+    if sustained is None or sustained.low is None or sustained.high is None:
+        return False
+    return sustained.low > 1 + MIN_FLOOR or sustained.high < 1 / (1 + MIN_FLOOR)
 
 
 def _prepare_s(outcome: ModeOutcome | None) -> float | None:

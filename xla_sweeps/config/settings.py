@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -411,7 +411,7 @@ def _effort(document: Mapping[str, Any]) -> Effort:
             found[item.name] = values.integer(
                 given, item.name, at_least=least, at_most=MAX_COUNT, prefix="effort."
             )
-        elif item.type == "float":
+        elif item.type == "float" and (item.default is MISSING or given.get(item.name)):
             found[item.name] = values.number(
                 given, item.name, at_most=MAX_SECONDS, prefix="effort."
             )

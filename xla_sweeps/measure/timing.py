@@ -208,6 +208,21 @@ def measure_latencies(
     }
 
 
+def measure_alone(
+    executable: Executable, *, calls: int, seconds: float, clock: Clock
+) -> tuple[float, ...]:
+    """Seconds a call of blocks of one mode, one after the other for so many seconds.
+
+    By then a GPU that is limited by power or heat has slowed down.
+    """
+    executable.prepare()
+    begun, call_s = clock(), []
+    while (clock() - begun) / 1e9 < seconds:
+        with garbage_collection_off():
+            call_s.append(measure_block(executable, "", calls, clock=clock).call_s)
+    return tuple(call_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncTest:
     """Whether a synchronization really waits for the device.

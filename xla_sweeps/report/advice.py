@@ -39,6 +39,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
     Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended",
     Flag.HOST_BOUND: "the device waits for the host",
+    Flag.SUSTAINED_DIFFERS: "alone and for long, a mode runs at another speed than in turns with "
+    "the others, because of power or heat; see speedup_sustained",
     Flag.CONTAINS_XLA: "parts of the model are compiled by XLA in every mode (such as Keras's "
     "grouped convolutions), so the other modes contain XLA too",
     Flag.NO_REFERENCE: "there is no float64 reference, so the modes were compared with eager only",

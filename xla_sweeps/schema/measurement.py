@@ -80,6 +80,8 @@ class Flag(StrEnum):
     NOT_CONVERGED = "not_converged"
     WARMUP_NOT_STATIONARY = "warmup_not_stationary"
     HOST_BOUND = "host_bound"
+    SUSTAINED_DIFFERS = "sustained_differs"
+    """Alone and for long, a mode runs at another speed than in turns with the others."""
     CONTAINS_XLA = "contains_xla"
     """The model itself uses XLA in modes other than XLA."""
     NO_REFERENCE = "no_float64_reference"
@@ -240,6 +242,8 @@ class ModeOutcome:
         latencies_s: of synchronized calls, seconds.
         latency_enqueue_ns: of each of these calls, until it had returned; none in older records.
         latency_passes: when they were measured; none where they are the rounds' own blocks.
+        sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
+            was not measured.
         warmup_calls: calls before the mode counted as warm.
         warmup_trend: whether the speed still changed then; None in older records.
         warmup_block_calls: calls of each block of the warm-up, in order.
@@ -256,6 +260,7 @@ class ModeOutcome:
     latencies_s: tuple[Positive, ...] = ()
     latency_enqueue_ns: tuple[Count, ...] = ()
     latency_passes: tuple[LatencyPass, ...] = ()
+    sustained_call_s: tuple[Positive, ...] = ()
     warmup_calls: Count = 0
     warmup_trend: Trend | None = None
     warmup_block_calls: tuple[Count, ...] = ()

@@ -53,6 +53,8 @@ class ModeSummary:
         host_bound_index: time to enqueue one call after a synchronization / time of a call in the
             blocks; None on a CPU, where calls do not queue.
         rmse_rel, top1_match: the worst over replicates.
+        sustained: time of a call of the mode alone and for long / in turns with the others; above 1
+            it is slower.
         cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
             replicate's.
     """
@@ -77,6 +79,7 @@ class ModeSummary:
     failure: Failure | None
     cv_percent: float | None = None
     prepare_s: tuple[float | None, ...] = ()
+    sustained: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,11 @@ class SpeedupColumns:
         "the speedup over all rounds of all replicates, where a replicate is contaminated",
         unit="ratio",
         name="speedup_raw",
+    )
+    sustained: float | None = _number(
+        "the speedup of the modes each alone for `effort.sustained_s`, on an accelerator",
+        unit="ratio",
+        name="speedup_sustained",
     )
     verdict: Verdict = _column(
         "faster, slower, equivalent, ambiguous, failed", page=True, wandb=True

@@ -106,9 +106,9 @@ class ModelSpec:
     published_gmacs: float | None = None
 
 
-def _described(text: str) -> Any:
+def _described(text: str, **more: Any) -> Any:
     """A field that says what it holds, for the help text and docs/options.md."""
-    return field(metadata={"help": text})
+    return field(metadata={"help": text}, **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +137,18 @@ class Effort:
         "whether measuring ends as futile: at a check from which even the last round would not "
         "reach the target"
     )
+    sustained_s: float = _described(
+        "how long each mode is then timed alone, on an accelerator only, seconds; 0 for never",
+        default=0.0,
+    )
 
     def timed_s(self, modes: int) -> float:
         """The most seconds that a replicate of so many modes is timed.
 
         A single Williams square, which is never cut short, may take longer.
         """
-        return modes * (self.mode_cap_s + self.warmup_cap_s + self.latency_cap_s)
+        each_s = self.mode_cap_s + self.warmup_cap_s + self.latency_cap_s + self.sustained_s
+        return modes * each_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +292,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document.pop(key)
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
+    document["effort"].pop("sustained_s")  # it comes after all else
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path
         recipe = document["model"]["recipe"]
         document["model"]["recipe"] = {

@@ -198,6 +198,7 @@ def _measure_modes(
     latencies = timing.measure_latencies(
         executables, result.rounds, calls, effort=effort, clock=clock
     )
+    alone = _measure_alone(bench, executables, calls, channel) if "GPU" in bench.device else {}
     for label, entry in prepared.items():
         found = latencies[label]
         outcome = replace(
@@ -205,6 +206,7 @@ def _measure_modes(
             latencies_s=tuple(block.call_s for block in found.calls),
             latency_enqueue_ns=tuple(block.enqueue_ns for block in found.calls),
             latency_passes=found.passes,
+            sustained_call_s=alone.get(label, ()),
         )
         if modes.traces(entry.executable) != traced[label]:
             count = modes.traces(entry.executable) - traced[label]
@@ -213,3 +215,22 @@ def _measure_modes(
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
+
+
+def _measure_alone(
+    bench: Bench,
+    executables: Mapping[str, modes.ModeExecutable],
+    calls: Mapping[str, int],
+    channel: Channel,
+) -> dict[str, tuple[float, ...]]:
+    """Measure each mode alone, as long as the effort says."""
+    seconds = bench.trial.effort.sustained_s
+    if not seconds:
+        return {}
+    channel.send(protocol.Stage(phase=Phase.MEASURE, detail="each mode alone"))
+    return {
+        label: timing.measure_alone(
+            executable, calls=calls[label], seconds=seconds, clock=time.perf_counter_ns
+        )
+        for label, executable in executables.items()
+    }
