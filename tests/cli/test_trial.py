@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.cli.trial import expand_json
@@ -114,3 +118,29 @@ def test_a_glob_runs_each_of_its_trials_in_each_combination(
     assert run(["-m", models, "batch_size=choice(1,2)", "seed=range(0,2)", "tracker=none"]) == 0
     names = ("regnetx_004", "regnetx_006")
     assert ran == [(name, batch, seed) for name in names for batch in (1, 2) for seed in (0, 1)]
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    program = tmp_path / "xla-sweeps"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m xla_sweeps "$@"\n')
+    program.chmod(0o755)
+    script = """
+        eval "$(xla-sweeps -sc install=bash)"
+        for COMP_LINE in "xla-sweeps re" "xla-sweeps model=vgg1" "xla-sweeps seed=1 re"; do
+            COMP_POINT=${#COMP_LINE}; COMP_WORDS=($COMP_LINE); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            COMPREPLY=(); hydra_bash_completion; echo "${COMPREPLY[@]}"
+        done
+    """
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [sorted(line.split()) for line in done.stdout.splitlines()] == [
+        ["report", "resolution=", "results", "results_dir="],
+        ["model=vgg11", "model=vgg13", "model=vgg16", "model=vgg16_backbone", "model=vgg19"],
+        ["resolution=", "results_dir="],
+    ]

@@ -24,6 +24,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
+from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import check_count, without_globs
 from xla_sweeps.config.compose import check_overrides, compose_config, composing, full_key, plain
@@ -239,12 +240,21 @@ def _show(asked: argparse.Namespace) -> int:
     )(lambda config: None)
     saved, sys.argv = sys.argv, ["xla-sweeps", *arguments, *map(full_key, asked.overrides)]
     try:
+        if "query=bash" in asked.overrides:
+            _print_commands(os.environ.get("COMP_LINE", ""))
         main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     finally:
         sys.argv = saved
     return 0
+
+
+def _print_commands(line: str) -> None:
+    """What a shell that completes the first word may take beside Hydra's options."""
+    words = line.split()
+    if len(words) <= 1 or (len(words) == 2 and not line.endswith(" ")):
+        print(*COMMANDS)
 
 
 def _name(flag: str) -> str:

@@ -250,3 +250,15 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         "xla-sweeps model=resnet50 source=applications",
     ):
         assert part in out, part
+
+
+def test_a_trial_of_one_mode_says_why_there_is_no_speedup(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = {**make_record().config, "modes": ["xla"]}
+    show_trial(summarize([make_record({"xla": 0.1}, config=config)]), places={})
+    text = " ".join(capsys.readouterr().out.split())
+    assert "One mode alone has no speedup: measure a baseline too, as in modes=[graph,xla]." in text
+    assert "40.0" in text
+    show_trial(SUMMARY, places={})
+    assert "One mode alone" not in capsys.readouterr().out

@@ -63,6 +63,9 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
                 f"{advice.symbol(row)} {advice.answer(row)}",
                 style=f"bold {COLOURS[str(row.speedup.verdict)]}",
             )
+    if not summary.comparisons:
+        text = "One mode alone has no speedup: measure a baseline too, as in modes=[graph,xla]."
+        paragraph(console, text)
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
