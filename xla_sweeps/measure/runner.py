@@ -261,8 +261,12 @@ def _attempts(session: _Session, number: int, log: Path) -> Attempt:
 
 def _was_contaminated(session: _Session) -> bool:
     """Whether the trial's latest replicate is contaminated, so that the next waits for quiet."""
-    trial = session.trial_id
-    known = session.records or session.store.load(trial).records.get(trial, [])
+    known = session.records
+    if not known:
+        loaded = session.store.load(session.trial_id)
+        known = loaded.records.get(session.trial_id, [])
+        for problem in loaded.problems:  # a damaged record is moved away, and named only now
+            session.screen.warn(problem)
     return bool(known) and known[-1].status is Status.CONTAMINATED
 
 
