@@ -92,7 +92,7 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
     _fill_zero_matrices(built.loaded)
     layers = [
         layer
-        for layer in _all_layers(model)
+        for layer in all_layers(model)
         if type(layer).__name__ == "BatchNormalization" and layer.built
     ]
     if not layers:
@@ -113,7 +113,7 @@ def calibrate(built: BuiltModel, batch: Any) -> None:
         )
 
 
-def _all_layers(model: Any) -> list[Any]:
+def all_layers(model: Any) -> list[Any]:
     """All layers of a Keras model, including layers of layers, which `model.layers` leaves out.
 
     Uses a private method, tried on Keras 3.15.1 and tf_keras 2.21.0.

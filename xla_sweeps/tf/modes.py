@@ -135,7 +135,7 @@ def first_call_s(executable: ModeExecutable) -> float:
     a first call shows them. Raises whatever TensorFlow raises.
     """
     executable.prepare()
-    with _collected_graphs() as graphs:
+    with collected_graphs() as graphs:
         started = time.perf_counter()
         executable.step()
         executable.synchronize()
@@ -145,7 +145,7 @@ def first_call_s(executable: ModeExecutable) -> float:
 
 
 @contextmanager
-def _collected_graphs() -> Iterator[list[Any]]:
+def collected_graphs() -> Iterator[list[Any]]:
     """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
 
     Uses a private module of TensorFlow, tried on 2.21.0: the public profiler does not show them.
