@@ -114,8 +114,27 @@ def test_an_exception_becomes_a_status(
 
 def test_an_unsupported_operation_is_named_with_what_to_do() -> None:
     _, failure = diagnose_exception(Phase.COMPILE, "InvalidArgumentError", UNSUPPORTED)
-    assert failure.message == "XLA has no kernel for the operation MaxPoolWithArgmax on XLA_CPU_JIT"
+    assert failure.message == (
+        "XLA has no kernel for the operation MaxPoolWithArgmax on XLA_CPU_JIT "
+        "(at net_1/arg_pool_1/MaxPoolWithArgmax)"
+    )
     assert "jit=auto" in failure.hint
+
+
+def test_all_unsupported_operations_of_a_text_are_named() -> None:
+    text = (
+        "Detected unsupported operations when trying to compile graph f[] on XLA_GPU_JIT: "
+        "CropAndResize (No registered 'CropAndResize' OpKernel for XLA_GPU_JIT devices compatible "
+        "with node {{node net/crop/CropAndResize}}){{node net/crop/CropAndResize}}, AsString (No "
+        "registered 'AsString' OpKernel for XLA_GPU_JIT devices compatible with node "
+        "{{node net/text/AsString}}){{node net/text/AsString}}"
+    )
+    _, failure = diagnose_exception(Phase.COMPILE, "InvalidArgumentError", text)
+    assert failure.op == "CropAndResize"
+    assert failure.message == (
+        "XLA has no kernel for the operations CropAndResize, AsString on XLA_GPU_JIT "
+        "(at net/crop/CropAndResize)"
+    )
 
 
 def test_out_of_memory_never_suggests_that_the_batch_was_changed() -> None:

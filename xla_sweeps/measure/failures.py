@@ -58,14 +58,23 @@ def _fixed(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
     return lambda match: (message, "")
 
 
+def _unsupported(match: re.Match[str]) -> tuple[str, str]:
+    """All operations that the text names, and the first node, whose name has the layer's."""
+    named = re.findall(r"No registered '(\w+)' OpKernel", match.string)
+    ops = list(dict.fromkeys([match["op"], *named]))
+    node = re.search(r"\{\{node ([^}]+)\}\}", match.string)
+    return (
+        f"XLA has no kernel for the operation{'s' if len(ops) > 1 else ''} {', '.join(ops)} on "
+        f"{match['device']}{f' (at {node[1]})' if node else ''}",
+        match["op"],
+    )
+
+
 _PATTERNS = (
     _Pattern(
         re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
         Status.UNSUPPORTED_OP,
-        lambda match: (
-            f"XLA has no kernel for the operation {match['op']} on {match['device']}",
-            match["op"],
-        ),
+        _unsupported,
         "replace the operation, or move it out of jit_compile; auto-clustering (jit=auto) skips it",
     ),
     _Pattern(
