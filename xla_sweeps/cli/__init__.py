@@ -56,6 +56,11 @@ COMMANDS = {
         help="join a W&B sweep: one real `wandb agent` on each device",
         function="xla_sweeps.cli.agents:agents_command",
     ),
+    "explain": Command(
+        usage="explain model=…",
+        help="what XLA refuses of a model, and where it silently does something else",
+        function="xla_sweeps.cli.explain:explain_command",
+    ),
     "models": Command(
         usage="models [PATTERN]",
         help="the catalog: family, sources, resolution, parameters, multiply-accumulates",

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from xla_sweeps.schema.explanation import Explanation
 from xla_sweeps.schema.measurement import ModeOutcome, Phase, Round
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.system.text import redacted
@@ -84,6 +85,12 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     seconds: Mapping[str, float]
 
 
+class Explained(msgspec.Struct, frozen=True, tag="explained"):
+    """What is known of the model so far; the last one sent counts. Only `explain` sends it."""
+
+    explanation: Explanation
+
+
 class Turn(msgspec.Struct, frozen=True, tag="turn"):
     """All is ready to be timed; the child waits for a `Review`, which comes once it is alone."""
 
@@ -110,6 +117,7 @@ Event = (
     | Flagged
     | Square
     | Progressed
+    | Explained
     | Turn
     | Waiting
     | Disturbed

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import NoReturn
 
 import msgspec
@@ -63,8 +64,20 @@ class Channel:
         return msgspec.json.decode(line, type=protocol.Review)
 
 
-def main() -> int:
-    """Measure one replicate; the exit code is 0 even if modes failed, which the events report."""
+def measure(job: ReplicateJob, channel: Channel) -> None:
+    """Measure one replicate; TensorFlow loads here, after the stage is announced."""
+    began = time.perf_counter()
+    from xla_sweeps.tf import replicate
+
+    replicate.measure(job, channel, import_s=time.perf_counter() - began)
+
+
+def main(work: Callable[[ReplicateJob, Channel], None] = measure) -> int:
+    """Do the job; the exit code is 0 even if modes failed, which the events report.
+
+    Args:
+        work: what to do with the job.
+    """
     parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
     die_with_parent(parent)
     faulthandler.enable()
@@ -73,10 +86,7 @@ def main() -> int:
     try:
         job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
         channel.send(protocol.Stage(phase=Phase.IMPORT))
-        began = time.perf_counter()
-        from xla_sweeps.tf import replicate  # TensorFlow loads here, after the stage is announced
-
-        replicate.measure(job, channel, import_s=time.perf_counter() - began)
+        work(job, channel)
     except BaseException as error:  # also sys.exit() in the model's code
         text = error_text(error)
         channel.send(

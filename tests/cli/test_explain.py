@@ -1,0 +1,123 @@
+"""The command `explain`, with a model that has several faults, and one that kills its process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import command
+
+MODELS = """
+import os
+import keras
+import tensorflow as tf
+
+
+class Peaks(keras.layers.Layer):
+    def call(self, image):
+        peaks, _ = tf.nn.max_pool_with_argmax(image, 2, 2, "SAME")
+        return tf.image.resize(peaks, (8, 8), method="bicubic")
+
+
+class Deadly(keras.layers.Layer):
+    def call(self, image):
+        if not tf.executing_eagerly():
+            image = tf.ensure_shape(
+                tf.numpy_function(lambda value: os.abort(), [image], tf.float32), image.shape
+            )
+        return image
+
+
+def of(layer):
+    image = keras.Input((8, 8, 3))
+    return keras.Model(image, layer(keras.layers.Conv2D(4, 3)(image)))
+
+
+def peaks():
+    return of(Peaks(name="peaks"))
+
+
+def deadly():
+    return of(Deadly(name="deadly"))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "faulty.py").write_text(MODELS)
+    return tmp_path
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_every_refused_operation_is_shown_with_layer_line_and_advice(folder: Path) -> None:
+    request = ("explain", "model=local", "path=faulty:peaks", "trust_code=true", "device=cpu")
+    done = command(*request, "ui=quiet", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for part in (
+        "! MaxPoolWithArgmax: no kernel on XLA_CPU_JIT and XLA_GPU_JIT",
+        "in peaks (Peaks), faulty.py:9",
+        "! ResizeBicubic: no kernel",
+        "in peaks (Peaks), faulty.py:10",
+        "-> tf.nn.max_pool2d",
+    ):
+        assert part in done.stdout
+    assert {path.name for path in folder.iterdir()} <= {"faulty.py", "__pycache__", ".keras"}
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_a_crash_leaves_what_was_known_and_says_what_is_not(folder: Path) -> None:
+    request = ("explain", "model=local", "path=faulty:deadly", "trust_code=true", "device=cpu")
+    done = command(*request, "--format", "json", cwd=folder)
+    assert done.returncode == 1
+    known = json.loads(done.stdout)
+    assert [item["op"] for item in known["refusals"]] == ["PyFunc"]
+    assert known["refusals"][0]["places"][0]["layer"] == "deadly (Deadly)"
+    assert known["clustering"] is None
+    assert "SIGABRT" in known["missing"]["clustering"]
+    states = {item["name"]: item["state"] for item in known["traps"]}
+    assert states["other_values"] == "not available"
+    assert states["other_random_numbers"] == "none"
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_what_this_tensorflow_compiles_is_listed(tmp_path: Path) -> None:
+    done = command("explain", "--ops", "--format", "json", "-o", "ops.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    listed = json.loads((tmp_path / "ops.json").read_text())
+    assert listed["devices"] == ["XLA_CPU_JIT", "XLA_GPU_JIT"]
+    ops = {item["op"]: item for item in listed["ops"]}
+    for op in ("Conv2D", "Unique", "Where", "NonMaxSuppressionV3", "NonMaxSuppressionV4"):
+        assert ops[op]["devices"] == listed["devices"], op
+    for op in ("CropAndResize", "ResizeBicubic", "CombinedNonMaxSuppression", "PyFunc"):
+        assert ops[op]["devices"] == [], op
+        assert ops[op]["advice"]
+    assert "float32" in ops["Conv2D"]["types"]["T"]
+    wrong = command("explain", "--ops", "ResizeBicubik", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "unknown operation 'ResizeBicubik'. Did you mean 'ResizeBicubic'?" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "explain: name a model, as in `xla-sweeps explain model=resnet50`"),
+        (["resnet50"], "explain: 'resnet50': expected KEY=VALUE, as in model=resnet50"),
+        (["model=resnet5"], "unknown model 'resnet5'. Did you mean 'resnet50'?"),
+        (["model=resnet50", "resolutoin=96"], "unknown option 'resolutoin'"),
+        (["model=resnet50", "--ops"], "explain --ops: leave model=resnet50 out"),
+        (["model=resnet50", "--format", "html"], "argument --format: invalid choice: 'html'"),
+        (["model=local", "path=faulty:peaks"], "add trust_code=true if you trust it"),
+        (["model=resnet50,vgg16"], "several values"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], line: str, folder: Path) -> None:
+    done = command("explain", *words, cwd=folder)
+    assert done.returncode == 2
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""

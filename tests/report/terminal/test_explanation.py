@@ -1,0 +1,93 @@
+"""The text of an explanation: 80 columns, and "not available" in place of what is not known."""
+
+from __future__ import annotations
+
+from xla_sweeps.measure.explaining import completed
+from xla_sweeps.report.terminal.explanation import WIDTH, explanation_text, ops_text
+from xla_sweeps.schema.explanation import (
+    Clustering,
+    CompilerVerdict,
+    Explanation,
+    OpList,
+    Place,
+    Refusal,
+    State,
+    Support,
+    Trap,
+    TrapName,
+)
+
+PLACES = tuple(
+    Place(op="AsString", node=f"net/text/{n}", layer=f"text_{n} (Text)", line=f"net.py:{n}")
+    for n in range(5)
+)
+
+KNOWN = Explanation(
+    model="net",
+    device="XLA_CPU_JIT",
+    tensorflow="2.21.0",
+    registered=("XLA_CPU_JIT",),
+    operations=1234,
+    refusals=(
+        Refusal(
+            op="AsString",
+            devices=("XLA_CPU_JIT",),
+            reason="no kernel",
+            advice="texts in tf.data " * 8,
+            places=PLACES,
+        ),
+    ),
+    compiler=CompilerVerdict(compiles=False, message="a long message of the compiler " * 6),
+    clustering=Clustering(operations=10, outside=4, clusters=1, places=PLACES[:1]),
+    traps=(
+        Trap(name=TrapName.OTHER_SHAPE, state=State.NONE),
+        Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="gone", fix="check before"),
+    ),
+)
+
+
+def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> None:
+    lines = explanation_text(KNOWN).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    text = "\n".join(lines)
+    for part in ("in text_0 (Text), net.py:0", "and 2 more places", "1 cluster, about 60%"):
+        assert part in text
+    assert text.index("! dropped_checks: gone") < text.index("✓ other_shape")
+
+
+def test_what_is_not_known_is_not_available_and_never_none() -> None:
+    text = explanation_text(completed(Explanation(model="net", device=""), "it died of SIGABRT"))
+    assert text.count("not available: it died of SIGABRT") == 3 + len(TrapName)
+    assert "✓" not in text
+    assert "0 clusters" not in text
+
+
+def test_a_tensorflow_that_lists_no_kernels_of_the_device_is_said_to_do_so() -> None:
+    known = Explanation(model="net", device="XLA_GPU_JIT", registered=("XLA_CPU_JIT",), refusals=())
+    assert "does not list kernels of XLA_GPU_JIT" in explanation_text(known)
+    none = Explanation(model="net", device="XLA_CPU_JIT", registered=(), refusals=())
+    assert "lists no kernels of XLA" in explanation_text(none)
+    assert "✓ no operation" not in explanation_text(none)
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
+    place = Place(op="AsString", node="n", layer="\x1b[2Jlayer (Text)")
+    trap = Trap(name=TrapName.OTHER_SHAPE, state=State.FOUND, what="x", places=(place,))
+    text = explanation_text(Explanation(model="net\x07", device="", traps=(trap,)))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def test_few_operations_are_shown_with_their_types_and_many_by_name() -> None:
+    devices = ("XLA_CPU_JIT", "XLA_GPU_JIT")
+    known = Support(op="Abs", devices=devices, types={"T": ("float32", "int32")})
+    refused = Support(op="AsString", devices=(), advice="texts in tf.data")
+    ops = OpList(tensorflow="2.21.0", devices=devices, ops=(known, refused))
+    assert "T: float32, int32" in ops_text(ops, ops.ops)
+    assert "-> texts in tf.data" in ops_text(ops, ops.ops)
+    many = [known] * 15 + [Support(op="Log", devices=devices[:1])] * 5 + [refused] * 20
+    text = ops_text(ops, many)
+    assert "15 compile on XLA_CPU_JIT and XLA_GPU_JIT" in text
+    assert "5 compile on XLA_CPU_JIT:" in text
+    assert "20 do not compile" in text
+    assert max(map(len, text.splitlines())) <= WIDTH

@@ -1,0 +1,119 @@
+"""The command `explain`: what XLA refuses of a model, and its silent traps."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from xla_sweeps.cli import command_parser
+from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.settings import settings_of
+from xla_sweeps.config.values import folder_of, path_of
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.report import export
+from xla_sweeps.schema.explanation import Explanation, OpList
+
+
+def explain_command(arguments: Sequence[str]) -> int:
+    """Explain one model, or list what TensorFlow compiles; exit code 1 if something is missing."""
+    parser = command_parser(
+        "explain",
+        "It traces and compiles the model, and measures nothing. Exit code 1 if its process did "
+        "not finish, so that not all is known.",
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="the model, as in a trial: model=resnet50 resolution=224 batch_size=8",
+    )
+    parser.add_argument(
+        "--ops",
+        nargs="?",
+        const="*",
+        metavar="PATTERN",
+        help="list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
+    )
+    parser.add_argument(
+        "--config-dir", type=folder_of, help="a further folder of configuration files"
+    )
+    options = parser.parse_intermixed_args(list(arguments))
+    form, output = options.format, options.output
+    if options.ops is not None:
+        if options.overrides:
+            raise ConfigError(f"explain --ops: leave {' '.join(options.overrides)} out")
+        return show_ops(options.ops, form=form, output=output)
+    for word in options.overrides:
+        if "=" not in word:
+            raise ConfigError(f"explain: '{word}': expected KEY=VALUE, as in model={word}")
+    if not any(word.lstrip("+").startswith("model=") for word in options.overrides):
+        raise ConfigError("explain: name a model, as in `xla-sweeps explain model=resnet50`")
+    return show(options.overrides, config_dir=options.config_dir, form=form, output=output)
+
+
+def show(
+    overrides: Sequence[str], *, config_dir: Path | None, form: str, output: Path | None
+) -> int:
+    """Explain one model.
+
+    Raises:
+        XlaSweepsError: the request cannot be composed.
+    """
+    keys = {word.lstrip("+~").partition("=")[0] for word in overrides}
+    settings = settings_of(plain(compose_config(overrides, config_dir=config_dir)), explicit=keys)
+    from xla_sweeps.measure import explaining, protocol
+    from xla_sweeps.report.terminal.console import progress_console
+    from xla_sweeps.report.terminal.explanation import explanation_text, stage_line
+
+    console = progress_console()
+
+    def follow(stage: protocol.Stage) -> None:
+        if settings.ui != "quiet":
+            console.print(stage_line(str(stage.phase), stage.mode), style="dim")
+
+    known, finished = explaining.explain(settings, on_stage=follow)
+    text = explanation_text(known) if form == "text" else _json(_document(known))
+    export.write_text(text, output)
+    return 0 if finished else 1
+
+
+def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
+    """List what TensorFlow compiles.
+
+    Raises:
+        ConfigError: no operation matches.
+    """
+    from xla_sweeps.measure import explaining
+    from xla_sweeps.report.terminal.explanation import ops_text
+
+    ops = explaining.compiled_ops()
+    chosen = [item for item in ops.ops if fnmatch.fnmatch(item.op.lower(), pattern.lower())]
+    if not chosen:
+        raise unknown_name("operation", pattern, [item.op for item in ops.ops])
+    text = ops_text(ops, chosen) if form == "text" else _json(_ops_document(ops, chosen))
+    export.write_text(text, output)
+    return 0
+
+
+def _document(known: Explanation) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(known)
+    if known.clustering is not None:
+        document["clustering"]["share"] = known.clustering.share
+    return document
+
+
+def _ops_document(ops: OpList, chosen: Sequence[Any]) -> dict[str, Any]:
+    return {**msgspec.to_builtins(ops), "ops": msgspec.to_builtins(chosen)}
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,134 @@
+"""Explain a model in a process of its own, whose crash costs no more than what it had yet to say.
+
+The process is started, followed and ended as a trial's is.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from xla_sweeps.config.settings import Settings
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measure import process, protocol
+from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.runner import child_environment
+from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
+from xla_sweeps.schema.trial import ExecutionMode, ReplicateJob
+from xla_sweeps.system import devices, environment
+from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.process import StopSignals
+
+MODES = tuple(map(str, (ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.AUTOCLUSTER)))
+"""The modes that a model is tried in."""
+
+OPS_LIMIT_S = 300.0
+
+_WORKER = (sys.executable, "-m", "xla_sweeps.tf.explain.worker")
+
+_PARTS = ("registered", "operations", "refusals", "compiler", "clustering")
+
+
+def explain(
+    settings: Settings, *, on_stage: Callable[[protocol.Stage], None]
+) -> tuple[Explanation, bool]:
+    """Explain one model.
+
+    Args:
+        settings: of the trial; what only concerns timing is ignored.
+        on_stage: called when a stage begins.
+
+    Returns:
+        What was found, and whether the process finished.
+
+    Raises:
+        KeyboardInterrupt: a signal ended it.
+    """
+    trial = replace(settings.trial, modes=MODES)
+    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=False)
+    known = Explanation(model=trial.model.name, device="")
+
+    def follow(event: protocol.Event) -> None:
+        nonlocal known
+        match event:
+            case protocol.Stage():
+                on_stage(event)
+            case protocol.Explained(explanation=explanation):
+                known = explanation
+
+    with (
+        tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
+        process.Stop() as stop,
+        StopSignals(on_stop=lambda number: stop.request()) as signals,
+        Leases((), holder="explain") as leases,
+    ):
+        attempt = process.run_attempt(
+            job,
+            environment=child_environment(trial, settings),
+            log=Path(folder, "log"),
+            watch=lambda pid, exceeded: Sampler.watching(
+                pid,
+                device=settings.device,
+                memory_limit_bytes=trial.memory_limit_bytes,
+                exceeded=exceeded,
+            ),
+            stop=stop,
+            leases=leases,
+            on_event=follow,
+            command=_WORKER,
+        )
+    if signals.number:
+        raise KeyboardInterrupt
+    if attempt.finished:
+        return known, True
+    return completed(known, attempt.failure.message if attempt.failure else "no reason"), False
+
+
+def completed(known: Explanation, why: str) -> Explanation:
+    """The same, with the reason for whatever is not available."""
+    missing: dict[str, Any] = dict(known.missing)
+    for part in _PARTS:
+        if getattr(known, part) is None:
+            missing.setdefault(part, why)
+    have = {trap.name for trap in known.traps}
+    rest = tuple(
+        Trap(name=name, state=State.UNKNOWN, what=why) for name in TrapName if name not in have
+    )
+    return replace(known, missing=missing, traps=(*known.traps, *rest))
+
+
+def compiled_ops() -> OpList:
+    """What the installed TensorFlow compiles; it needs no GPU to say so of one.
+
+    Raises:
+        XlaSweepsError: TensorFlow cannot be loaded, or does not answer.
+    """
+    device = next(item for item in devices.devices() if item.kind == "cpu")
+    child = environment.child_environment(
+        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "xla_sweeps.tf.explain.ops"],
+            env=child,
+            capture_output=True,
+            check=True,
+            timeout=OPS_LIMIT_S,
+        )
+        return msgspec.json.decode(done.stdout.splitlines()[-1], type=OpList)
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else f"exit code {error.returncode}"
+    except subprocess.TimeoutExpired:
+        reason = f"no answer within {OPS_LIMIT_S:g} s"
+    except (IndexError, msgspec.DecodeError):
+        reason = "its list of kernels cannot be read"
+    raise XlaSweepsError(f"explain --ops: TensorFlow does not list its kernels: {reason}")

@@ -1,0 +1,1 @@
+"""What XLA refuses of a model, and its silent traps, found in the model itself."""
