@@ -52,7 +52,13 @@ def write_study(path: Path, count: int) -> Study:
 def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
     """A page of these rows and their metadata, which `meta` may change."""
     known = make_meta(
-        rows, **{"overview": {side: page_oracle.overview(rows, side) for side in SIDES}, **meta}
+        rows,
+        **{
+            "overview": {
+                side: page_oracle.overview(page_oracle.answers(rows), side) for side in SIDES
+            },
+            **meta,
+        },
     )
     path.write_text(render(pack(columns_of(rows), known), title=known["title"]), encoding="utf-8")
     held = [

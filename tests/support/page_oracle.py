@@ -67,6 +67,17 @@ def trust(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
+def answers(rows: Iterable[Row]) -> list[Row]:
+    """One row of what was asked: the most replicates, then the newest."""
+    names = ("model", "source", "scenario", "resolution_px", "batch_size", "precision")
+    sides = ("device", "origin", "candidate", "baseline")
+    rank = ("replicates", "measured_at", "trial_id")
+    asked: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        asked.setdefault(tuple(row[name] for name in (*names, *sides)), []).append(row)
+    return [max(same, key=lambda row: [row[name] for name in rank]) for same in asked.values()]
+
+
 def ranked(
     rows: Iterable[Row], value: Callable[[Row], tuple[float | None, float | None, float | None]]
 ) -> list[tuple[int | None, Row]]:

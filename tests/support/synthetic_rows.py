@@ -129,6 +129,7 @@ def base_row(**changes: Any) -> Row:
         "precision": "float32",
         "scenario": "call",
         "effort": "standard",
+        "modes": "eager,graph,xla",
         "device": "AMD EPYC 9654",
         "candidate": "xla",
         "baseline": "graph",

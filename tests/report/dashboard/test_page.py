@@ -314,7 +314,7 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(
     focus_by_tab(browser, is_chip)
     browser.press(key)
     shown = browser.evaluate("xlaSweeps.rows()")
-    assert shown == browser.evaluate("xlaSweeps.overview().faster")
+    assert shown >= browser.evaluate("xlaSweeps.overview().faster") > 0
     assert 0 < shown < everything
     assert (
         browser.evaluate(

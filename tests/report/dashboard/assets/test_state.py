@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from urllib.parse import parse_qsl
 
+import page_oracle
 import pytest
 from browser import Browser
 from dashboard_page import Filters, Study, bring, draw_everything, selected, visit
@@ -56,6 +57,28 @@ def test_a_click_on_a_filter_changes_the_rows_and_the_address(
     browser.wait("!new URLSearchParams(location.hash.slice(1)).has('device')")
     assert address(browser) == []
     assert browser.evaluate("xlaSweeps.rows()") == len(selected(page.rows, ()))
+
+
+def test_the_counts_beside_a_filters_values_follow_the_other_filters(
+    browser: Browser, study: Studies
+) -> None:
+    """In the unit of the whole page: pairs, each counted once however often it was measured."""
+    page = study(900)
+    chosen: Filters = [("device", DEVICES[0].name), ("model", "resnet")]
+    visit(browser, page, chosen)
+    for column in ("device", "batch_size", "effort"):
+        browser.evaluate(
+            f"document.querySelector('#filters [name=f-{column}]').closest('details').open = true"
+        )
+        browser.wait(f"document.querySelector('label:has([name=f-{column}]) .count').textContent")
+        shown = browser.evaluate(
+            f"""[...document.querySelectorAll('label:has([name=f-{column}])')].map((label) =>
+              [label.querySelector('input').value, label.querySelector('.count').textContent])"""
+        )
+        others = [one for one in chosen if one[0] != column]
+        for value, number in shown:
+            rows = [page.rows[place] for place in selected(page.rows, [*others, (column, value)])]
+            assert number == f"{len(page_oracle.answers(rows)):,}", (column, value)
 
 
 def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) -> None:
@@ -130,12 +153,16 @@ def test_a_chip_filters_by_its_verdict_and_shows_the_count(
     visit(browser, page)
     chip = f"#answer-chips [data-verdict={verdict}]"
     expected = selected(page.rows, [("verdict", verdict)])
-    assert f" {len(expected):,} " in browser.evaluate(
-        f"document.querySelector('{chip}').textContent"
-    )
+    answers = page_oracle.answers(page.rows[place] for place in selected(page.rows, ()))
+    found = sum(row["verdict"] == verdict for row in answers)
+    assert f" {found:,} " in browser.evaluate(f"document.querySelector('{chip}').textContent")
     browser.click(chip)
     assert browser.evaluate("xlaSweeps.filtered()") == expected
     assert address(browser) == [("verdict", verdict)]
+    assert browser.evaluate(f"xlaSweeps.overview().{verdict}") == found
+    assert browser.evaluate("document.getElementById('shown').innerText").startswith(
+        f"{found:,} of {len(answers):,} pairs"
+    )
     browser.click(chip)
     assert address(browser) == []
 
@@ -231,9 +258,10 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
         for row in page.rows
         if row["verdict"] == "failed"
         and row["model"] == model
-        and note
-        == f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · "
-        f"{row['device']}"
+        and note.startswith(
+            f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · {row['precision']} · "
+            f"{row['device']}"
+        )
     }
     assert command == found
 

@@ -57,7 +57,7 @@ function answerSection() {
 
 /** The answer: a word, a sentence, and caveats. */
 function answerTo(view) {
-  const { overview: o, state, pairs } = view;
+  const { overview: o, state } = view;
   const [candidate, baseline] = [shortMode(state.candidate), shortMode(state.baseline)];
   if (!o.pairs)
     return {
@@ -66,7 +66,7 @@ function answerTo(view) {
       more: "This selection has no comparison of the two modes.",
       command: measureCommand(state),
     };
-  if (o.pairs === 1) return answerToOne(view, pairs[0], candidate, baseline);
+  if (o.pairs === 1) return answerToOne(view, view.counted[0], candidate, baseline);
   const importedOnly = countOf(view, "origin", "imported") === o.pairs;
   if (importedOnly && o.compared) return answerAsPublished(view, candidate, baseline);
   if (importedOnly)
@@ -83,9 +83,7 @@ function answerTo(view) {
   ];
   if (o.slower) counts.push(`slower in ${count(o.slower)}`);
   if (o.failed) counts.push(`failed in ${count(o.failed)}`);
-  const typical = present(o.geomean)
-    ? ` Typically ${times(o.geomean)} (${geometricMean(o)})${paysBack(view)}`
-    : "";
+  const typical = present(o.geomean) ? ` Typically ${times(o.geomean)} (${geometricMean(o)})${paysBack(view)}` : "";
   const preliminary = countWhere(view, "preliminary");
   const contaminated = countOf(view, "status", "contaminated");
   const tested = trustOf(view);
@@ -122,7 +120,7 @@ function geometricMean({ models, geomean_low: low, geomean_high: high }) {
 function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared, geomean } = view.overview;
   const speedup = view.rows.number("speedup");
-  const above = view.pairs.reduce((n, row) => n + (speedup[row] > 1), 0);
+  const above = view.counted.reduce((n, row) => n + (speedup[row] > 1), 0);
   const word =
     above / compared >= 0.6
       ? "Usually yes, as published."
@@ -197,7 +195,9 @@ function paysBackOne(view, row) {
   const needed = view.breakEven(row);
   if (Number.isNaN(needed)) return "";
   if (needed === Infinity) return "; compilation never pays back";
-  const [low, high, batch] = ["break_even_low", "break_even_high", "batch_size"].map((name) => view.rows.number(name)[row]);
+  const [low, high, batch] = ["break_even_low", "break_even_high", "batch_size"].map(
+    (name) => view.rows.number(name)[row],
+  );
   const interval = present(low) && present(high) ? ` (${short(low * batch)} to ${short(high * batch)})` : "";
   return needed < 1 ? "; preparation takes no longer" : `; pays back after ${images(needed)}${interval}`;
 }
@@ -228,7 +228,7 @@ function paysBack(view) {
 /** The median number of images to break even; infinite if most pairs never do, null if unknown. */
 function breakEvenMedian(view) {
   return view.once("break-even median", () => {
-    const values = Array.from(view.pairs, (row) => view.breakEven(row)).filter((value) => !Number.isNaN(value));
+    const values = Array.from(view.counted, (row) => view.breakEven(row)).filter((value) => !Number.isNaN(value));
     return values.length ? median(values) : null;
   });
 }
@@ -247,20 +247,21 @@ function measureCommand(state) {
 }
 
 const countWhere = (view, name) =>
-  view.once(`count ${name}`, () => view.pairs.reduce((n, row) => n + (view.rows.number(name)[row] === 1), 0));
+  view.once(`count ${name}`, () => view.counted.reduce((n, row) => n + (view.rows.number(name)[row] === 1), 0));
 const countOf = (view, name, value) =>
   view.once(`count ${name} ${value}`, () => {
     const column = view.rows.category(name);
     const code = column.values.indexOf(value);
-    return view.pairs.reduce((n, row) => n + (column.data[row] === code), 0);
+    return view.counted.reduce((n, row) => n + (column.data[row] === code), 0);
   });
 
 /** The bar of verdicts and the chips below it, which filter. */
 function verdictStrip(view, strip, chips) {
   const column = view.rows.category("verdict");
   const counts = new Map();
-  for (const row of view.anyVerdict) counts.set(column.data[row], (counts.get(column.data[row]) ?? 0) + 1);
-  const all = view.anyVerdict.length;
+  const all = view.best.reduce((n, one) => n + one, 0);
+  for (const row of view.anyVerdict)
+    if (view.best[row]) counts.set(column.data[row], (counts.get(column.data[row]) ?? 0) + 1);
   const entries = Object.keys(VERDICTS).map((verdict) => [verdict, counts.get(column.values.indexOf(verdict)) ?? 0]);
   fill(
     strip,

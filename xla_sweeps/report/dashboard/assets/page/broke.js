@@ -154,7 +154,7 @@ function failureTable(view, rows) {
             text("model", row),
             el("span", {
               class: "note",
-              text: `${view.rows.number("resolution_px")[row]} px · batch ${view.rows.number("batch_size")[row]} · ${text("precision", row)} · ${text("device", row)}`,
+              text: rowSettings(view, row),
             }),
           ),
           el("td", { text: text("failed_mode", row) || NONE }),

@@ -38,36 +38,35 @@ function slopes(view) {
     if (devices.length < 2) return { devices, complete: true, configurations: 0, lines: [] };
     const device = view.index.facets.get("device");
     const places = device.values.map((name) => devices.indexOf(name));
-    const columns = ["model", "precision", "source"].map((name) => view.rows.category(name).data);
-    const [resolution, batch, speedup] = ["resolution_px", "batch_size", "speedup"].map((name) =>
-      view.rows.number(name),
-    );
+    const speedup = view.rows.number("speedup");
+    const asked = view.index.configuration;
     const configurations = new Map();
-    for (const row of view.pairs) {
+    for (const row of view.counted) {
       if (speedup[row] !== speedup[row]) continue;
-      const key = `${columns.map((data) => data[row]).join(" ")} ${resolution[row]} ${batch[row]}`;
-      let found = configurations.get(key);
-      if (!found) configurations.set(key, (found = { row, speedups: new Array(devices.length).fill(NaN) }));
+      let found = configurations.get(asked[row]);
+      if (!found) configurations.set(asked[row], (found = { row, rows: [], speedups: devices.map(() => NaN) }));
       found.speedups[places[device.data[row]]] = speedup[row];
+      found.rows[places[device.data[row]]] = row;
     }
     const everywhere = [...configurations.values()].filter(({ speedups }) => speedups.every(present));
     const twice = [...configurations.values()].filter(({ speedups }) => speedups.filter(present).length > 1);
     const complete = everywhere.length >= twice.length / 4;
     const shared = complete ? everywhere : twice;
-    const model = columns[0];
     const groups = new Map();
-    for (const { row, speedups } of shared) {
+    for (const { row, rows, speedups } of shared) {
       const name = view.rows.text("model", row);
       if (!groups.has(name))
-        groups.set(
-          name,
-          devices.map(() => new GeometricMean()),
-        );
-      speedups.forEach((value, place) => present(value) && groups.get(name)[place].add(value, model[row]));
+        groups.set(name, { means: devices.map(() => new GeometricMean()), rows: devices.map(() => []) });
+      const group = groups.get(name);
+      speedups.forEach((value, place) => {
+        if (!present(value)) return;
+        group.means[place].add(value, name);
+        group.rows[place].push(rows[place]);
+      });
     }
-    const lines = [...groups].map(([name, means]) => {
+    const lines = [...groups].map(([name, { means, rows }]) => {
       const [low, high] = extent(means.map((mean) => mean.value));
-      return { name, means, spread: high / low };
+      return { name, means, doubts: rows.map((own) => view.doubtOfAll(own)), spread: high / low };
     });
     return {
       devices,
@@ -82,23 +81,25 @@ function slopeChart(view, theme, width) {
   const { devices, complete, configurations, lines } = slopes(view);
   const drawn = lines.slice(0, COMPARED_LINES);
   const values = drawn.flatMap(({ means }) => means.map((mean) => mean.value)).filter(present);
-  const last = devices.length - 1;
   const series = drawn.map((line) => ({
     type: "line",
     name: chartText(line.name),
     symbol: "circle",
     symbolSize: 7,
-    data: line.means.map((mean) => ({
+    data: line.means.map((mean, place) => ({
       value: present(mean.value) ? Math.log2(mean.value) : null,
-      tip: [line.name, `${times(mean.value)} over ${pairsOf(mean)}`],
+      tip: [line.name, `${times(mean.value)}${line.doubts[place]} over ${pairsOf(mean)}`],
+      itemStyle: hollowIf(line.doubts[place], theme, theme.quiet),
     })),
     lineStyle: { width: 1.6, color: theme.quiet },
-    itemStyle: { color: theme.quiet },
     connectNulls: true,
     emphasis: { focus: "series", lineStyle: { width: 3, color: theme.text } },
   }));
   Object.assign(series[0], unityMarks(theme, floorOf(view)));
-  const ends = drawn.map(({ name, means }) => ({ name, x: last, value: means[last].value }));
+  const ends = drawn.map(({ name, means }) => {
+    const x = means.findLastIndex((mean) => present(mean.value));
+    return { name, x, value: means[x].value };
+  });
   const means = devices.map(
     (device, place) => `${device} ${times(median(lines.map((line) => line.means[place].value).filter(present)))}`,
   );
@@ -134,14 +135,13 @@ function slopeChart(view, theme, width) {
 /** The lines' names at their right ends, moved apart so that they do not overlap. */
 function endLabels(theme, ends) {
   const gap = 13;
-  const named = ends.filter(({ value }) => present(value));
   return {
     type: "custom",
     silent: true,
     clip: false,
     data: [[0, 0]],
     renderItem: ({ coordSys }, api) => {
-      const labels = named
+      const labels = ends
         .map(({ name, x: place, value }) => {
           const [x, y] = api.coord([place, Math.log2(value)]);
           return { name, x, y, at: y };
@@ -189,7 +189,10 @@ function slopeTable(view) {
     total: lines.length,
     rows: lines
       .slice(0, 200)
-      .map(({ name, means }) => [name, ...means.map((mean) => (mean.n ? `${times(mean.value)} (${mean.n})` : NONE))]),
+      .map(({ name, means, doubts }) => [
+        name,
+        ...means.map((mean, place) => (mean.n ? `${times(mean.value)}${doubts[place]} (${mean.n})` : NONE)),
+      ]),
   };
 }
 
@@ -202,9 +205,12 @@ function linesOver(view, column) {
     if (view.distinct("model").length !== 1 || view.distinct(column).length < 2) return [];
     const [values, speedup] = [view.rows.number(column), view.rows.number("speedup")];
     const lines = new Map();
-    for (const row of view.pairs) {
+    const kinds = ["source", "scenario"].filter((kind) => view.distinct(kind).length > 1);
+    for (const row of view.counted) {
       if (speedup[row] !== speedup[row]) continue;
-      const name = rowLabel(view, row, { without: column });
+      const name = [rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.rows.text(kind, row))].join(
+        " · ",
+      );
       if (!lines.has(name)) lines.set(name, { name, rows: [] });
       lines.get(name).rows.push(row);
     }
@@ -277,7 +283,7 @@ function lineTable(view, column, name) {
       rows.map((row) => [
         text,
         n(column, row),
-        times(n("speedup", row)),
+        `${times(n("speedup", row))}${view.doubt(row)}`,
         range(n("speedup_low", row), n("speedup_high", row)),
         short(n("throughput_samples_per_s", row)),
       ]),

@@ -15,6 +15,7 @@ function costSection(state) {
     chart({
       title: "Extra compile time and break-even",
       how: "Each point is a pair. Points in the strip at the top never pay back (they are spread to be visible); points at the bottom edge pay back at once. The dashed line is your number of images.",
+      wide: true,
       build: costScatter,
       table: costTable,
       follows: ["images"],
@@ -51,7 +52,7 @@ function budget(state) {
       said.textContent = text;
       slider.setAttribute("aria-valuetext", text);
       let [all, paid] = [0, 0];
-      for (const row of view.pairs) {
+      for (const row of view.counted) {
         const needed = view.breakEven(row);
         if (Number.isNaN(needed)) continue;
         all += 1;
@@ -74,13 +75,13 @@ function costPairs(view) {
   return view.once("cost", () => {
     const extra = view.rows.number("compile_s_extra");
     return Array.from(
-      view.pairs.filter((row) => !Number.isNaN(view.breakEven(row))),
+      view.counted.filter((row) => !Number.isNaN(view.breakEven(row))),
       (row) => ({ row, extra: extra[row], images: view.breakEven(row) }),
     );
   });
 }
 
-function costScatter(view, theme) {
+function costScatter(view, theme, width) {
   const pairs = costPairs(view);
   const never = pairs.filter((pair) => pair.images === Infinity).length;
   const seconds_ = pairs.map((pair) => pair.extra).filter((value) => value > 0);
@@ -90,18 +91,24 @@ function costScatter(view, theme) {
   const yAxis = { ...logAxis(theme, "images to break even", [...ys, wanted], short, { wanted: 9 }), nameGap: 50 };
   const top = yAxis.max;
   const rail = top + (top - yAxis.min) * 0.08;
-  const devices = view.distinct("device");
+  const edge = rail + (rail - top) / 2;
+  const panels = devicePanels(
+    theme,
+    view.distinct("device"),
+    width,
+    { ...logAxis(theme, "extra compile time", xs, seconds, { wanted: 5 }), nameGap: 26 },
+    withNever(yAxis, rail, edge),
+  );
   const drawn = sampled(pairs, COST_POINTS);
-  const device = view.rows.category("device");
-  const series = devices.map((name) => {
-    const { colour, shape } = deviceMark(theme, devices, name);
-    const own = drawn.filter(({ row }) => device.values[device.data[row]] === name);
-    return {
-      type: "scatter",
-      symbol: shape,
-      symbolSize: drawn.length > 700 ? 5 : 8,
-      itemStyle: { color: colour, opacity: drawn.length > 700 ? 0.5 : 0.75 },
-      data: own.map(({ row, extra, images: n }) => ({
+  const quiet = { color: theme.quiet, fontSize: 11 };
+  const series = panels.shown.map((device, place) => ({
+    type: "scatter",
+    xAxisIndex: place,
+    yAxisIndex: place,
+    symbolSize: drawn.length > 700 ? 5 : 8,
+    data: drawn
+      .filter(({ row }) => view.rows.text("device", row) === device)
+      .map(({ row, extra, images: n }) => ({
         row,
         value: [
           Math.log10(Math.max(extra, xs[0])),
@@ -109,37 +116,46 @@ function costScatter(view, theme) {
             ? rail + ((((row * 7919) % 100) - 50) / 100) * 0.7 * (rail - top)
             : Math.log10(Math.max(n, ys[0] / 1.5)),
         ],
+        ...verdictSymbol(theme, view, row),
       })),
-    };
-  });
-  const quiet = { color: theme.quiet, fontSize: 11 };
-  series[0].markLine = {
-    silent: true,
-    symbol: "none",
-    label: { ...quiet, position: "insideStartTop", formatter: () => images(wanted) },
-    lineStyle: { color: theme.quiet, type: "dashed" },
-    data: [{ yAxis: Math.log10(wanted) }],
-  };
-  series[0].markArea = {
-    silent: true,
-    itemStyle: { color: theme.slower, opacity: 0.1 },
-    data: [[{ yAxis: (top + rail) / 2 }, { yAxis: rail + (rail - top) / 2 }]],
-  };
+    markLine: {
+      silent: true,
+      symbol: "none",
+      label: { ...quiet, position: "insideStartTop", formatter: () => images(wanted) },
+      lineStyle: { color: theme.quiet, type: "dashed" },
+      data: [{ yAxis: Math.log10(wanted) }],
+    },
+    markArea: {
+      silent: true,
+      itemStyle: { color: theme.band },
+      data: [[{ yAxis: (top + rail) / 2 }, { yAxis: edge }]],
+    },
+  }));
   const known = pairs.filter((pair) => pair.images < Infinity).length;
+  const verdicts = Object.keys(VERDICTS).filter((verdict) =>
+    pairs.some(({ row }) => view.rows.text("verdict", row) === verdict),
+  );
   return {
-    height: 420,
-    legend:
-      devices.length > 1 && devices.length <= 6
-        ? legendOf(devices.map((name) => ({ ...deviceMark(theme, devices, name), text: name })))
-        : [],
+    height: panels.height,
+    legend: [
+      ...verdictLegend(verdicts),
+      ...doubtLegend(
+        view,
+        drawn.map(({ row }) => row),
+      ),
+    ],
     label: `Compilation pays back in ${count(known)} of ${plural(pairs.length, "pair")}, never in ${count(never)}; median ${images(breakEvenMedian(view))}.`,
-    note: `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back. ${sampleNote(drawn.length, pairs.length)}`,
+    note: [
+      `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back.`,
+      sampleNote(drawn.length, pairs.length),
+      panels.note,
+    ]
+      .filter(Boolean)
+      .join(" "),
     option: {
-      grid: { left: 70, right: 16, top: 8, bottom: 44 },
+      ...panels.axes,
+      series: [...series, ...panels.heads],
       tooltip: { trigger: "item", formatter: ({ data }) => pairTip(view, data.row) },
-      xAxis: logAxis(theme, "extra compile time", xs, seconds),
-      yAxis: withNever(yAxis, rail, rail + (rail - top) / 2),
-      series,
     },
   };
 }
@@ -168,7 +184,7 @@ function costTable(view) {
         rowName(view, row),
         seconds(extra),
         images(n),
-        times(view.rows.number("speedup")[row]),
+        `${times(view.rows.number("speedup")[row])}${view.doubt(row)}`,
       ]),
   };
 }

@@ -74,14 +74,17 @@ const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((
 
 function differenceChart(comparison, theme, width) {
   const rows = bySize(comparison);
-  const items = rows.map((row) => ({ value: row.ratio, low: row.low, high: row.high, verdict: row.verdict }));
+  const items = rows.map((row) => ({
+    value: row.ratio,
+    low: row.low,
+    high: row.high,
+    verdict: row.verdict,
+    doubt: doubtOf(row),
+  }));
   const extremes = items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
   const label = `${plural(rows.length, "comparison")} from ${times(rows[0].ratio)} to ${times(rows.at(-1).ratio)}.`;
   const tooltip = { trigger: "item", formatter: ({ dataIndex }) => differenceTip(rows[dataIndex]) };
-  const legend = verdictLegend(
-    theme,
-    Object.keys(VERDICTS).filter((verdict) => rows.some((row) => row.verdict === verdict)),
-  );
+  const legend = verdictLegend(Object.keys(VERDICTS).filter((verdict) => rows.some((row) => row.verdict === verdict)));
   if (rows.length <= 60) {
     const room = Math.min(380, width * 0.45);
     return {
@@ -133,13 +136,7 @@ function differenceChart(comparison, theme, width) {
             const [x, y] = api.coord([params.dataIndex, Math.log2(item.value)]);
             const colour = theme[item.verdict] ?? theme.quiet;
             const children = [
-              markerShape(
-                VERDICT_SHAPES[item.verdict] ?? "rect",
-                x,
-                y,
-                3.5,
-                colour,
-              ),
+              markerShape(VERDICT_SHAPES[item.verdict] ?? "rect", x, y, 3.5, colour, item.doubt && theme.panel),
             ];
             if (present(item.low))
               children.unshift({
@@ -160,11 +157,13 @@ function differenceChart(comparison, theme, width) {
   };
 }
 
+const doubtOf = (row) => `${row.preliminary ? "*" : ""}${row.contaminated ? "~" : ""}`;
+
 const differenceTip = (row) =>
   tip(
     `${row.name} · ${row.device}`,
     row.quantity,
-    `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)} (95 % ${range(row.low, row.high)})`,
+    `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)}${doubtOf(row)} (95 % ${range(row.low, row.high)})`,
     present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "",
     [row.preliminary ? "preliminary" : "", row.contaminated ? "contaminated" : ""].filter(Boolean).join(", "),
   );
@@ -182,7 +181,7 @@ function differenceTable(comparison) {
         row.name,
         row.device,
         row.quantity,
-        times(row.ratio),
+        `${times(row.ratio)}${doubtOf(row)}`,
         range(row.low, row.high),
         digits(row.p_value, 2),
         digits(row.q_value, 2),

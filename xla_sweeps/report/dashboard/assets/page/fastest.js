@@ -92,25 +92,25 @@ function podiumTabs(state) {
       panel.setAttribute("aria-labelledby", `tab-${chosen}`);
       drawPodium(view, panel, PODIUMS[chosen]);
     },
-    { follows: ["tab"], worth: (view) => view.pairs.length > 1 },
+    { follows: ["tab", "place"], worth: (view) => view.pairs.length > 1 },
   );
 }
 
-/** The best pairs of each device. */
+/** The best pairs of each device, at one resolution and batch size: by default at the commonest. */
 function drawPodium(view, panel, podium) {
   const devices = view.distinct("device");
-  const resolutions = view.distinct("resolution_px");
   const shown = devices.slice(0, PODIUM_DEVICES);
-  const mixed_ = resolutions.length > 1 || view.distinct("batch_size").length > 1;
-  const pick = resolutions.length > 1 || view.state.resolution_px.size === 1 ? resolutionPicker(view) : null;
-  const lists = shown.map((device) => podiumList(view, device, podium)).filter(Boolean);
+  const places = podiumPlaces(view);
+  const place =
+    places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.rows.length > a.rows.length ? b : a));
+  const lists = shown.map((device) => podiumList(view, place.rows, device, podium)).filter(Boolean);
   const absent = view.overview.failed ? `${count(view.overview.failed)} failed pairs are not ranked. ` : "";
   fill(
     panel,
-    pick,
+    places.size > 1 ? placePicker(view, places, place) : null,
     el("p", {
       class: "note",
-      text: `${podium.title} of ${shortMode(view.state.candidate)}${podium === PODIUMS.throughput ? "" : ` over ${shortMode(view.state.baseline)}`}. ${absent}Pairs whose intervals overlap the leader’s share its rank.${mixed_ ? " Resolutions or batch sizes are mixed: choose one above." : ""}${devices.length > shown.length ? ` The first ${shown.length} of ${devices.length} devices.` : ""}`,
+      text: `${podium.title} of ${shortMode(view.state.candidate)}${podium === PODIUMS.throughput ? "" : ` over ${shortMode(view.state.baseline)}`} at ${place.text}. ${absent}Pairs whose intervals overlap the leader’s share its rank.${devices.length > shown.length ? ` The first ${shown.length} of ${devices.length} devices.` : ""}`,
     }),
     lists.length
       ? el("div", { class: "podiums" }, lists)
@@ -118,36 +118,39 @@ function drawPodium(view, panel, podium) {
   );
 }
 
-/** Buttons that set the resolution filter. */
-function resolutionPicker(view) {
-  const facet = view.index.facets.get("resolution_px");
-  const values = facet.sorted.map((code) => facet.values[code]).filter(Boolean);
-  if (values.length > 14) return null;
-  return el(
-    "div",
-    { class: "picker", role: "group", "aria-label": "Resolution" },
-    el("span", { text: "At " }),
-    values.map((value) =>
-      el(
-        "button",
-        {
-          type: "button",
-          class: "small",
-          "aria-pressed": String(view.state.resolution_px.has(value)),
-          on: { click: () => view.state.only("resolution_px", value) },
-        },
-        `${value} px`,
-      ),
+/** The selection's rows by resolution and batch size, under "224x8". */
+function podiumPlaces(view) {
+  return view.once("podium places", () => {
+    const [resolution, batch] = ["resolution_px", "batch_size"].map((name) => view.rows.number(name));
+    const places = new Map();
+    for (const row of view.pairs) {
+      const key = `${resolution[row]}x${batch[row]}`;
+      if (!places.has(key)) places.set(key, { key, text: `${resolution[row]} px, batch ${batch[row]}`, rows: [] });
+      places.get(key).rows.push(row);
+    }
+    return new Map([...places].sort(([a], [b]) => naturally(a, b)));
+  });
+}
+
+/** A choice of resolution and batch size for the podiums alone. */
+function placePicker(view, places, chosen) {
+  const select = el(
+    "select",
+    { id: "place", on: { change: () => view.state.set({ place: select.value }, { replace: true }) } },
+    [...places.values()].map(({ key, text, rows }) =>
+      el("option", { value: key, text: `${text} (${count(rows.length)})` }),
     ),
   );
+  select.value = chosen.key;
+  return el("p", { class: "picker" }, el("label", { for: "place", text: "At" }), select);
 }
 
 /** Rows of one device by a podium's figure, best first, with ranks. */
-function ranked(view, device, podium) {
+function ranked(view, rows, device, podium) {
   const column = view.rows.category("device");
   const code = column.values.indexOf(device);
   const entries = [];
-  for (const row of view.pairs) {
+  for (const row of rows) {
     if (column.data[row] !== code) continue;
     const [value, low, high] = podium.of(view, row);
     if (value === value) entries.push({ row, value, low, high });
@@ -170,13 +173,14 @@ function shareRanks(entries) {
   return entries;
 }
 
-function podiumList(view, device, podium) {
-  const { total, entries } = ranked(view, device, podium);
+function podiumList(view, rows, device, podium) {
+  const { total, entries } = ranked(view, rows, device, podium);
   if (!entries.length) return null;
   const best = entries.slice(0, PODIUM_PLACES);
   const most = Math.max(...best.map((entry) => Math.abs(entry.value)));
   const body = best.map(({ row, rank, value, low, high }) => {
-    const bar = el("span", { class: `bar${value < 0 ? " negative" : ""}`, "aria-hidden": "true" });
+    const verdict = podium === PODIUMS.throughput ? "" : view.rows.text("verdict", row);
+    const bar = el("span", { class: `bar ${verdict}${view.doubt(row) ? " hollow" : ""}`, "aria-hidden": "true" });
     bar.style.width = `${(100 * Math.abs(value)) / (most || 1)}%`;
     const bounds = present(low) && present(high) ? `${short(low)}–${short(high)}` : "no interval";
     return el(
@@ -198,22 +202,20 @@ function podiumList(view, device, podium) {
         ),
         el("span", {
           class: "note",
-          text: `${view.rows.number("resolution_px")[row]} px · batch ${view.rows.number("batch_size")[row]} · ${view.rows.text("precision", row)}`,
+          text: rowSettings(view, row, { device: false }),
         }),
       ),
       el(
         "td",
         { class: "number" },
-        el("b", { text: podium.write(value) }),
+        el("b", { text: `${podium.write(value)}${view.doubt(row)}` }),
         el("span", { class: "note", text: bounds }),
         el("span", { class: "track", "aria-hidden": "true" }, bar),
       ),
     );
   });
   const few =
-    total < PODIUM_PLACES
-      ? `Only ${plural(total, "pair")} in this selection.`
-      : `The best ${PODIUM_PLACES} of ${count(total)}.`;
+    total < PODIUM_PLACES ? `Only ${plural(total, "pair")} here.` : `The best ${PODIUM_PLACES} of ${count(total)}.`;
   return el(
     "div",
     { class: "podium" },

@@ -26,6 +26,10 @@ function filterBar(index, state) {
           "Figures",
           () => ["measured", "imported", "all"],
           (name) => ({ measured: "measured", imported: "published", all: "both" })[name],
+          (origin) => {
+            const baseline = index.baselineFor(origin);
+            return { origin, baseline, candidate: index.candidateFor(baseline) };
+          },
         )
       : null,
   ].filter(Boolean);
@@ -65,10 +69,11 @@ function filterBar(index, state) {
     document.documentElement.style.scrollPaddingTop = `${bar.target.offsetHeight + 8}px`;
   }).observe(byId("filters"));
   return (view) => {
-    for (const control of controls) control.update();
+    for (const control of controls) control.update(view);
     theme.update();
     reset.disabled = !state.filtering;
-    shown.textContent = `${plural(view.pairs.length, "pair")} of ${count(view.index.rows.count)} comparisons shown`;
+    const again = view.pairs.length - view.counted.length;
+    shown.textContent = `${count(view.counted.length)} of ${plural(view.everyPair, "pair")}${again ? `, ${count(again)} measured again` : ""}`;
     fill(tokens, activeTokens(view, state));
     folded.firstElementChild.textContent = `Filters${state.filtering ? " (on)" : ""}`;
   };
@@ -94,6 +99,7 @@ function facetControl(index, state, { column, title, unit = "" }) {
   const facet = index.facets.get(column);
   const values = facet.sorted.filter((code) => facet.values[code] !== "").map((code) => facet.values[code]);
   const boxes = new Map();
+  const numbers = new Map();
   const items = values.map((value) => {
     const box = el("input", {
       type: "checkbox",
@@ -102,13 +108,8 @@ function facetControl(index, state, { column, title, unit = "" }) {
       on: { change: () => state.toggle(column, value) },
     });
     boxes.set(value, box);
-    return el(
-      "label",
-      {},
-      box,
-      el("span", { class: "value", text: `${value}${unit}` }),
-      el("span", { class: "count", text: count(facet.counts[facet.values.indexOf(value)]) }),
-    );
+    numbers.set(value, el("span", { class: "count" }));
+    return el("label", {}, box, el("span", { class: "value", text: `${value}${unit}` }), numbers.get(value));
   });
   const summary = el("summary");
   const clear = el(
@@ -123,7 +124,20 @@ function facetControl(index, state, { column, title, unit = "" }) {
     items,
   );
   const element = el("details", { class: "facet", hidden: values.length < 2 && !state[column].size }, summary, list);
-  const update = () => {
+  let shown = null;
+  const recount = () => {
+    if (!element.open || !shown) return;
+    const counts = shown.countsOf(column);
+    for (const [value, number] of numbers) {
+      const n = counts[facet.values.indexOf(value)];
+      number.textContent = count(n);
+      number.parentElement.classList.toggle("none", n === 0);
+    }
+  };
+  element.addEventListener("toggle", recount);
+  const update = (view) => {
+    shown = view;
+    recount();
     const chosen = [...state[column]];
     for (const [value, box] of boxes) box.checked = state[column].has(value);
     const said = !chosen.length

@@ -1,9 +1,8 @@
 /**
- * "Is it just FLOPs?": throughput over multiply-accumulates on logarithmic axes, a panel per device, a marker per mode.
+ * "Is it just FLOPs?": throughput over multiply-accumulates on logarithmic axes, a panel per device, a shape per mode.
  */
 
 const FLOPS_POINTS = 700;
-const FLOPS_PANELS = 6;
 
 function flopsSection(state) {
   const preset = el(
@@ -29,7 +28,7 @@ function flopsSection(state) {
     chart({
       title: "Throughput over operations per image",
       wide: true,
-      how: "Colour and marker: mode; size: parameters. One multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line.",
+      how: "Shape: mode; size: parameters. One multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line.",
       build: flopsScatter,
       table: flopsTable,
       worth: differInOperations,
@@ -105,89 +104,63 @@ function flopsPoints(view) {
 function flopsScatter(view, theme, width) {
   const { unknown, known, byDevice } = flopsPoints(view);
   const devices = view.distinct("device").filter((device) => byDevice.has(device));
-  const shown = devices.slice(0, FLOPS_PANELS);
   const [macs, params] = [view.rows.number("macs"), view.rows.number("params")];
-  const columns = Math.max(1, Math.min(shown.length, Math.floor(width / 300), 3));
-  const lines = Math.ceil(shown.length / columns);
-  const [panelWidth, panelHeight] = [(width - 8) / columns, 330];
   const gigaflops = (point) => (2 * macs[point.row]) / 1e9;
-  const xAxis = { ...logAxis(theme, "GFLOPs per image", known.map(gigaflops), short, { wanted: 5 }), nameGap: 26 };
-  const yAxis = {
-    ...logAxis(
-      theme,
-      "images per second",
-      known.map((point) => point.throughput),
-    ),
-    nameGap: 44,
-  };
+  const rates = known.map((point) => point.throughput);
+  const panels = devicePanels(
+    theme,
+    devices,
+    width,
+    { ...logAxis(theme, "GFLOPs per image", known.map(gigaflops), short, { wanted: 5 }), nameGap: 26 },
+    { ...logAxis(theme, "images per second", rates), nameGap: 44 },
+  );
   const modes = [...new Set(known.map((point) => point.mode))].sort(
     (a, b) => ["eager", "graph", "xla"].indexOf(a) - ["eager", "graph", "xla"].indexOf(b),
   );
   const most = Math.max(1, ...sampled(known, 5000).map((point) => params[point.row] || 0));
   const size = (point) => 5 + 11 * Math.sqrt((params[point.row] || 0) / most);
-  const option = { grid: [], xAxis: [], yAxis: [], series: [], title: [] };
-  let left = 0;
-  shown.forEach((device, place) => {
-    const [column, line] = [place % columns, Math.floor(place / columns)];
-    option.grid.push({
-      left: column * panelWidth + 58,
-      top: line * panelHeight + 28,
-      width: panelWidth - 72,
-      height: panelHeight - 78,
-    });
-    option.xAxis.push({ ...xAxis, gridIndex: place });
-    option.yAxis.push({ ...yAxis, gridIndex: place, name: column ? "" : yAxis.name });
-    const points = byDevice.get(device);
-    const drawn = sampled(points, FLOPS_POINTS);
-    left += points.length - drawn.length;
-    for (const mode of modes) {
-      const { colour, shape } = modeMark(theme, mode);
-      option.series.push({
-        type: "scatter",
-        name: mode,
-        xAxisIndex: place,
-        yAxisIndex: place,
-        symbol: shape,
-        itemStyle: { color: colour, opacity: drawn.length > 400 ? 0.45 : 0.7 },
-        data: drawn
-          .filter((point) => point.mode === mode)
-          .map((point) => ({
-            value: [Math.log10(gigaflops(point)), Math.log10(point.throughput)],
-            symbolSize: size(point),
-            point,
-          })),
-      });
-    }
-    const marks = { silent: true, symbol: "none", data: [] };
-    option.series.push({
-      type: "custom",
-      silent: true,
+  const drawn = panels.shown.map((device) => sampled(byDevice.get(device), FLOPS_POINTS));
+  const all = drawn.flat();
+  const series = panels.shown.flatMap((device, place) =>
+    modes.map((mode) => ({
+      type: "scatter",
+      name: mode,
       xAxisIndex: place,
       yAxisIndex: place,
-      data: [0],
-      renderItem: ({ coordSys }) => ({
-        type: "text",
-        style: {
-          text: chartText(cut(device, 40)),
-          x: coordSys.x,
-          y: coordSys.y - 14,
-          fontSize: 12,
-          fontWeight: "bold",
-          fill: theme.text,
-        },
-      }),
-      markLine: marks,
-    });
-  });
+      symbol: modeShape(mode),
+      data: drawn[place]
+        .filter((point) => point.mode === mode)
+        .map((point) => ({
+          value: [Math.log10(gigaflops(point)), Math.log10(point.throughput)],
+          symbolSize: size(point),
+          itemStyle: hollowIf(view.doubt(point.row), theme, theme.quiet, all.length > 400 ? 0.5 : 0.75),
+          point,
+        })),
+    })),
+  );
+  const [least, greatest] = extent(rates);
   return {
-    option: { ...option, tooltip: { trigger: "item", formatter: ({ data }) => flopsTip(view, data.point) } },
-    height: lines * panelHeight,
-    legend: legendOf(modes.map((mode) => ({ ...modeMark(theme, mode), text: mode }))),
-    label: `${plural(known.length, "measured mode")} on ${plural(devices.length, "device")}; throughput from ${rate(extent(known.map((p) => p.throughput))[0])} to ${rate(extent(known.map((p) => p.throughput))[1])}.`,
+    option: {
+      ...panels.axes,
+      series: [...series, ...panels.heads],
+      tooltip: { trigger: "item", formatter: ({ data }) => flopsTip(view, data.point) },
+    },
+    height: panels.height,
+    legend: [
+      ...legendOf(modes.map((mode) => ({ colour: theme.quiet, shape: modeShape(mode), text: mode }))),
+      ...doubtLegend(
+        view,
+        all.map((point) => point.row),
+      ),
+    ],
+    label: `${plural(known.length, "measured mode")} on ${plural(devices.length, "device")}; throughput from ${rate(least)} to ${rate(greatest)}.`,
     note: [
       unknown ? `${plural(unknown, "mode")} without a count of operations left out.` : "",
-      sampleNote(known.length - left, known.length),
-      devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
+      sampleNote(
+        all.length,
+        panels.shown.reduce((n, device) => n + byDevice.get(device).length, 0),
+      ),
+      panels.note,
     ]
       .filter(Boolean)
       .join(" "),
@@ -209,7 +182,7 @@ function flopsTip(view, { row, mode, throughput }) {
   const [low, high] = sides.map(n);
   return tip(
     rowName(view, row),
-    `${mode}: ${rate(throughput)}${present(low) ? ` (95 % ${short(low)}–${short(high)})` : ""}`,
+    `${mode}: ${rate(throughput)}${view.doubt(row)}${present(low) ? ` (95 % ${short(low)}–${short(high)})` : ""}`,
     `${operations(view, row)} GFLOPs per image, ${short(n("params") / 1e6)} M parameters`,
   );
 }

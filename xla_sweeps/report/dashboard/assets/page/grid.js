@@ -16,7 +16,13 @@ const GRID = [
   { column: "precision", title: "Precision", width: 110, cell: text_("precision") },
   { column: "device", title: "Device", width: 150, cell: text_("device") },
   { column: "verdict", title: "Verdict", width: 112, cell: (view, row) => verdictMark(view.rows.text("verdict", row)) },
-  { column: "speedup", title: "Speedup", width: 86, right: true, cell: number_("speedup", times) },
+  {
+    column: "speedup",
+    title: "Speedup",
+    width: 86,
+    right: true,
+    cell: (view, row) => `${times(view.rows.number("speedup")[row])}${view.doubt(row)}`,
+  },
   { column: "speedup_low", title: "95 % low", width: 82, right: true, cell: number_("speedup_low", times) },
   { column: "speedup_high", title: "95 % high", width: 86, right: true, cell: number_("speedup_high", times) },
   {

@@ -105,7 +105,9 @@ function addBreakEven(rows) {
   const data = Float32Array.from(calls, (value, row) =>
     speedup[row] !== speedup[row] || extra[row] !== extra[row] || verdict.data[row] === ambiguous
       ? NaN
-      : value === value ? value * batch[row] : Infinity,
+      : value === value
+        ? value * batch[row]
+        : Infinity,
   );
   rows.columns.set("break_even_images", { kind: "number", data, values: [] });
 }
@@ -133,7 +135,7 @@ async function start() {
   let view = new View(index, state);
   state.listen((names) => {
     if (!names || names.includes("theme")) applyTheme(state.theme);
-    const local = names?.every((name) => ["sort", "tab", "images"].includes(name));
+    const local = names?.every((name) => ["sort", "tab", "place", "images"].includes(name));
     if (!local && !(names?.length === 1 && names[0] === "theme")) view = new View(index, state);
     updateFilters(view);
     refreshPanels(view, local ? names : null);

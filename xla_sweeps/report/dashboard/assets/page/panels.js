@@ -172,7 +172,10 @@ function chart(spec) {
     spec.after?.(instance, view, true);
     drawTwin();
   };
-  const panel = addPanel(figure, draw, { follows: spec.follows, worth: spec.worth ?? ((view) => view.pairs.length > 0) });
+  const panel = addPanel(figure, draw, {
+    follows: spec.follows,
+    worth: spec.worth ?? ((view) => view.pairs.length > 0),
+  });
   new ResizeObserver(() => {
     if (!drawnWidth || Math.abs(figure.clientWidth - drawnWidth) < 2) return;
     panel.stale = true;
@@ -221,17 +224,20 @@ function sampled(items, most) {
 /** A sentence if not all points are drawn, else "". */
 const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
 
-/** Model, resolution, batch, precision and device of a row, for tooltips and labels. */
-function rowName(view, row, { device = true } = {}) {
+/** Resolution, batch, precision and device of a row, and what else tells it apart. */
+function rowSettings(view, row, { device = true } = {}) {
   const { rows } = view;
   const parts = [
-    rows.text("model", row),
     `${rows.number("resolution_px")[row]} px`,
     `batch ${rows.number("batch_size")[row]}`,
     rows.text("precision", row),
+    ...(device ? [rows.text("device", row)] : []),
   ];
-  return `${parts.join(" · ")}${device ? ` · ${rows.text("device", row)}` : ""}`;
+  return `${parts.join(" · ")}${view.index.suffix(row)}`;
 }
+
+/** A row's whole name, which no other has: for tooltips and tables. */
+const rowName = (view, row) => `${view.rows.text("model", row)} · ${rowSettings(view, row)}`;
 
 /** The parts of a row's name in which the pairs differ, and those that all share. */
 function nameParts(view) {
@@ -252,36 +258,21 @@ function nameParts(view) {
   });
 }
 
-/** A row's name without what all pairs share, and `without` one column. */
+/** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. */
 function rowLabel(view, row, { without = "" } = {}) {
   const facets = view.index.facets;
   const value = (column) => facets.get(column).values[facets.get(column).data[row]];
-  return [
-    view.rows.text("model", row),
-    ...nameParts(view)
-      .differing.filter(([column]) => column !== without)
-      .map(
-        ([column, after, before]) =>
-          `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`,
-      ),
-  ].join(" · ");
-}
-
-/** Columns that tell trials apart whose labels would be equal, the plainest first. */
-const TELLING = ["results", "source", "scenario", "effort", "modes", "software", "driver", "environment_flags", "host", "trial_id"];
-
-/** The labels of rows: equal ones get what tells their trials apart. */
-function rowLabels(view, rows) {
-  const labels = Array.from(rows, (row) => rowLabel(view, row));
-  for (const column of TELLING) {
-    const values = Array.from(rows, (row) => view.rows.text(column, row));
-    const alike = new Map();
-    labels.forEach((label, i) => alike.set(label, (alike.get(label) ?? new Set()).add(values[i])));
-    labels.forEach((label, i) => {
-      if (alike.get(label).size > 1 && values[i]) labels[i] = `${label} · ${values[i].slice(0, column === "trial_id" ? 8 : undefined)}`;
-    });
-  }
-  return labels;
+  return (
+    [
+      view.rows.text("model", row),
+      ...nameParts(view)
+        .differing.filter(([column]) => column !== without)
+        .map(
+          ([column, after, before]) =>
+            `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`,
+        ),
+    ].join(" · ") + (without ? "" : view.index.suffix(row))
+  );
 }
 
 /** The 1× line and the band of no difference, for an axis of log2 speedups. */

@@ -85,7 +85,7 @@ function parallelPanel(state) {
   const figure = chart({
     title: "All settings at once",
     wide: true,
-    how: "A line per pair, coloured by verdict; axes with a single value are left out. Drag along an axis to filter the whole page; click it to clear the filter.",
+    how: "A line per pair, coloured by verdict, dashed where others are hollow; axes with a single value are left out. Drag along an axis to filter the whole page; click it to clear the filter.",
     build: parallelChart,
     key: (view) =>
       [
@@ -153,10 +153,7 @@ function parallelChart(view, theme, width) {
       drawn.length < view.unbrushed.length
         ? `${count(drawn.length)} of ${count(view.unbrushed.length)} pairs are drawn, evenly sampled; filters apply to all.`
         : "",
-    legend: verdictLegend(
-      theme,
-      Object.keys(VERDICTS).filter((name) => view.overview[name]),
-    ),
+    legend: verdictLegend(Object.keys(VERDICTS).filter((name) => view.overview[name])),
     option: {
       tooltip: { show: false },
       parallel: {
@@ -199,7 +196,10 @@ function parallelChart(view, theme, width) {
               const place = axis.place(row);
               return Number.isFinite(place) ? place : "-";
             }),
-            lineStyle: { color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet },
+            lineStyle: {
+              color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet,
+              type: view.doubt(row) ? "dashed" : "solid",
+            },
           })),
         },
       ],

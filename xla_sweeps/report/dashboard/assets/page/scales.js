@@ -19,29 +19,16 @@ function colours() {
     equivalent: of("equivalent"),
     ambiguous: of("ambiguous"),
     failed: of("failed"),
-    devices: [1, 2, 3, 4, 5, 6].map((n) => of(`device-${n}`)),
-    modes: { eager: of("mode-eager"), graph: of("mode-graph"), xla: of("mode-xla") },
     middle: of("middle"),
   };
 }
 
-const SHAPES = ["circle", "rect", "triangle", "diamond", "pin", "arrow"];
-const MODE_SHAPES = { eager: "circle", graph: "rect", xla: "triangle" };
-
-/** Colour and marker of a device; more than six differ in panels and labels, not in colour. */
-function deviceMark(theme, devices, device) {
-  const place = devices.indexOf(device);
-  if (devices.length > 6 || place < 0) return { colour: theme.accent, shape: "circle" };
-  return { colour: theme.devices[place], shape: SHAPES[place] };
-}
-
-function modeMark(theme, label) {
-  const mode = modeOf(label);
-  return { colour: theme.modes[mode] ?? theme.ambiguous, shape: MODE_SHAPES[mode] ?? "diamond" };
-}
+/** A mode's marker. */
+const modeShape = (label) => MODE_SHAPES[modeOf(label)] ?? "diamond";
+const MODE_SHAPES = { __proto__: null, eager: "circle", graph: "rect", xla: "triangle" };
 
 /** Marker symbols as text, for legends outside a canvas. */
-const SHAPE_TEXT = { circle: "●", rect: "■", triangle: "▲", diamond: "◆", pin: "▼", arrow: "➤" };
+const SHAPE_TEXT = { circle: "●", rect: "■", triangle: "▲", diamond: "◆" };
 
 /** A colour between two `#rrggbb`. */
 function mixed(from, to, part) {

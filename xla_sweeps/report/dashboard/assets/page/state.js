@@ -19,18 +19,30 @@ const FACETS = [
   { column: "batch_size", title: "Batch" },
   { column: "precision", title: "Precision" },
   { column: "source", title: "Source" },
+  { column: "scenario", title: "Scenario" },
+  { column: "effort", title: "Effort" },
+  { column: "modes", title: "Modes" },
+  { column: "software", title: "Software" },
   { column: "family", title: "Family" },
   { column: "results", title: "Results" },
 ];
 const MULTIPLE = [...FACETS.map((facet) => facet.column), "verdict"];
-const SINGLE = ["model", "baseline", "candidate", "origin", "sort", "tab", "images", "theme"];
+const SINGLE = ["model", "baseline", "candidate", "origin", "sort", "tab", "place", "images", "theme"];
 
 class State {
   #listeners = [];
 
   /** @param {object} defaults of the single values, from the data. */
   constructor(defaults) {
-    this.defaults = { model: "", sort: "-speedup", tab: "throughput", images: "", theme: "auto", ...defaults };
+    this.defaults = {
+      model: "",
+      sort: "-speedup",
+      tab: "throughput",
+      place: "",
+      images: "",
+      theme: "auto",
+      ...defaults,
+    };
     this.read();
     const navigated = () => {
       const before = this.query();

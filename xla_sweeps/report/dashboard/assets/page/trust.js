@@ -92,7 +92,7 @@ function twinPlot(view, theme) {
         formatter: ({ data: { row } }) =>
           tip(
             rowName(view, row),
-            `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])} (95 % ${range(low[row], high[row])})`,
+            `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])}${view.doubt(row)} (95 % ${range(low[row], high[row])})`,
           ),
       },
       xAxis: {
@@ -121,8 +121,9 @@ function twinPlot(view, theme) {
             const { row } = data[params.dataIndex];
             const [x, y] = api.coord([api.value(0), api.value(1)]);
             const off = present(low[row]) && (low[row] > 1 || high[row] < 1);
-            const colour = off ? theme.slower : theme.accent;
-            const children = [markerShape(off ? "diamond" : "circle", x, y, off ? 4 : 3, colour)];
+            const colour = off ? theme.text : theme.quiet;
+            const inside = view.doubt(row) && theme.panel;
+            const children = [markerShape(off ? "diamond" : "circle", x, y, off ? 5 : 3, colour, inside)];
             if (present(low[row]))
               children.unshift({
                 type: "line",
@@ -134,10 +135,13 @@ function twinPlot(view, theme) {
         },
       ],
     },
-    legend: legendOf([
-      { colour: theme.accent, shape: "circle", text: "contains 1×" },
-      { colour: theme.slower, shape: "diamond", text: "does not" },
-    ]),
+    legend: [
+      ...legendOf([
+        { colour: theme.quiet, shape: "circle", text: "contains 1×" },
+        { colour: theme.text, shape: "diamond", text: "does not" },
+      ]),
+      ...doubtLegend(view, found),
+    ],
   };
 }
 
@@ -154,7 +158,7 @@ function twinTable(view) {
       .map((row) => [
         rowName(view, row),
         `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}`,
-        times(n("speedup", row)),
+        `${times(n("speedup", row))}${view.doubt(row)}`,
         range(n("speedup_low", row), n("speedup_high", row)),
       ]),
   };

@@ -13,9 +13,13 @@ const IN_ALL = 31;
 class Index {
   constructor(rows) {
     this.rows = rows;
-    this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
-    this.trial = trialKeys(rows);
+    this.trial = combined(rows, ["trial_id", "results"]);
     this.trials = this.trial.reduce((most, key) => Math.max(most, key + 1), 0);
+    this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
+    /** One number for each thing that was run, on whichever device and in whichever modes. */
+    this.configuration = combined(rows, CONFIGURATION);
+    /** One number for each thing that was asked, however often it was measured. */
+    this.question = combined(rows, QUESTION);
     const [baseline, candidate] = [rows.category("baseline"), rows.category("candidate")];
     const twins = candidate.values.map((label) =>
       baseline.values.map((other) => label !== other && modeOf(label) === modeOf(other)),
@@ -31,6 +35,22 @@ class Index {
       this.pairs.get(name).add(candidate.values[candidate.data[row]]);
     }
     this.origins = new Set(rows.category("origin").values);
+  }
+
+  /** What tells a row from others of the same name: "" if there are none. */
+  suffix(row) {
+    this.suffixes ??= suffixesOf(this.rows);
+    return this.suffixes.get(row) ?? "";
+  }
+
+  /** The first baseline that has pairs of this origin, graph before eager. */
+  baselineFor(origin) {
+    const [origins, baselines] = ["origin", "baseline"].map((name) => this.rows.category(name));
+    const known = new Set();
+    for (let row = 0; row < this.rows.count; row++)
+      if (origin === "all" || origins.values[origins.data[row]] === origin)
+        known.add(baselines.values[baselines.data[row]]);
+    return ["graph", "eager", ...known].find((name) => known.has(name));
   }
 
   /** Default baseline, candidate and origin. */
@@ -55,36 +75,79 @@ class Index {
 /** The mode behind a label: `graph_2` is `graph`. */
 const modeOf = (label) => label.replace(/_\d+$/, "");
 
-/** A column with few values: codes, values in natural order, and the number of rows of each. */
-function facetOf(rows, name) {
+/** A column as codes into its values, which are text. */
+function codesOf(rows, name) {
   const column = rows.columns.get(name) ?? rows.blank;
-  let { data, values } = column;
-  if (column.kind === "number") {
-    const codes = new Map();
-    data = Uint16Array.from(column.data, (value) => {
-      const known = codes.get(value);
-      if (known !== undefined) return known;
-      codes.set(value, codes.size);
-      return codes.size - 1;
-    });
-    values = [...codes.keys()].map((value) => (present(value) ? String(value) : ""));
-  }
-  const counts = new Uint32Array(values.length);
-  for (let row = 0; row < rows.count; row++) counts[data[row]] += 1;
-  const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
-  return { data, values, counts, sorted, ranks: Uint16Array.from(values, (_, code) => sorted.indexOf(code)) };
+  if (column.kind !== "number") return column;
+  const [data] = renumbered(column.data);
+  const values = [];
+  data.forEach((code, row) => {
+    if (code === values.length) values.push(present(column.data[row]) ? String(column.data[row]) : "");
+  });
+  return { data, values };
 }
 
-/** One number per trial and results folder. */
-function trialKeys(rows) {
-  const [trial, results] = [rows.category("trial_id"), rows.category("results")];
-  if (results.values.length < 2) return trial.data;
-  const keys = new Map();
-  return Uint32Array.from({ length: rows.count }, (_, row) => {
-    const key = trial.data[row] * results.values.length + results.data[row];
-    if (!keys.has(key)) keys.set(key, keys.size);
-    return keys.get(key);
+/** A column with few values: codes, values, and their natural order. */
+function facetOf(rows, name) {
+  const { data, values } = codesOf(rows, name);
+  const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
+  return { data, values, sorted, ranks: Uint16Array.from(values, (_, code) => sorted.indexOf(code)) };
+}
+
+const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision"];
+const QUESTION = [...CONFIGURATION, "device", "origin", "candidate", "baseline"];
+
+/** For each row a number, the same for rows that agree in all these columns. */
+function combined(rows, names) {
+  let [keys, size] = [new Float64Array(rows.count), 1];
+  for (const name of names) {
+    const { data, values } = codesOf(rows, name);
+    if (size * values.length > Number.MAX_SAFE_INTEGER) [keys, size] = renumbered(keys);
+    for (let row = 0; row < keys.length; row++) keys[row] = keys[row] * values.length + data[row];
+    size *= values.length;
+  }
+  return renumbered(keys)[0];
+}
+
+/** Keys as numbers from 0 by first appearance, and how many. */
+function renumbered(keys) {
+  const known = new Map();
+  const numbers = Uint32Array.from(keys, (key) => {
+    const number = known.get(key);
+    if (number !== undefined) return number;
+    known.set(key, known.size);
+    return known.size - 1;
   });
+  return [numbers, known.size];
+}
+
+const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
+/** What tells trials of one name apart, the plainest first. */
+const TOLD_APART_BY = [
+  ...["results", "origin", "source", "scenario", "effort", "modes", "software", "driver", "environment_flags"],
+  ...["environment_id", "host", "measured_at", "trial_id"],
+];
+
+/** For each row that shares its name with others, as much as it takes to tell them apart. */
+function suffixesOf(rows) {
+  const groups = new Map();
+  combined(rows, NAMED_BY).forEach((key, row) =>
+    groups.has(key) ? groups.get(key).push(row) : groups.set(key, [row]),
+  );
+  const written = { measured_at: date, trial_id: (text) => text.slice(0, 8) };
+  const suffixes = new Map();
+  for (const group of groups.values()) {
+    if (group.length < 2) continue;
+    let told = group.map(() => "");
+    for (const name of TOLD_APART_BY) {
+      const texts = group.map((row) => (written[name] ?? String)(rows.text(name, row)));
+      const alike = new Map();
+      told.forEach((text, i) => alike.set(text, (alike.get(text) ?? new Set()).add(texts[i])));
+      told = told.map((text, i) => (alike.get(text).size > 1 && texts[i] ? `${text} · ${texts[i]}` : text));
+    }
+    group.forEach((row, i) => told[i] && suffixes.set(row, told[i]));
+  }
+  return suffixes;
 }
 
 /** The rows that match a state. */
@@ -107,7 +170,10 @@ class View {
     this.base = this.#where(IN_FACETS | IN_BRUSH | IN_ORIGIN);
     /** Rows of every baseline, candidate and origin, without the ranges. */
     this.anyOrigin = this.#where(IN_FACETS);
-    this.overview = overviewOf(this.rows, this.pairs);
+    /** One row of each question: with the most replicates, then the newest. Sums count only these. */
+    this.best = bestOf(this.index, this.anyVerdict);
+    this.counted = this.pairs.filter((row) => this.best[row]);
+    this.overview = overviewOf(this.rows, this.counted);
     this.memory = new Map();
   }
 
@@ -125,11 +191,33 @@ class View {
     }
     const [models, variants] = this.#named();
     const [model, variant] = [this.rows.category("model").data, this.rows.category("variant").data];
+    this.misses = new Uint8Array(this.mask.length); // how many of model and facets exclude a row
     for (let row = 0; row < this.mask.length; row++) {
-      let inside = models === null || models[model[row]] || variants[variant[row]] ? 1 : 0;
-      for (let place = 0; inside && place < tests.length; place++) inside = tests[place][1][tests[place][0][row]];
-      this.mask[row] = inside;
+      let misses = models === null || models[model[row]] || variants[variant[row]] ? 0 : 255;
+      for (let place = 0; misses < 255 && place < tests.length; place++)
+        misses += 1 - tests[place][1][tests[place][0][row]];
+      this.misses[row] = misses;
+      this.mask[row] = misses ? 0 : IN_FACETS;
     }
+  }
+
+  /** How many pairs each value of a facet would show, given all other filters; by code. */
+  countsOf(name) {
+    const { data, values } = this.index.facets.get(name);
+    const wanted = this.state[name];
+    const chosen = Uint8Array.from(values, (value) => Number(!wanted.size || wanted.has(value)));
+    const counts = new Uint32Array(values.length);
+    const seen = new Set();
+    const rest = IN_ALL & ~IN_FACETS;
+    for (let row = 0; row < this.mask.length; row++) {
+      const code = data[row];
+      if ((this.mask[row] & rest) !== rest || this.misses[row] > 1 - chosen[code]) continue;
+      const key = this.index.question[row] * values.length + code;
+      if (seen.has(key)) continue;
+      seen.add(key);
+      counts[code] += 1;
+    }
+    return counts;
   }
 
   /** The models and variants that match the search text: one exactly, or all that contain it. */
@@ -201,10 +289,46 @@ class View {
     });
   }
 
+  /** The marks of doubt of a row's figures, as the terminal has them: `*` preliminary, `~` contaminated. */
+  doubt(row) {
+    const contaminated = this.rows.text("status", row) === "contaminated";
+    return `${this.rows.number("preliminary")[row] === 1 ? "*" : ""}${contaminated ? "~" : ""}`;
+  }
+
+  /** The marks that all these rows share. */
+  doubtOfAll(rows) {
+    return ["*", "~"].filter((mark) => rows.length && rows.every((row) => this.doubt(row).includes(mark))).join("");
+  }
+
+  /** How many pairs there are of this baseline, candidate and origin, whatever the other filters. */
+  get everyPair() {
+    return new Set(this.#where(IN_PAIRS | IN_ORIGIN).map((row) => this.index.question[row])).size;
+  }
+
   /** Images until compilation pays back; infinite if it never does, NaN if that is unknown (ambiguous). */
   breakEven(row) {
     return this.rows.number("break_even_images")[row];
   }
+}
+
+/** Which rows answer their question: 1 for one row of each, with the most replicates, then the newest. */
+function bestOf({ rows, question }, among) {
+  const replicates = rows.number("replicates");
+  const text = (name, row) => rows.text(name, row);
+  const better = (a, b) =>
+    replicates[a] !== replicates[b]
+      ? replicates[a] > replicates[b]
+      : text("measured_at", a) !== text("measured_at", b)
+        ? text("measured_at", a) > text("measured_at", b)
+        : text("trial_id", a) > text("trial_id", b);
+  const found = new Map();
+  for (const row of among) {
+    const known = found.get(question[row]);
+    if (known === undefined || better(row, known)) found.set(question[row], row);
+  }
+  const best = new Uint8Array(rows.count);
+  for (const row of found.values()) best[row] = 1;
+  return best;
 }
 
 /** The summary of the pairs: the same figures as `overview` in the metadata. */
@@ -215,7 +339,7 @@ function overviewOf(rows, pairs) {
   const [verdict, family, model] = ["verdict", "family", "model"].map((name) => rows.category(name));
   const verdicts = new Uint32Array(verdict.values.length);
   const whole = new GeometricMean();
-  const groups = family.values.map(() => ({ mean: new GeometricMean(), slower: 0, failed: 0, any: false }));
+  const groups = family.values.map(() => ({ mean: new GeometricMean(), slower: 0, failed: 0, any: false, rows: [] }));
   const [slower, failed, ambiguous] = ["slower", "failed", "ambiguous"].map((word) => verdict.values.indexOf(word));
   const [extras, breaks, pValues] = [[], [], []];
   for (const row of pairs) {
@@ -226,6 +350,7 @@ function overviewOf(rows, pairs) {
     const value = speedup[row];
     if (value !== value) continue;
     whole.add(value, model.data[row]);
+    group.rows.push(row);
     group.mean.add(value, model.data[row]);
     if (verdict.data[row] === slower) group.slower += 1;
     if (p[row] === p[row]) pValues.push(p[row]);
@@ -257,8 +382,9 @@ function overviewOf(rows, pairs) {
     families: family.values
       .map((name, code) => ({ name, ...groups[code] }))
       .filter((group) => group.any)
-      .map(({ name, mean, slower: n, failed: lost }) => ({
+      .map(({ name, mean, slower: n, failed: lost, rows: own }) => ({
         family: name,
+        rows: own,
         n: mean.n,
         models: mean.models,
         failed: lost,

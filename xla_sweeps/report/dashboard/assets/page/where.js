@@ -33,12 +33,12 @@ function heatCells(view, merged = false) {
     const across = new Map();
     const down = new Map();
     const cells = new Map();
-    for (const row of view.pairs) {
+    for (const row of view.counted) {
       const place = device.ranks[device.data[row]] * 65536 + (merged ? 0 : resolution.ranks[resolution.data[row]]);
       const key = group.data[row] * 2 ** 32 + place;
       let cell = cells.get(key);
       if (!cell) {
-        cell = { group: group.data[row], place, mean: new GeometricMean(), failed: 0, skipped: 0 };
+        cell = { group: group.data[row], place, mean: new GeometricMean(), rows: [], failed: 0, skipped: 0 };
         cells.set(key, cell);
         if (!across.has(place))
           across.set(place, {
@@ -49,6 +49,7 @@ function heatCells(view, merged = false) {
         if (!down.has(cell.group)) down.set(cell.group, new GeometricMean());
       }
       if (speedup[row] === speedup[row]) {
+        cell.rows.push(row);
         cell.mean.add(speedup[row], model.data[row]);
         down.get(cell.group).add(speedup[row], model.data[row]);
       } else if (verdict.data[row] === failed) cell[status.data[row] === skipped ? "skipped" : "failed"] += 1;
@@ -66,7 +67,7 @@ function heatMap(view, theme, width) {
   const merged = (width - left - 12) / heatCells(view).columns.length < 24;
   const { name, columns, lines, cells } = heatCells(view, merged);
   const devices = new Set(columns.map((column) => column.device));
-  const cellWidth = Math.min(120, (width - left - 12) / columns.length);
+  const cellWidth = Math.min(220, (width - left - 12) / columns.length);
   const data = [];
   lines.forEach((line, y) =>
     columns.forEach((column, x) => {
@@ -86,21 +87,23 @@ function heatMap(view, theme, width) {
       .filter(Boolean)
       .join(" "),
     height: lines.length * 24 + 72,
-    legend: heatLegend(theme),
+    legend: [...heatLegend(theme), ...doubtLegend(view, Array.from(view.counted))],
     label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
     option: {
       grid: { left, width: cellWidth * columns.length, top: 24, bottom: 46 },
       tooltip: {
         trigger: "item",
-        formatter: ({ data: { cell, line, column } }) =>
-          tip(
+        formatter: ({ dataIndex }) => {
+          const { cell, line, column } = data[dataIndex];
+          return tip(
             `${line.name} · ${column.device} · ${column.resolution} px`,
             cell.mean.n
-              ? `${times(cell.mean.value)} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
+              ? `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
               : "",
             cell.failed ? `✕ ${count(cell.failed)} failed` : "",
             cell.skipped ? `– ${count(cell.skipped)} skipped` : "",
-          ),
+          );
+        },
       },
       xAxis: resolutionAxis(theme, columns, cellWidth),
       yAxis: nameAxis(
@@ -111,9 +114,9 @@ function heatMap(view, theme, width) {
       series: [
         {
           type: "custom",
-          data,
+          data: data.map(({ value, line, column }) => ({ value, line: { name: line.name }, column })),
           encode: { x: 0, y: 1 },
-          renderItem: (params, api) => heatCell(theme, data[params.dataIndex], api),
+          renderItem: (params, api) => heatCell(view, theme, data[params.dataIndex], api),
         },
         deviceHeads(theme, columns),
       ],
@@ -123,24 +126,26 @@ function heatMap(view, theme, width) {
 
 /** "✕ 2 – 1": how many of a cell failed and were skipped. */
 const lostOf = ({ failed, skipped }) =>
-  [failed ? `✕ ${count(failed)}` : "", skipped ? `– ${count(skipped)}` : ""].filter(Boolean).join(" ");
+  [failed ? `✕${count(failed)}` : "", skipped ? `–${count(skipped)}` : ""].filter(Boolean).join(" ");
 
 /** One cell: colour, figure and what is lost; hatched for fewer than three models. */
-function heatCell(theme, { cell, value }, api) {
+function heatCell(view, theme, { cell, value }, api) {
   const [x, y] = api.coord(value);
   const [w, h] = api.size([1, 1]).map((size) => Math.max(1, size - 1.5));
   const [left, top] = [x - w / 2, y - h / 2];
   const dead = !cell.mean.n;
-  const fill = dead ? theme.panel : speedupColour(theme, cell.mean.value);
+  const colour = dead ? theme.failed : speedupColour(theme, cell.mean.value);
+  const hollow = dead || view.doubtOfAll(cell.rows) !== "";
+  const fill = hollow ? theme.panel : colour;
   const children = [
     {
       type: "rect",
-      shape: { x: left, y: top, width: w, height: h, r: 2 },
-      style: dead ? { fill, stroke: theme.failed, lineWidth: 1 } : { fill },
+      shape: { x: left + 1, y: top + 1, width: w - 2, height: h - 2, r: 2 },
+      style: hollow ? { fill, stroke: colour, lineWidth: dead ? 1 : 2.5 } : { fill },
     },
   ];
   const ink = dead ? theme.failed : inkOn(fill);
-  if (!dead && cell.mean.models < 3) {
+  if (!hollow && cell.mean.models < 3) {
     for (let start = -h; start < w; start += 7) {
       const [from, to] = [Math.max(0, start), Math.min(w, start + h)];
       children.push({
@@ -156,7 +161,7 @@ function heatCell(theme, { cell, value }, api) {
       type: "text",
       silent: true,
       style: {
-        text: cellText(cell, w),
+        text: cellText(cell, w, view.doubtOfAll(cell.rows)),
         x,
         y,
         align: "center",
@@ -169,11 +174,11 @@ function heatCell(theme, { cell, value }, api) {
 }
 
 /** What fits in a cell: the mean, and what is lost. */
-function cellText(cell, width) {
+function cellText(cell, width, doubt) {
   const lost = lostOf(cell);
   if (!cell.mean.n) return width < 8 * lost.length ? lost[0] : lost;
-  const mean = width < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2);
-  return lost && width >= 7 * (lost.length + 5) ? `${mean} ${lost}` : mean;
+  const mean = `${width < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2)}${doubt}`;
+  return lost && width >= 7 * (lost.length + 5) ? `${mean}, ${lost}` : mean;
 }
 
 function heatLegend(theme) {
@@ -213,7 +218,7 @@ function heatTable(view) {
         return !cell
           ? ""
           : cell.mean.n
-            ? `${times(cell.mean.value)} (${[cell.mean.n, lostOf(cell)].filter(Boolean).join(", ")})`
+            ? `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} (${[cell.mean.n, lostOf(cell)].filter(Boolean).join(", ")})`
             : lostOf(cell);
       }),
     ]),
@@ -243,7 +248,7 @@ function familyList() {
             { type: "button", class: "link", on: { click: () => view.state.only("family", family.family) } },
             family.family || NONE,
           ),
-          times(family.geomean),
+          `${times(family.geomean)}${view.doubtOfAll(family.rows)}`,
           range(family.low, family.high),
           family.n ? intervalStrip(family, place) : "",
           family.n,
