@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 import tensorflow as tf
+import tf_keras
+from paths import ROOT
 from trapped_models import CASES, COMPILING, IMAGE, Case, Custom
 
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
@@ -187,10 +191,16 @@ def test_an_operation_in_a_saved_model_is_found_where_no_line_is_known(tmp_path:
     assert refusal.places[0].node.endswith("/MaxPoolWithArgmax")
 
 
-def test_layers_are_as_they_were_after_they_were_noted() -> None:
-    model = convolutions()
+@pytest.mark.parametrize("library", [keras, tf_keras])
+def test_layers_are_as_they_were_after_they_were_noted(library: Any) -> None:
+    inputs = library.Input((16, 16, 4))
+    features = library.layers.Conv2D(4, 3, padding="same")(inputs)
+    model = library.Model(inputs, features + inputs if library is tf_keras else features)
+    calls = [vars(layer).get("call") for layer in models.all_layers(model)]
+    before = model(BATCHES[0], training=False)
     explained(model)
-    assert all("call" not in vars(layer) for layer in models.all_layers(model))
+    assert [vars(layer).get("call") for layer in models.all_layers(model)] == calls
+    assert bool(tf.reduce_all(model(BATCHES[0], training=False) == before))
 
 
 @pytest.mark.parametrize(
@@ -239,3 +249,31 @@ def test_the_share_of_clustered_operations_is_counted() -> None:
     assert [place.layer for place in found.places] == ["pool (Custom)"]
     assert found.outside == 1
     assert found.share == 1 - 1 / found.operations
+
+
+def test_values_of_a_model_that_amplifies_rounding_are_not_compared() -> None:
+    def amplified(image: tf.Tensor) -> tf.Tensor:
+        return tf.sin(tf.nn.conv2d(image, tf.fill((3, 3, 4, 4), 0.1), 1, "SAME") * 1e7)
+
+    found = trap(explained(Net(Custom(amplified, name="culprit"))), TrapName.OTHER_VALUES)
+    assert found.state is State.UNKNOWN
+    assert "amplifies rounding" in found.what
+
+
+def test_a_layer_of_a_library_has_no_line_of_the_interpreter() -> None:
+    program = (
+        "import keras, tensorflow as tf\n"
+        "from xla_sweeps.tf.explain.graph import traced_ops\n"
+        "layer = keras.layers.Conv2D(4, 3)\n"
+        "call = tf.function(lambda image: layer(image), autograph=False)\n"
+        "ops = traced_ops(call.get_concrete_function(tf.TensorSpec((1, 8, 8, 3))))\n"
+        "print('LINES', sorted({item.place.line for item in ops}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert "LINES ['']" in done.stdout

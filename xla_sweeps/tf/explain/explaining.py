@@ -21,6 +21,7 @@ from xla_sweeps.schema.trial import ExecutionMode, Precision, ReplicateJob
 from xla_sweeps.tf import devices, models, modes
 from xla_sweeps.tf.explain import refusals, traps
 from xla_sweeps.tf.explain.graph import TracedOp, named_in, noting_layers, traced_ops
+from xla_sweeps.tf.preparation import NUDGE
 
 
 @dataclass
@@ -188,8 +189,24 @@ def _run(
         traps.dropped_checks(ops, vanished),
         traps.clamped_indices(ops, vanished, device=subject.device),
         traps.other_shape(first, compiled, ops),
-        traps.other_values(first, again, compiled, ops, precision=subject.precision),
+        traps.other_values(
+            first,
+            again,
+            compiled,
+            lambda: _outputs(_nudged(graph)),
+            ops,
+            precision=subject.precision,
+        ),
     )
+
+
+def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
+    """The same on inputs changed by as little as rounding."""
+
+    def changed(tensor: Any) -> Any:
+        return tensor * (1 + NUDGE) if tensor.dtype.is_floating else tensor
+
+    return replace(graph, inputs=[tf.nest.map_structure(changed, graph.inputs[0])])
 
 
 def _outputs(executable: modes.ModeExecutable) -> traps.Ran:

@@ -83,16 +83,20 @@ def noting_layers(layers: Sequence[Any]) -> Iterator[Layers]:
     noted = Layers()
     wrapped = []
     for layer in layers:
+        own = vars(layer).get("call")  # tf_keras gives some layers a call of their own
         try:
             object.__setattr__(layer, "call", _noting(layer, layer.call, noted))
         except (AttributeError, TypeError):  # its class does not let it be wrapped
             continue
-        wrapped.append(layer)
+        wrapped.append((layer, own))
     try:
         yield noted
     finally:
-        for layer in wrapped:
-            object.__delattr__(layer, "call")
+        for layer, own in wrapped:
+            if own is None:
+                object.__delattr__(layer, "call")
+            else:
+                object.__setattr__(layer, "call", own)
 
 
 def _noting(layer: Any, call: Any, noted: Layers) -> Any:
@@ -240,8 +244,12 @@ def _line(graph: Any, name: str) -> str:
         frames = graph.get_operation_by_name(name).traceback or ()  # None in a SavedModel
     except (AttributeError, KeyError, ValueError):
         return ""
-    files = [(str(Path(frame.filename).resolve()), frame.lineno) for frame in frames]
-    own = [item for item in files if not item[0].startswith(_NOT_USERS) and item[0][0] == "/"]
+    files = [
+        (str(Path(frame.filename).resolve()), frame.lineno)
+        for frame in frames
+        if not frame.filename.startswith("<")
+    ]
+    own = [item for item in files if not item[0].startswith(_NOT_USERS)]
     others = [
         item
         for item in files
