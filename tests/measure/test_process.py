@@ -295,6 +295,7 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(tmp_pa
     result = attempt(tmp_path, "slow-clock")
     assert result.contaminated
     assert "clock_differs" in result.flags
+    assert all(item.dirty for item in result.rounds)
 
 
 def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(

@@ -18,6 +18,8 @@ CLOCK_TOLERANCE = 0.05
 CLOCK_SLACK_S = 1.0
 """On a busy machine an event may be read this much later than it was sent."""
 
+WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
+
 
 class Watcher(Protocol):
     """Watches the machine around the measuring process; `monitor` has one."""
@@ -106,10 +108,7 @@ class Attempt:
             case protocol.Failed():
                 self._note_failure(event)
             case protocol.Finished():
-                self.finished = True
-                self.contaminated = event.contaminated or self.clock.differs
-                if self.clock.differs:
-                    self.flags.append(str(Flag.CLOCK_DIFFERS))
+                self.finished, self.contaminated = True, event.contaminated
                 self.sync, self.seconds = dict(event.sync), dict(event.seconds)
 
     def _note_failure(self, event: protocol.Failed) -> None:
@@ -126,12 +125,19 @@ class Attempt:
         if watch and self.finished:
             watch.end()
             if watch.newcomers:  # since when is unknown
-                self.contaminated = True
-                self.rounds = [replace(item, dirty=item.dirty or SHARED) for item in self.rounds]
+                self._contaminate(SHARED)
+        if self.finished and self.clock.differs:
+            self.flags.append(str(Flag.CLOCK_DIFFERS))
+            self._contaminate(WRONG_CLOCK)
         if watch:
             self.gpu = tuple(watch.spans)
             self.flags += watch.flags()
         self.contamination = dict(watcher.summary())
+
+    def _contaminate(self, cause: str) -> None:
+        """All rounds are contaminated."""
+        self.contaminated = True
+        self.rounds = [replace(item, dirty=item.dirty or cause) for item in self.rounds]
 
     def review(self, square: protocol.Square, watcher: Watcher) -> protocol.Review:
         """Keep a square's rounds, and say which are contaminated."""
