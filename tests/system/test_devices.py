@@ -291,6 +291,19 @@ def test_a_gpu_whose_neighbours_others_use_has_cores_of_its_own() -> None:
         assert devices.cores_of_one({"CUDA_VISIBLE_DEVICES": "0"}) == ()
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be split")
+def test_a_gpu_that_cannot_be_used_keeps_its_number_where_cores_are_split() -> None:
+    gpus = FakeGpu(divided=True), FakeGpu(uuid="GPU-b", bus=0x65), FakeGpu(uuid="GPU-c", bus=0x66)
+    with FakeNvml(*gpus).installed():
+        none, first, second = (
+            devices.cores_of_one({"CUDA_VISIBLE_DEVICES": number}) for number in ("0", "1", "2")
+        )
+    assert none == ()
+    assert first
+    assert second
+    assert not set(first) & set(second)
+
+
 @pytest.mark.parametrize(
     ("name", "wanted", "same"),
     [

@@ -312,9 +312,9 @@ def cores_of_one(environ: Mapping[str, str]) -> tuple[int, ...]:
 
     Empty where all cores may be used: there is no other GPU, or not just one is left.
     """
-    gpus = [gpu for gpu in _gpus() if not gpu.problem]
-    shown = visible(gpus, environ)
-    if len(shown) != 1 or len(gpus) < 2:
+    found = _gpus()
+    gpus, shown = [gpu for gpu in found if not gpu.problem], visible(found, environ)
+    if len(gpus) < 2 or len(shown) != 1 or shown[0].problem:
         return ()
     return disjoint_cores([near_cores(gpu) for gpu in gpus])[gpus.index(shown[0])]
 

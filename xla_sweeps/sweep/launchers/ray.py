@@ -266,6 +266,9 @@ def run_job(
                 "tracker=none"
             )  # `push` makes the run from the record, where the sweep runs
         variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # Ray numbers the GPUs
+        cores: tuple[int, ...] = ()
+        with contextlib.suppress(XlaSweepsError):
+            cores = cores_of_one(variables)
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, *mine],
@@ -274,8 +277,8 @@ def run_job(
                 stderr=output,
                 env={**variables, **Assignment(parent=os.getpid()).environment()},
             )
-        with contextlib.suppress(OSError, XlaSweepsError):
-            if cores := cores_of_one(variables):
+        if cores:  # at once: the job counts the cores that it may use
+            with contextlib.suppress(OSError):
                 os.sched_setaffinity(process.pid, cores)
         code = _wait(process, is_stopped, log, silent_s)
         records = [
