@@ -173,7 +173,7 @@ def test_links_are_named_and_names_cannot_write_on_the_terminal(
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose kept rows are believed, of clean, contaminated, failed and A/A trials."""
+    """A folder whose kept rows are believed: clean, contaminated, failed, A/A, a mode alone."""
     monkeypatch.setattr(rows, "RACY_NS", -1)
     store = Store(tmp_path)
     for seed in range(3):
@@ -182,6 +182,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     aa = {"graph": 0.2, "graph_2": 0.21}
     config = {**make_record().config, "modes": ["graph", "graph"]}
     store.save(make_record(aa, trial_id="a" * 16, noise=0.1, config=config))
+    config = {**make_record().config, "modes": ["xla"]}
+    store.save(make_record({"xla": 0.1}, trial_id="b" * 16, noise=0.1, config=config))
     store.save(Record.from_json(GOLDEN.read_bytes()))
     rows.load(tmp_path)
     return tmp_path

@@ -369,7 +369,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
 
 
 def _counts(row: ComparisonRow) -> bool:
-    return row.headline and row.speedup.verdict is not Verdict.FAILED
+    return row.headline and row.speedup.verdict not in (Verdict.FAILED, Verdict.NONE)
 
 
 def _level(replicates: Sequence[Seconds], scale: float) -> float:

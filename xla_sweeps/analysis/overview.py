@@ -135,7 +135,11 @@ def overview_of(
         np.asarray(columns[name], dtype=float)[chosen]
         for name in ("speedup", "p_value", "compile_s_extra", "break_even_calls")
     )
-    counts = {str(word): int(np.count_nonzero(verdict == str(word))) for word in Verdict}
+    counts = {
+        str(word): int(np.count_nonzero(verdict == str(word)))
+        for word in Verdict
+        if word is not Verdict.NONE
+    }
     compared = ~np.isnan(speedup)
     mean, low, high, models = geometric_mean(speedup[compared], model[compared])
     costly = compared & ~np.isnan(extra)

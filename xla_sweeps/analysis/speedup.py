@@ -24,7 +24,7 @@ from xla_sweeps.analysis.estimates import (
     variance_budget,
     within_replicates,
 )
-from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Pool, Prior
+from xla_sweeps.analysis.pool import MIN_FLOOR, MIN_REPLICATES, UNKNOWN, Pool, Prior
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.overrides import overrides
@@ -188,6 +188,39 @@ def compare(
         flags=shared.flags,
         failure=FailureColumns(
             mode=failed.label if failed else "",
+            message=failure.message if failure else "",
+            hint=failure.hint if failure else "",
+        ),
+        provenance=shared.provenance,
+    )
+
+
+def alone(samples: Sequence[Samples], mode: ModeSummary, *, shared: Shared) -> ComparisonRow:
+    """The row of a trial with a single mode: its throughput, without a baseline."""
+    counted, contaminated = counting(samples, mode.label)
+    measured = bool(counted) and mode.status is Status.OK
+    status = _status(bool(counted), contaminated=contaminated)
+    failure = mode.failure or (None if counted else _TOO_FEW_ROUNDS)
+    return ComparisonRow(
+        trial=shared.trial,
+        headline=True,
+        candidate=_mode_columns(mode),
+        baseline=ModeColumns(mode=""),
+        speedup=SpeedupColumns(
+            verdict=Verdict.NONE if measured else Verdict.FAILED,
+            preliminary=len(counted) < MIN_REPLICATES,
+            floor=MIN_FLOOR,
+            replicates=len(counted),
+            rounds=sum(map(len, counted)),
+            host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
+            cv_percent=mode.cv_percent,
+        ),
+        status=status if mode.status is Status.OK else mode.status,
+        flags=shared.flags,
+        failure=FailureColumns()
+        if measured
+        else FailureColumns(
+            mode=mode.label,
             message=failure.message if failure else "",
             hint=failure.hint if failure else "",
         ),

@@ -88,7 +88,8 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
                 shared=shared,
             )
             for baseline, candidate in speedup.comparison_pairs(labels)
-        ),
+        )
+        or tuple(speedup.alone(samples, mode, shared=shared) for mode in modes.values()),
     )
 
 

@@ -150,10 +150,12 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
     model = model or documents[-1]["model"]
     batch_size = first["config"].get("batch_size") or 1
-    statuses = [_status(documents, label) for label in (candidate, baseline)]
+    labels = [label for label in (baseline, candidate) if label]
+    statuses = [_status(documents, label) for label in labels[::-1]]
     failed = next((status for status in statuses if status != "ok"), None)
-    ratios, contaminated = _counting(documents, baseline, candidate)
-    speedup = _estimate([[math.log(a / b) for a, b in group] for group in ratios])
+    rounds, contaminated = _counting(documents, *labels)
+    ratios = [[math.log(item[0] / item[1]) for item in group] for group in rounds if baseline]
+    speedup = _estimate(ratios)
     value = None if failed or speedup is None else math.exp(speedup)
     expected: dict[str, Any] = {
         "batch_size": batch_size,
@@ -162,7 +164,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
         **{name: model.get(name) for name in _MODEL},
         "speedup": value,
         "speedup_percent": None if value is None else 100 * (value - 1),
-        "status": failed or ("skipped" if not ratios else "contaminated" if contaminated else "ok"),
+        "status": failed or ("skipped" if not rounds else "contaminated" if contaminated else "ok"),
     }
     for prefix, label in (("", candidate), ("baseline_", baseline)):
         alone, _ = _counting(documents, label)

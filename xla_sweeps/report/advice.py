@@ -7,7 +7,14 @@ from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.row import IMPORTED, ComparisonRow, Verdict
 from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair, mode_of
 
-SYMBOLS = {"faster": "▲", "slower": "▼", "equivalent": "■", "ambiguous": "◆", "failed": "✕"}
+SYMBOLS = {
+    "faster": "▲",
+    "slower": "▼",
+    "equivalent": "■",
+    "ambiguous": "◆",
+    "failed": "✕",
+    "none": "○",
+}
 """Shown before a verdict's word, which is the one that `--where verdict=…` takes."""
 
 PRELIMINARY = "* fewer than 3 replicates: preliminary"
@@ -72,6 +79,8 @@ def answer(row: ComparisonRow) -> str:
         return _imported(row)
     if row.speedup.verdict is Verdict.FAILED:
         return _failed(row)
+    if row.speedup.verdict is Verdict.NONE:
+        return _alone(row)
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
@@ -189,6 +198,15 @@ def _aa(row: ComparisonRow) -> str:
     )
 
 
+def _alone(row: ComparisonRow) -> str:
+    """One mode without a baseline."""
+    rate = row.candidate.throughput_samples_per_s or float("nan")
+    return (
+        f"{_capitalized(name_of(row.candidate.mode))} alone ran at {rate:.4g} samples/s. For a "
+        f"speedup, measure a baseline too, as in modes=[graph,xla].{_caveats(row)}"
+    )
+
+
 def _imported(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
@@ -220,7 +238,11 @@ def _imported(row: ComparisonRow) -> str:
 
 
 def _failed(row: ComparisonRow) -> str:
-    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
+    tried = name_of(row.candidate.mode)
+    keep = "See the hint"
+    if row.baseline.mode:
+        tried += f" against {name_of(row.baseline.mode)}"
+        keep = f"Keep {SWITCH[mode_of(row.baseline.mode)]}, or see the hint"
     failed = name_of(row.failure.mode or row.candidate.mode)
     reason = row.failure.message or f"status {row.status}"
     match row.status:
@@ -242,24 +264,15 @@ def _failed(row: ComparisonRow) -> str:
                 f"{reason}."
             )
         case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
-            text = (
-                f"{failed} cannot run this model: {reason}. "
-                f"Keep {SWITCH[mode_of(row.baseline.mode)]}, or see the hint."
-            )
+            text = f"{failed} cannot run this model: {reason}. {keep}."
         case Status.OOM_GPU | Status.OOM_HOST:
-            text = (
-                f"{candidate} against {baseline} ran out of memory: {reason}. "
-                "Try batch_size=1 or a smaller resolution."
-            )
+            text = f"{tried} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
         case Status.TIMEOUT:
-            text = f"{candidate} against {baseline} timed out: {reason}."
+            text = f"{tried} timed out: {reason}."
         case Status.INTERRUPTED:
-            text = (
-                f"{candidate} against {baseline} was interrupted before there was enough to "
-                "compare. Rerun to resume."
-            )
+            text = f"{tried} was interrupted before there was enough to compare. Rerun to resume."
         case _:
-            text = f"{candidate} against {baseline} could not be measured: {reason}."
+            text = f"{tried} could not be measured: {reason}."
     return _capitalized(text)
 
 
@@ -272,12 +285,9 @@ def _caveats(row: ComparisonRow) -> str:
         text += (
             " The device waits for the host here: a larger batch_size says more about the device."
         )
-    if row.trial.eager_is_graph and ExecutionMode.EAGER in (
-        mode_of(row.baseline.mode),
-        mode_of(row.candidate.mode),
-    ):
+    if row.trial.eager_is_graph and "eager" in (row.baseline.mode, row.candidate.mode):
         text += " Eager calls of a saved model run its graph."
-    if Flag.CONTAINS_XLA in row.flags and mode_of(row.baseline.mode) is not ExecutionMode.XLA:
+    if Flag.CONTAINS_XLA in row.flags and row.baseline.mode not in ("", "xla", "xla_2"):
         text += f" Note that {name_of(row.baseline.mode)} contains XLA too, in parts of the model."
     return text
 

@@ -27,6 +27,8 @@ class Verdict(StrEnum):
     AMBIGUOUS = "ambiguous"
     FAILED = "failed"
     """The candidate or the baseline gave no number, or its numbers are withheld."""
+    NONE = "none"
+    """The trial has one mode alone: nothing to compare it with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,8 @@ class ModeColumns:
     """One of the two modes that are compared; columns of the baseline begin with `baseline_`."""
 
     mode: str = _column(
-        "eager, default, graph, xla, autocluster; a second copy ends in `_2`",
+        "eager, default, graph, xla, autocluster; a second copy ends in `_2`; empty for the "
+        "baseline of a mode that was measured alone",
         page=True,
         wandb=True,
     )
@@ -269,7 +272,9 @@ class SpeedupColumns:
         name="speedup_sustained",
     )
     verdict: Verdict = _column(
-        "faster, slower, equivalent, ambiguous, failed", page=True, wandb=True
+        "faster, slower, equivalent, ambiguous, failed; none where a mode was measured alone",
+        page=True,
+        wandb=True,
     )
     preliminary: bool = _column("fewer than three replicates", page=True, wandb=True)
     freedom: float | None = _number(
@@ -433,6 +438,8 @@ class ProvenanceColumns:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
     """One candidate against one baseline of a trial: what `results`, W&B and the page share.
+
+    A mode that was measured alone has a row too, with an empty baseline.
 
     Each field of a part is a column, and its only declaration: the Parquet schema, the filter, the
     page, the W&B table and docs/results.md are made from `COLUMNS`.

@@ -256,8 +256,11 @@ def mode_of(label: str) -> ExecutionMode:
 
 @cache
 def is_aa_pair(first: str, second: str) -> bool:
-    """Whether two labels are copies of one mode, so that their true speedup is exactly 1."""
-    return first != second and mode_of(first) == mode_of(second)
+    """Whether two labels are copies of one mode, so that their true speedup is exactly 1.
+
+    "" is no mode: the baseline of one that was measured alone.
+    """
+    return "" not in (first, second) and first != second and mode_of(first) == mode_of(second)
 
 
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ COLOURS = {
     "equivalent": "bright_black",
     "ambiguous": "yellow",
     "failed": "magenta",
+    "none": "default",
 }
 
 PLAIN_WIDTH = 120

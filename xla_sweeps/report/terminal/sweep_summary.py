@@ -18,6 +18,7 @@ from xla_sweeps.report.terminal.console import COLOURS, duration, progress_conso
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.trial import is_aa_pair
 from xla_sweeps.system.text import displayable
 
 FAILURES_SHOWN = 8
@@ -184,7 +185,9 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
     """Show how many comparisons of two modes have each verdict, or were interrupted."""
     apart = [
-        row for row in rows if row.baseline.mode.split("_")[0] != row.candidate.mode.split("_")[0]
+        row
+        for row in rows
+        if row.baseline.mode and not is_aa_pair(row.baseline.mode, row.candidate.mode)
     ]
     verdicts = Counter(str(row.speedup.verdict) for row in apart if row.status not in UNFINISHED)
     words = [

@@ -63,9 +63,6 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
                 f"{advice.symbol(row)} {advice.answer(row)}",
                 style=f"bold {COLOURS[str(row.speedup.verdict)]}",
             )
-    if not summary.comparisons:
-        text = "One mode alone has no speedup: measure a baseline too, as in modes=[graph,xla]."
-        paragraph(console, text)
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
             hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
@@ -120,7 +117,7 @@ def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
             name,
             str(row.trial.resolution_px),
             str(row.trial.batch_size),
-            f"{row.candidate.mode} / {row.baseline.mode}",
+            f"{row.candidate.mode} / {row.baseline.mode or '—'}",
             _number(row.candidate.throughput_samples_per_s),
             _speedup(row),
             _speedup_interval(row),
@@ -142,7 +139,7 @@ def _narrow_table(
         table.add_row(
             "\n".join(textwrap.wrap(name, width, break_on_hyphens=False)),
             f"{row.trial.resolution_px}\n{row.trial.batch_size}",
-            f"{row.candidate.mode} /\n{row.baseline.mode}",
+            f"{row.candidate.mode} /\n{row.baseline.mode or '—'}",
             *([_number(row.candidate.throughput_samples_per_s)] if speeds else []),
             f"{_speedup(row)}\n{_speedup_interval(row)}",
             _verdict(row).append(f"\n{_replicates(row)}", style="default"),

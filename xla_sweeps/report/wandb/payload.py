@@ -115,8 +115,6 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
     keys.update({f"throughput_{label}": value for label, value in rates.items()})
     if headline is not None:
         keys.update(_headline(headline, summary))
-    elif len(summary.modes) == 1:
-        keys["throughput"] = rates.get(summary.modes[0].label)
     if summary.model.params is not None:
         keys["params_million"] = keys["Num parameters (million)"] = summary.model.params / 1e6
     if summary.model.macs is not None:
@@ -178,4 +176,4 @@ def _status(records: Sequence[Record], headline: ComparisonRow | None) -> str:
 
 
 def _is_finite(value: Any) -> bool:
-    return value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    return value not in (None, "") and not (isinstance(value, float) and not math.isfinite(value))

@@ -46,7 +46,9 @@ BARS_PER_DOUBLING = 4
 
 NONE = "—"
 
-VERDICTS = {verdict: f"{SYMBOLS[verdict]} {verdict}" for verdict in Verdict}
+VERDICTS: dict[str, str] = {
+    verdict: f"{SYMBOLS[verdict]} {verdict}" for verdict in Verdict if verdict is not Verdict.NONE
+}
 
 BASELINES = {"graph": "graph mode", "eager": "eager execution"}
 

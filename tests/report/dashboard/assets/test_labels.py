@@ -125,8 +125,23 @@ def test_published_figures_of_one_mode_are_listed(browser: Browser, tmp_path: Pa
     assert browser.evaluate("document.getElementById('published').checkVisibility()")
     bring(browser, "#published")
     words = browser.evaluate("document.getElementById('published').innerText")
-    assert "Published, not compared: 2 figures" in words
+    assert "Not compared: 2 figures" in words
     choose_published(browser, page)
+
+
+def test_modes_that_were_measured_alone_are_listed_and_no_pair(
+    browser: Browser, tmp_path: Path
+) -> None:
+    alone = {"verdict": "none", "baseline": "", "throughput_samples_per_s": 321.0}
+    rows = [measured(1, 130.0), base_row(trial_id=f"{2:016}", model="lonely", **alone)]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    bring(browser, "#published")
+    words = browser.evaluate("document.getElementById('published').innerText")
+    assert "Not compared: 1 figure" in words
+    options = "[...document.querySelector('[name=f-baseline]').options].map(({value}) => value)"
+    assert browser.evaluate(options) == ["graph"]
+    visit(browser, write_page(tmp_path / "alone.html", rows[1:]))
+    assert "No matching pair" in browser.evaluate("document.getElementById('answer').innerText")
 
 
 def choose_published(browser: Browser, page: Study) -> None:

@@ -52,7 +52,7 @@ function answerSection() {
         event.data?.row !== undefined && view.state.set({ model: view.rows.text("model", event.data.row) }),
     }),
   );
-  addPanel(byId("published"), published, { worth: (view) => publishedAlone(view).length > 0 });
+  addPanel(byId("published"), published, { worth: (view) => alone(view).length > 0 });
 }
 
 /** The answer: a word, a sentence, and caveats. */
@@ -315,15 +315,18 @@ function keyFigures(view) {
   ];
 }
 
-/** Imported figures of only one mode, of whichever pair of modes is chosen. */
-function publishedAlone(view) {
-  return view.once("published alone", () => {
+/** Figures of only one mode, published or measured here, of whichever pair of modes is chosen. */
+function alone(view) {
+  return view.once("alone", () => {
     const { rows } = view;
     const origin = rows.category("origin");
     const [speedup, throughput] = ["speedup", "throughput_samples_per_s"].map((name) => rows.number(name));
     const imported = origin.values.indexOf("imported");
     return view.anyOrigin.filter(
-      (row) => origin.data[row] === imported && speedup[row] !== speedup[row] && throughput[row] === throughput[row],
+      (row) =>
+        (origin.data[row] === imported || rows.text("baseline", row) === "") &&
+        !present(speedup[row]) &&
+        present(throughput[row]),
     );
   });
 }
@@ -331,20 +334,20 @@ function publishedAlone(view) {
 /** Lists them apart, without a comparison. */
 function published(view) {
   const { rows } = view;
-  const found = publishedAlone(view);
+  const found = alone(view);
   fill(
     byId("published"),
-    el("h3", { text: `Published, not compared: ${plural(found.length, "figure")}` }),
-    el("p", { class: "note", text: "Only one mode of these is published, so there is no speedup." }),
+    el("h3", { text: `Not compared: ${plural(found.length, "figure")}` }),
+    el("p", { class: "note", text: "Only one mode of these was measured or published, so there is no speedup." }),
     el(
       "details",
       { class: "twin" },
       el("summary", { text: "Show as table" }),
       plainTable({
-        head: ["Model", "Resolution", "Batch", "Device", "Mode", "Throughput", "Note"],
+        head: ["Model", "Resolution", "Batch", "Device", "Mode", "Throughput", "Origin", "Note"],
         total: found.length,
         numeric: [1, 2, 5],
-        caption: "Published figures without a baseline",
+        caption: "Figures without a baseline",
         rows: Array.from(found.subarray(0, 200), (row) => [
           rows.text("model", row),
           `${rows.number("resolution_px")[row]} px`,
@@ -352,6 +355,7 @@ function published(view) {
           rows.text("device", row),
           rows.text("candidate", row),
           rate(rows.number("throughput_samples_per_s")[row]),
+          rows.text("origin", row),
           rows.text("note", row),
         ]),
       }),

@@ -120,7 +120,7 @@ function scrollBox(content, label) {
 
 /** A verdict as symbol and word, so that it does not depend on colour. */
 function verdictMark(verdict) {
-  const { symbol, word } = VERDICTS[verdict] ?? { symbol: "?", word: verdict };
+  const { symbol, word } = VERDICTS[verdict] ?? { symbol: "○", word: verdict };
   return el(
     "span",
     { class: "verdict" },

@@ -29,8 +29,8 @@ class Index {
     );
     this.pairs = new Map(); // baseline -> its candidates
     for (let row = 0; row < rows.count; row++) {
-      if (this.isTwin[row]) continue;
       const name = baseline.values[baseline.data[row]];
+      if (this.isTwin[row] || !name) continue; // "": measured alone
       if (!this.pairs.has(name)) this.pairs.set(name, new Set());
       this.pairs.get(name).add(candidate.values[candidate.data[row]]);
     }
@@ -50,7 +50,7 @@ class Index {
     for (let row = 0; row < this.rows.count; row++)
       if (origin === "all" || origins.values[origins.data[row]] === origin)
         known.add(baselines.values[baselines.data[row]]);
-    return ["graph", "eager", ...known].find((name) => known.has(name));
+    return ["graph", "eager", ...known].find((name) => name && known.has(name));
   }
 
   /** Default baseline, candidate and origin. */

@@ -1,0 +1,64 @@
+"""A mode that was measured alone has a row: its throughput, without a speedup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from factories import failed_outcome, make_record
+
+from xla_sweeps.analysis.overview import overview
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report import advice
+from xla_sweeps.report.wandb.payload import run_summary
+from xla_sweeps.results import rows, table
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import Verdict, row_dict
+
+ALONE = make_record({"xla": 0.1})
+
+
+def test_a_mode_alone_has_a_row_with_its_throughput_and_no_speedup() -> None:
+    (row,) = summarize([ALONE]).comparisons
+    found = row_dict(row)
+    assert (found["candidate"], found["baseline"], found["headline"]) == ("xla", "", True)
+    assert found["throughput_samples_per_s"] == pytest.approx(40.0)
+    assert (found["status"], found["verdict"], found["replicates"]) == ("ok", "none", 1)
+    assert found["speedup"] is found["baseline_throughput_samples_per_s"] is None
+    assert overview([row]).pairs == 0
+
+
+def test_a_mode_alone_that_fails_says_why_and_names_no_baseline() -> None:
+    failed = make_record(
+        {"xla": 0.1}, modes={"xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel for it")}
+    )
+    (row,) = summarize([failed]).comparisons
+    assert (row.status, row.speedup.verdict) == (Status.UNSUPPORTED_OP, Verdict.FAILED)
+    assert advice.answer(row) == "XLA cannot run this model: no kernel for it. See the hint."
+
+
+def test_two_modes_that_are_measured_together_have_no_row_of_one_alone() -> None:
+    found = summarize([make_record({"graph": 0.2, "xla": 0.1})]).comparisons
+    assert [(row.candidate.mode, row.baseline.mode) for row in found] == [("xla", "graph")]
+
+
+def test_the_row_of_a_mode_alone_is_kept_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "RACY_NS", -1)
+    Store(tmp_path).save(ALONE)
+    for _ in range(2):  # read from the record, then from what was kept
+        (row,) = table.rows_of(rows.load(tmp_path).table)
+        assert row.candidate.throughput_samples_per_s == pytest.approx(40.0)
+        assert (row.baseline.mode, row.speedup.verdict) == ("", Verdict.NONE)
+
+
+def test_the_run_of_a_mode_alone_has_its_throughput_and_no_baseline() -> None:
+    keys = run_summary([ALONE], summarize([ALONE]))
+    assert (keys["throughput"], keys["candidate"], keys["status"]) == (
+        pytest.approx(40.0),
+        "xla",
+        "ok",
+    )
+    assert not {"speedup", "baseline"} & keys.keys()
