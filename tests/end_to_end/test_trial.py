@@ -104,6 +104,16 @@ def all_modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str,
     return cwd, code, out, err
 
 
+def latencies_of(record: Record, name: str) -> int:
+    """How many there are: those of both passes, or one of each clean round of single calls."""
+    passes = record.modes[name].latency_passes
+    if passes:
+        assert [item.calls for item in passes] == [5, 5]
+        return 10
+    counted = [item for item in record.rounds if not item.dirty] or record.rounds
+    return sum(block.mode == name for item in counted for block in item.blocks)
+
+
 def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
     all_modes: tuple[Path, int, str, str],
 ) -> None:
@@ -118,7 +128,7 @@ def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
         assert outcome.agreement is not None
         assert outcome.agreement.ok
         assert outcome.agreement.rmse_ref_rel is not None
-        assert len(outcome.latencies_s) >= 6
+        assert len(outcome.latencies_s) == latencies_of(record, name)
         assert outcome.first_call_s is not None
         assert outcome.first_call_s > 0
         assert outcome.peak_memory_bytes is not None
