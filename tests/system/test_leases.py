@@ -7,7 +7,8 @@ import tempfile
 
 import pytest
 
-from xla_sweeps.system.leases import LEASES, Leases
+from xla_sweeps.system.devices import Device
+from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate
 
 ME = f"(pid {os.getpid()})"
 
@@ -51,6 +52,19 @@ def test_those_that_want_overlapping_leases_all_get_them_in_the_end() -> None:
         waiting.remove(done)
         done.close()
     assert not waiting
+
+
+def test_a_command_that_builds_on_a_gpu_waits_for_the_one_that_uses_it() -> None:
+    gpu, other = (Device(kind="gpu", index=0, name="", uuid=uuid) for uuid in ("GPU-a", "GPU-b"))
+    with (
+        lease("a", *whole_replicate(gpu)) as first,
+        lease("b", *whole_replicate(gpu)) as second,
+        lease("c", *whole_replicate(other)) as elsewhere,
+        lease("a", *lease_names(gpu)) as to_measure,
+    ):
+        assert first.take() == ""
+        assert second.take() == f"a {ME}"
+        assert elsewhere.take() == to_measure.take() == ""
 
 
 @pytest.mark.parametrize("names", [[], ["core-0"]])

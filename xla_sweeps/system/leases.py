@@ -52,12 +52,10 @@ def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
 
 
 def whole_replicate(device: Device) -> tuple[str, ...]:
-    """What a process must hold while it builds as well: a CPU's cores, where building disturbs.
+    """What a process must hold while it builds as well, which disturbs who measures on the device.
 
     These differ from `lease_names`, which devices that take turns hold for each other.
     """
-    if device.kind == "gpu":
-        return ()
     return tuple(f"use-{name}" for name in lease_names(device))
 
 
