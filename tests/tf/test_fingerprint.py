@@ -26,12 +26,24 @@ print(*(found(model, mode) for mode in sys.argv[1:]))
 """
 
 
+class Branching(keras.layers.Layer):
+    """Operations whose attributes name functions by how many the process has made."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """One of three branches; each is a function of its own."""
+        branches = (lambda: inputs * 2, lambda: inputs + 1, lambda: python)
+        (python,) = tf.numpy_function(lambda values: [values], [inputs], [tf.float32])
+        python.set_shape(inputs.shape)
+        return tf.switch_case(tf.cast(inputs[0, 0] > 0, tf.int32), branches)
+
+
 def built(activation: str = "relu", units: int = 6) -> keras.Model:
-    """A model with a loop, and with a grouped convolution, which Keras compiles by itself."""
+    """A model with a loop, branches, a call of Python, and a convolution that Keras compiles."""
     images = keras.Input((12, 8))
     hidden = keras.layers.Conv1D(8, 3, groups=4, activation=activation)(images)
     hidden = keras.layers.Dropout(0.5)(keras.layers.BatchNormalization()(hidden))
-    return keras.Model(images, keras.layers.Dense(3)(keras.layers.LSTM(units)(hidden)))
+    hidden = keras.layers.Dense(3)(keras.layers.LSTM(units)(hidden))
+    return keras.Model(images, Branching()(hidden))
 
 
 def found(model: keras.Model, mode: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-_IGNORED = ("value", "seed", "seed2", "shared_name", "container", "config", "config_proto")
+_IGNORED = ("value", "seed", "seed2", "shared_name", "container", "config", "config_proto", "token")
 """Attributes that hold constants, or change between processes of the same model."""
 
 _SHAPES = "_output_shapes"
@@ -30,7 +30,7 @@ def _line(node: Any) -> str:
     attributes = (
         f"{name}={value.SerializeToString(deterministic=True).hex()}"
         for name, value in sorted(node.attr.items())
-        if _counts(name) and not value.HasField("func")
+        if _counts(name) and not value.HasField("func") and not value.list.func
     )
     return " ".join((node.op, str(len(node.input)), *attributes))
 
