@@ -163,12 +163,34 @@ def test_no_secret_is_recorded_whatever_its_name_begins_with(
         NVIDIA_API_KEY="k" * 20,
         TF_VAR_database="secret",
         TF_CLI_ARGS="secret",
-        TF_CONFIG="http://me:password@host",
+        TF_DUMP_GRAPH_PREFIX="http://me:password@host",
+        TF_ENCRYPTION='passphrase = "secret"',
+        TF_HTTP_USERNAME="me",
         TF_LOG="trace",
     )
-    assert environment.environment()["flags"] == {"TF_CONFIG": "http://***@host"}
+    assert environment.environment()["flags"] == {"TF_DUMP_GRAPH_PREFIX": "http://***@host"}
     child = child_environment(os.environ, device=CPU, extra={})
-    assert not {"NVIDIA_API_KEY", "TF_VAR_database", "TF_CLI_ARGS", "TF_LOG"} & set(child)
+    assert {name for name in child if name.startswith(("NVIDIA_", "TF_"))} == {
+        "TF_DUMP_GRAPH_PREFIX"
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CUDA_MPS_PIPE_DIRECTORY",
+        "NCCL_COMM_ID",
+        "NVIDIA_DCGM_PORT_9400_TCP_ADDR",
+        "TF_CONFIG",
+        "TF_JOB_7_SERVICE_HOST",
+    ],
+)
+def test_the_addresses_and_folders_of_a_job_identify_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch, **{name: "10.0.0.7:2222"})
+    facts = environment.environment()
+    assert facts["flags"] == {}
 
 
 CPUINFO = """processor\t: 0

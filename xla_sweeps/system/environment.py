@@ -59,18 +59,23 @@ _KEPT = re.compile(
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|PYTHONHOME"
     r"|VIRTUAL_ENV|KERAS_HOME|TFHUB_CACHE_DIR|XDG_CACHE_HOME|GLIBC_TUNABLES"
     r"|(?:CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS"
-    r"|TCMALLOC|TF(?!_(?:CLI|INPUT|IN|LOG|PLUGIN|REATTACH|REGISTRY|STATE|VAR|WORKSPACE)(?![^_]))|XLA)"
-    r"_\w+"
+    r"|TCMALLOC|TF|XLA)_\w+"
 )
-"""Variables that the measuring process gets, if their names do not look like a secret's.
+"""Variables that the measuring process gets, if their names do not look like a secret's."""
 
-Terraform's begin with TF_ too, and may hold anything.
-"""
+_FOREIGN = re.compile(
+    r"TF_(?:ACC|CLI|CLOUD|DATA_DIR|ENCRYPTION|HTTP|IGNORE|INPUT|IN|LOG|PLUGIN|REATTACH|REGISTRY"
+    r"|STATE|VAR|WORKSPACE)(?:_\w*)?"
+    r"|TF_CONFIG|NCCL_(?:COMM_ID|HOSTID)"
+    r"|\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)"
+)
+"""Of these, what it does not get: Terraform's, which may hold secrets, and addresses of a cluster's
+jobs and services, which it does not use and which would give each job an identity of its own."""
 
 _HARMLESS = re.compile(
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME"
     r"|VIRTUAL_ENV|KERAS_HOME|TFHUB_CACHE_DIR|XDG_CACHE_HOME"
-    r"|CUDA_(?:HOME|PATH|ROOT|CACHE_PATH|DEVICE_ORDER|VISIBLE_DEVICES)"
+    r"|CUDA_(?:HOME|PATH|ROOT|CACHE_PATH|DEVICE_ORDER|MPS_(?:PIPE|LOG)_DIRECTORY|VISIBLE_DEVICES)"
     r"|NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_\w+|BUILD_ID|PRODUCT_NAME)"
     r"|(?:CUBLAS|CUDA|CUDNN|NCCL|NVIDIA)_(?:\w+_)?VERSION"
     r"|TF_CPP_MIN_LOG_LEVEL|XLA_SWEEPS_\w+"
@@ -182,7 +187,9 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for name, value in sorted(environ.items()):
-        if not _KEPT.fullmatch(name) or _HARMLESS.fullmatch(name) or SECRET_NAME.search(name):
+        if not _KEPT.fullmatch(name) or SECRET_NAME.search(name):
+            continue
+        if _HARMLESS.fullmatch(name) or _FOREIGN.fullmatch(name):
             continue
         if name in ("XLA_FLAGS", "TF_XLA_FLAGS"):
             words = value.split()

@@ -5,6 +5,8 @@ One is killed in the middle.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -131,6 +133,42 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     assert {item.how for item in ended} == {End.STOPPED}
     assert sum(bool(item.records) for item in ended) == 3, "what ran was saved"
     launcher.close()
+
+
+PRINT_THREADS = """
+import os
+{made}
+from xla_sweeps.sweep.launchers.ray import given_variables
+print(given_variables().get("OMP_NUM_THREADS"))
+"""
+
+
+@pytest.mark.slow
+def test_a_task_gets_no_number_of_threads_from_ray(cluster: Any, tmp_path: Path) -> None:
+    script = "import os, sys; sys.exit(os.environ.get('OMP_NUM_THREADS', 'none given'))"
+    command = [sys.executable, "-c", script]
+    launcher = RayLauncher(cluster.address, warn=pytest.fail, command=command)
+    log = tmp_path / "job.log"
+    launcher.submit(Job(arguments=(), log=log)).result(60)
+    launcher.close()
+    assert log.read_text() == "none given\n"
+
+
+@pytest.mark.parametrize("given", ["3", None])
+def test_a_nodes_own_number_of_threads_is_kept(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    made = ""
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    else:
+        made = "os.environ['OMP_NUM_THREADS'] = '1'"
+    script = PRINT_THREADS.format(made=made)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(given)
 
 
 def test_progress_of_a_node_is_sent_back_even_if_its_log_cannot_be_written(tmp_path: Path) -> None:

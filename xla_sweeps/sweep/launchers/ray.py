@@ -265,7 +265,7 @@ def run_job(
             mine.append(
                 "tracker=none"
             )  # `push` makes the run from the record, where the sweep runs
-        variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # Ray numbers the GPUs
+        variables = {**given_variables(), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Ray numbers them
         cores: tuple[int, ...] = ()
         with contextlib.suppress(XlaSweepsError):
             cores = cores_of_one(variables)
@@ -291,6 +291,17 @@ def run_job(
     half = LOG_LIMIT // 2
     text = text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
     return json.dumps({"exit_code": code, "node": node, "records": records, "log": text})
+
+
+def given_variables() -> dict[str, str]:
+    """A node's variables, without the number of threads that Ray sets where nobody did.
+
+    It is the number of the task's CPUs, one where it has a GPU, and would be part of the trial's
+    identity. Ray sets it in the running worker; /proc has the variables that the worker began with.
+    """
+    began = Path("/proc/self/environ").read_bytes().split(b"\0")
+    given = any(item.startswith(b"OMP_NUM_THREADS=") for item in began)
+    return {name: value for name, value in os.environ.items() if given or name != "OMP_NUM_THREADS"}
 
 
 def _wait(
