@@ -31,9 +31,9 @@ class Branching(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """One of three branches; each is a function of its own."""
-        branches = (lambda: inputs * 2, lambda: inputs + 1, lambda: python)
         (python,) = tf.numpy_function(lambda values: [values], [inputs], [tf.float32])
         python.set_shape(inputs.shape)
+        branches = (lambda: inputs * 2, lambda: inputs + 1, lambda: python)
         return tf.switch_case(tf.cast(inputs[0, 0] > 0, tf.int32), branches)
 
 
