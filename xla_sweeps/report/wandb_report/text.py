@@ -5,12 +5,9 @@ W&B's panels can neither sort nor show an interval, so all figures are computed 
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xla_sweeps.analysis.overview import (
     Overview,
@@ -22,6 +19,20 @@ from xla_sweeps.analysis.overview import (
 )
 from xla_sweeps.analysis.trust import Trust, trust
 from xla_sweeps.report.advice import FLAG_TEXTS, SYMBOLS
+from xla_sweeps.report.wandb_report.cells import (
+    BARS_PER_DOUBLING,
+    NONE,
+    bar,
+    calls,
+    geomean,
+    interval,
+    number,
+    percent,
+    percent_of,
+    ratio,
+    times,
+    who,
+)
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, Verdict, value_of
@@ -40,11 +51,6 @@ PODIUM_ROWS = 10
 PODIUM_DEVICES = 4
 FAILURE_ROWS = 50
 COSTLY_ROWS = 10
-
-BAR_CELLS = 12
-BARS_PER_DOUBLING = 4
-
-NONE = "—"
 
 VERDICTS: dict[str, str] = {
     verdict: f"{SYMBOLS[verdict]} {verdict}" for verdict in Verdict if verdict is not Verdict.NONE
@@ -170,7 +176,7 @@ def _answer(
             str(item.equivalent),
             str(item.ambiguous),
             str(item.failed),
-            _geomean(item),
+            geomean(item),
             str(item.discoveries),
         ]
         for baseline, item in found.items()
@@ -216,11 +222,11 @@ def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
     cells = [
         [
             str(number),
-            *_who(row),
-            _times(row.speedup.value),
-            _interval(row.speedup.low, row.speedup.high),
+            *who(row),
+            times(row.speedup.value),
+            interval(row.speedup.low, row.speedup.high),
             VERDICTS[row.speedup.verdict],
-            _bar(row.speedup.value or 1.0),
+            bar(row.speedup.value or 1.0),
         ]
         for number, row in shown
     ]
@@ -248,9 +254,9 @@ def _where(found: Overview) -> str:
             str(item.n),
             str(item.models),
             str(item.failed),
-            _times(item.geomean),
-            _interval(item.low, item.high),
-            _percent(item.share_slower),
+            times(item.geomean),
+            interval(item.low, item.high),
+            percent(item.share_slower),
         ]
         for item in families
     ]
@@ -278,7 +284,7 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
     title, unit = PODIUMS[key]
     cells = []
     for rank, row in podium(rows, key, device=device, limit=PODIUM_ROWS):
-        name, px, batch, _ = _who(row)
+        name, px, batch, _ = who(row)
         value, low, high = podium_figure(row, key)
         cells.append(
             [
@@ -286,8 +292,8 @@ def _podium(rows: Sequence[ComparisonRow], key: PodiumKey, device: str) -> str:
                 name,
                 px,
                 batch,
-                _number(value),
-                _interval(low, high, _number),
+                number(value),
+                interval(low, high, number),
                 VERDICTS[row.speedup.verdict],
             ]
         )
@@ -309,10 +315,10 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
     if not known:
         return "No pair has a compile time."
     median = found.median_break_even_calls
-    extra_s = _number(found.median_extra_compile_s)
+    extra_s = number(found.median_extra_compile_s)
     text = f"In the median, preparation takes {extra_s} s longer with XLA"
     text += (
-        f" and pays back after {_number(median)} calls. "
+        f" and pays back after {number(median)} calls. "
         if median is not None
         else ", and for at least half of the pairs it never pays back. "
     )
@@ -323,10 +329,10 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
     expensive = sorted(known, key=lambda row: -(row.speedup.compile_s_extra or 0.0))[:COSTLY_ROWS]
     cells = [
         [
-            *_who(row),
-            _number(row.speedup.compile_s_extra),
-            _calls(row),
-            _ratio(row.speedup.peak_memory_ratio),
+            *who(row),
+            number(row.speedup.compile_s_extra),
+            calls(row),
+            ratio(row.speedup.peak_memory_ratio),
         ]
         for row in expensive
     ]
@@ -365,8 +371,8 @@ def _compare(pairs: Sequence[ComparisonRow]) -> str:
                     str(found.pairs),
                     str(found.models),
                     str(found.failed),
-                    _geomean(found),
-                    _percent(slower),
+                    geomean(found),
+                    percent(slower),
                 ]
             )
         parts.append(
@@ -397,7 +403,7 @@ def _broke(pairs: Sequence[ComparisonRow]) -> str:
     )
     cells = [
         [
-            *_who(row),
+            *who(row),
             escape(row.status),
             escape(row.failure.mode) or NONE,
             escape(row.failure.message, longest=160),
@@ -440,8 +446,8 @@ def _trust(pairs: Sequence[ComparisonRow], found: Trust | None) -> str:
         "Smaller differences do not count: "
         + ", ".join(f"{floor:.1%} on {escape(device)}" for device, floor in sorted(floors.items()))
         + ".",
-        f"Median spread of blocks within a replicate: {_percent_of(spread)}; "
-        f"of replicates: {_percent_of(between)}.",
+        f"Median spread of blocks within a replicate: {percent_of(spread)}; "
+        f"of replicates: {percent_of(between)}.",
     ]
     flags = Counter(flag.partition(":")[0] for row in pairs for flag in row.flags)
     if not flags:
@@ -470,67 +476,3 @@ def _everything(facts: Facts) -> str:
         "without intervals: cite the tables above. The summary run has the comparison table and, "
         f"as artifacts, its Parquet file and the local page.{cut}"
     )
-
-
-def _who(row: ComparisonRow) -> list[str]:
-    return [
-        escape(row.trial.model),
-        str(row.trial.resolution_px),
-        str(row.trial.batch_size),
-        escape(row.trial.device),
-    ]
-
-
-def _bar(speedup: float) -> str:
-    cells = min(BAR_CELLS, round(BARS_PER_DOUBLING * abs(math.log2(speedup))))
-    return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "·"
-
-
-def _geomean(found: Overview) -> str:
-    if found.geomean is None:
-        return NONE
-    return f"{_times(found.geomean)} ({_interval(found.geomean_low, found.geomean_high)})"
-
-
-def _times(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}×"
-
-
-def _interval(
-    low: float | None, high: float | None, show: Callable[[float | None], str] | None = None
-) -> str:
-    if low is None or high is None:
-        return NONE
-    first, last = (show(low), show(high)) if show else (f"{low:.2f}", f"{high:.2f}")
-    return f"{first} to {last}" if low < 0 else f"{first}–{last}"
-
-
-def _number(value: float | None) -> str:
-    """A number with three significant digits, or all digits of its integer part."""
-    if value is None or not math.isfinite(value):
-        return NONE
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:,.{digits}f}"
-
-
-def _calls(row: ComparisonRow) -> str:
-    calls, low, high = (
-        row.speedup.break_even_calls,
-        row.speedup.break_even_low,
-        row.speedup.break_even_high,
-    )
-    if calls is None:
-        return NONE if row.speedup.verdict is Verdict.AMBIGUOUS else "never"
-    return _number(calls) + (f" ({_number(low)}–{_number(high)})" if low and high else "")
-
-
-def _ratio(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}×"
-
-
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{share:.0%}"
-
-
-def _percent_of(values: Sequence[Any]) -> str:
-    return f"{statistics.median(values):.1f} %" if values else NONE

@@ -1,0 +1,90 @@
+"""The cells of a report's tables: figures and names as text. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.report.wandb_report.markdown import escape
+from xla_sweeps.schema.row import ComparisonRow, Verdict
+
+BAR_CELLS = 12
+BARS_PER_DOUBLING = 4
+
+NONE = "—"
+
+
+def who(row: ComparisonRow) -> list[str]:
+    """The row's model, resolution, batch size and device."""
+    return [
+        escape(row.trial.model),
+        str(row.trial.resolution_px),
+        str(row.trial.batch_size),
+        escape(row.trial.device),
+    ]
+
+
+def bar(speedup: float) -> str:
+    """A bar of the speedup's logarithm."""
+    cells = min(BAR_CELLS, round(BARS_PER_DOUBLING * abs(math.log2(speedup))))
+    return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "·"
+
+
+def geomean(found: Overview) -> str:
+    """The geometric mean with its interval."""
+    if found.geomean is None:
+        return NONE
+    return f"{times(found.geomean)} ({interval(found.geomean_low, found.geomean_high)})"
+
+
+def times(value: float | None) -> str:
+    """A speedup."""
+    return NONE if value is None else f"{value:.2f}×"
+
+
+def interval(
+    low: float | None, high: float | None, show: Callable[[float | None], str] | None = None
+) -> str:
+    """Both bounds; negative ones are joined by a word."""
+    if low is None or high is None:
+        return NONE
+    first, last = (show(low), show(high)) if show else (f"{low:.2f}", f"{high:.2f}")
+    return f"{first} to {last}" if low < 0 else f"{first}–{last}"
+
+
+def number(value: float | None) -> str:
+    """A number with three significant digits, or all digits of its integer part."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def calls(row: ComparisonRow) -> str:
+    """After how many calls the time to compile is paid back."""
+    calls, low, high = (
+        row.speedup.break_even_calls,
+        row.speedup.break_even_low,
+        row.speedup.break_even_high,
+    )
+    if calls is None:
+        return NONE if row.speedup.verdict is Verdict.AMBIGUOUS else "never"
+    return number(calls) + (f" ({number(low)}–{number(high)})" if low and high else "")
+
+
+def ratio(value: float | None) -> str:
+    """A ratio."""
+    return NONE if value is None else f"{value:.2f}×"
+
+
+def percent(share: float | None) -> str:
+    """A share."""
+    return NONE if share is None else f"{share:.0%}"
+
+
+def percent_of(values: Sequence[Any]) -> str:
+    """The median of percentages."""
+    return f"{statistics.median(values):.1f} %" if values else NONE
