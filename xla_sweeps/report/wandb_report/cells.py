@@ -41,7 +41,7 @@ def geomean(found: Overview) -> str:
 
 
 def times(value: float | None) -> str:
-    """A speedup."""
+    """A ratio, a speedup for example."""
     return NONE if value is None else f"{value:.2f}×"
 
 
@@ -73,11 +73,6 @@ def calls(row: ComparisonRow) -> str:
     if calls is None:
         return NONE if row.speedup.verdict is Verdict.AMBIGUOUS else "never"
     return number(calls) + (f" ({number(low)}–{number(high)})" if low and high else "")
-
-
-def ratio(value: float | None) -> str:
-    """A ratio."""
-    return NONE if value is None else f"{value:.2f}×"
 
 
 def percent(share: float | None) -> str:

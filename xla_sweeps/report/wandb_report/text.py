@@ -29,7 +29,6 @@ from xla_sweeps.report.wandb_report.cells import (
     number,
     percent,
     percent_of,
-    ratio,
     times,
     who,
 )
@@ -332,7 +331,7 @@ def _cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
             *who(row),
             number(row.speedup.compile_s_extra),
             calls(row),
-            ratio(row.speedup.peak_memory_ratio),
+            times(row.speedup.peak_memory_ratio),
         ]
         for row in expensive
     ]
