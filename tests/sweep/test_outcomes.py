@@ -104,6 +104,22 @@ def test_a_model_that_changes_while_a_sweep_runs_is_measured_again(tmp_path: Pat
     assert cluster.attempts == {"a": 5}
 
 
+def test_a_model_that_each_process_builds_otherwise_is_given_up(tmp_path: Path) -> None:
+    def answer(trial: str, attempt: int) -> Ended:
+        assert attempt < 20, "measured for ever"
+        found = record(trial, "ok", {})
+        found = replace(found, model=replace(found.model, params=attempt))
+        return Ended(how=End.FINISHED, slot="n0", records=(found.to_json(),))
+
+    cluster = Cluster(answer)
+    outcome, _ = drive(cluster, Store(tmp_path), "a=ok*2", "b=ok")
+    assert cluster.attempts == {"a": 1 + outcomes.MAX_CHANGES, "b": 1}
+    assert list(outcome.gave_up.values()) == [
+        "its model changed 3 times: each process builds another, so its replicates cannot be pooled"
+    ]
+    assert not outcome.left
+
+
 class Full(Store):
     """A store whose disk is full at some of the saves.
 

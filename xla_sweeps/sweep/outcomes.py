@@ -31,6 +31,9 @@ MAX_DEATHS = 2
 MAX_BROKEN = 3
 """How often a trial is started whose command met an error that says nothing about the model."""
 
+MAX_CHANGES = 3
+"""How often a trial may have another build than before, before no more replicates are measured."""
+
 LOCKED_WAIT_S = 2.0
 
 SPACE_WAIT_S = 5.0
@@ -194,6 +197,7 @@ class Judge:
         self.given_up_as: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
         self._broke: Counter[str] = Counter()
+        self._changes: Counter[str] = Counter()
         self._actions: Mapping[End, Callable[[Task, Ended, Sequence[Record]], str]] = {
             End.FINISHED: self._measured,
             End.FAILED: self._refused,
@@ -212,6 +216,7 @@ class Judge:
             known = task.builds.get(item.trial_id, {})
             if differ(known, item.build):
                 task.outcomes, known = [], {}
+                self._changes[task.key] += 1
             task.builds[item.trial_id] = {**known, **item.build}
             task.outcomes = [*task.outcomes, item.outcome]
         if not self._backlog.anchors.includes(task):
@@ -231,7 +236,14 @@ class Judge:
     def _measured(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         if not self._backlog.anchors.includes(task):
             self._backlog.anchors.note()
-            if task.wanted:
+            if task.wanted and self._changes[task.key] >= MAX_CHANGES:
+                self._give_up(
+                    task,
+                    "refused",
+                    f"its model changed {MAX_CHANGES} times: each process builds another, so its "
+                    "replicates cannot be pooled",
+                )
+            elif task.wanted:
                 self._backlog.add(task)
             else:
                 self._backlog.finish(task)
