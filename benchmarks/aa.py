@@ -33,9 +33,9 @@ import psutil
 from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import Verdict
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_small", "mobilenet_v1", "regnetx_002", "efficientnetb0")
 RESOLUTIONS = (64, 96, 128)

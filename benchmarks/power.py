@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.coverage import learned, measured
 from xla_sweeps.analysis.estimates import judge
-from xla_sweeps.schema.row import Verdict
+from xla_sweeps.schema.columns import Verdict
 
 SPREADS = (0.005, 0.01)
 REPLICATES = (1, 3, 5)

@@ -13,8 +13,9 @@ from xla_sweeps.report import advice
 from xla_sweeps.report.wandb.payload import run_summary
 from xla_sweeps.results import rows, table
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import Verdict, row_dict
+from xla_sweeps.schema.row import row_dict
 
 ALONE = make_record({"xla": 0.1})
 

@@ -27,9 +27,9 @@ from xla_sweeps.analysis.changes import (
     ignored,
 )
 from xla_sweeps.analysis.matching import Side
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import Verdict
 
 
 def compare(a: Sequence[Record], b: Sequence[Record]) -> Difference:

@@ -10,7 +10,7 @@ import pytest
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.contrast import contrast
 from xla_sweeps.analysis.estimates import Seconds, verdict_of
-from xla_sweeps.schema.row import Verdict
+from xla_sweeps.schema.columns import Verdict
 
 NOISE, BETWEEN = 0.004, 0.005
 """Standard deviations of the log time of a block, and of what a process adds to all its blocks."""

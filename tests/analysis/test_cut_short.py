@@ -10,9 +10,10 @@ import pytest
 from factories import CONFIG, make_record, make_rounds
 
 from xla_sweeps.analysis.summary import headline_failed, summarize
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow
 
 
 def headline(records: Sequence[Record]) -> ComparisonRow:

@@ -6,9 +6,9 @@ import pytest
 from factories import failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis.summary import headline_failed, summarize
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import Verdict
 
 FAILED = failed_outcome(Status.UNSUPPORTED_OP, "no kernel", "")
 

@@ -28,8 +28,9 @@ from xla_sweeps.analysis.overview import (
     shared_ranks,
 )
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 
 def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> ComparisonRow:

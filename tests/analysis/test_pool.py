@@ -25,9 +25,9 @@ from xla_sweeps.analysis.pool import (
     prior_of,
 )
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import Verdict
 
 WITHIN = 0.002
 """Standard error within a process."""

@@ -24,9 +24,10 @@ from xla_sweeps.analysis.speedup import comparison_pairs
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Verdict, row_dict
+from xla_sweeps.schema.row import ComparisonRow, row_dict
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
 

@@ -11,9 +11,10 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.analysis.trust import trust
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 (PAIR,) = summarize([make_record({"graph": 0.2, "graph_2": 0.2})]).comparisons
 

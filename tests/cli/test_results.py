@@ -14,7 +14,8 @@ from commands import command, in_terminal
 from factories import make_record
 
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION
+from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.row import COLUMNS
 
 
 @pytest.fixture

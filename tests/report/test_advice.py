@@ -9,8 +9,9 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import answer, explain_flag
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flag, Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 ROW = with_columns(
     summarize([make_record()]).comparisons[0],

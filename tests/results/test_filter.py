@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.filter import ALIASES, Both, Comparison, Either, Not, matching, parse_filter
-from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, row_dict
+from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.row import COLUMNS, row_dict
 
 ROW: dict[str, Any] = {
     **row_dict(summarize([make_record(flags=("drift", "contains_xla:graph"))]).comparisons[0]),

@@ -14,7 +14,8 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report import advice
 from xla_sweeps.results import published
 from xla_sweeps.results.table import table_of
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.row import ComparisonRow
 
 
 def rows(*lines: str) -> list[ComparisonRow]:

@@ -19,9 +19,10 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results import rows as rows_
 from xla_sweeps.results.store import Loaded, Store
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
-from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 

@@ -20,8 +20,9 @@ from xla_sweeps.analysis.contrast import contrast
 from xla_sweeps.analysis.estimates import Seconds, counting, log_ratios, verdict_of
 from xla_sweeps.analysis.matching import Side, Trial
 from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.row import ComparisonRow, ModeSummary, Verdict
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 

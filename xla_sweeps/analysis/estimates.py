@@ -14,8 +14,9 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.pool import MIN_REPLICATES, NORMAL_95, Numbers, errors_of
 from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Round
-from xla_sweeps.schema.row import Estimate, Verdict
+from xla_sweeps.schema.row import Estimate
 
 LEVEL = 0.95
 

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.row import ComparisonRow, Verdict, value_of
+from xla_sweeps.schema.row import ComparisonRow, value_of
 
 MIN_FOR_INTERVAL = 3
 

@@ -26,19 +26,18 @@ from xla_sweeps.analysis.estimates import (
 )
 from xla_sweeps.analysis.pool import MIN_FLOOR, MIN_REPLICATES, UNKNOWN, Pool, Prior
 from xla_sweeps.schema import options
-from xla_sweeps.schema.measurement import Failure, Phase, Status
-from xla_sweeps.schema.overrides import overrides
-from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.schema.row import (
-    ComparisonRow,
+from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
-    ModeSummary,
     ProvenanceColumns,
     SpeedupColumns,
     TrialColumns,
     Verdict,
 )
+from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.overrides import overrides
+from xla_sweeps.schema.record import ModelFacts, Record
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 from xla_sweeps.schema.trial import (
     JIT_CANDIDATES,
     baseline_of,

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import MEASURED, ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.schema.trial import is_aa_pair
 
 NOMINAL = 0.05

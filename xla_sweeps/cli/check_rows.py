@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.schema.row import STATISTICS_VERSION
+from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.system.parquet import check_size
 
 _MIN_ROUNDS = 6

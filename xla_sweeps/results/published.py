@@ -23,16 +23,16 @@ import msgspec
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.config.catalog import CatalogEntry
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.measurement import Count, Status
-from xla_sweeps.schema.row import (
+from xla_sweeps.schema.columns import (
     IMPORTED,
-    ComparisonRow,
     ModeColumns,
     ProvenanceColumns,
     SpeedupColumns,
     TrialColumns,
     Verdict,
 )
+from xla_sweeps.schema.measurement import Count, Status
+from xla_sweeps.schema.row import ComparisonRow
 
 COLUMNS = (
     "model_family",

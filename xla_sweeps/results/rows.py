@@ -36,8 +36,9 @@ from xla_sweeps.results import derive
 from xla_sweeps.results.derive import Facts, Groups, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of_documents
+from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
-from xla_sweeps.schema.row import COLUMNS, STATISTICS_VERSION, TrialSummary, row_dict
+from xla_sweeps.schema.row import COLUMNS, TrialSummary, row_dict
 from xla_sweeps.system import files
 from xla_sweeps.system.parquet import check_size
 

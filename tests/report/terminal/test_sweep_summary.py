@@ -12,8 +12,9 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.terminal import sweep_summary
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
 from xla_sweeps.report.terminal.tables import show_rows
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+from xla_sweeps.schema.row import ComparisonRow, with_columns
 from xla_sweeps.sweep.outcomes import Outcome
 
 (ROW,) = summarize([make_record()]).comparisons

@@ -16,8 +16,9 @@ from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.models import show_model
 from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
-from xla_sweeps.schema.row import Verdict, with_columns
+from xla_sweeps.schema.row import with_columns
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 

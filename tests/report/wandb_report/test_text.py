@@ -16,8 +16,9 @@ from xla_sweeps.analysis.overview import answer, overview
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.text import FAILURE_ROWS, SORTED_ROWS, Facts, limits, sections
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict, with_columns
+from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import COLOURS, progress_console, results_console
-from xla_sweeps.schema.row import Verdict
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import displayable
 
 MOST_ROWS = 60

@@ -16,8 +16,9 @@ from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
 from xla_sweeps.report.terminal.tables import show_rows
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.schema.trial import is_aa_pair
 from xla_sweeps.system.text import displayable
 

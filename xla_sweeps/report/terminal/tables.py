@@ -23,15 +23,9 @@ from xla_sweeps.report.terminal.console import (
     results_console,
     size,
 )
+from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import (
-    IMPORTED,
-    ComparisonRow,
-    Estimate,
-    ModeSummary,
-    TrialSummary,
-    Verdict,
-)
+from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.system.text import displayable
 
 WIDE = 104

@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import STATISTICS_VERSION, ComparisonRow, TrialSummary
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.schema.trial import baseline_of, headline_candidates
 
 REPLICATES_KEY = "xla_sweeps_replicates"

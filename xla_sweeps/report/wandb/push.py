@@ -13,9 +13,10 @@ from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
+from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
+from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system import files
 from xla_sweeps.system.faults import fault_point
 

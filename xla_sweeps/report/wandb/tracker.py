@@ -21,9 +21,10 @@ from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.payload import histograms, history_rows, run_summary
+from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import STATISTICS_VERSION, TrialSummary
+from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.files import folder_in, read_regular, replace_whole
 
 ACK_S = 0.5

@@ -9,7 +9,8 @@ from typing import Any
 
 from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.report.wandb_report.markdown import escape
-from xla_sweeps.schema.row import ComparisonRow, Verdict
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.row import ComparisonRow
 
 BAR_CELLS = 12
 BARS_PER_DOUBLING = 4

@@ -33,8 +33,9 @@ from xla_sweeps.report.wandb_report.cells import (
     who,
 )
 from xla_sweeps.report.wandb_report.markdown import escape, table
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, Verdict, value_of
+from xla_sweeps.schema.row import ComparisonRow, value_of
 
 VIEW_RUNS = 1000
 """Maximum number of runs that a W&B view shows."""
