@@ -349,7 +349,7 @@ def trial(output: Path, results: Path | None) -> None:
 def _shown(results: Path) -> tuple[str, str]:
     """What the terminal shows at the end of the newest trial, with colours, and its command."""
     os.environ |= {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
-    from xla_sweeps.analysis.speedup import command_of
+    from xla_sweeps.analysis.provenance import command_of
     from xla_sweeps.analysis.summary import summarize
     from xla_sweeps.report.terminal.tables import show_trial
     from xla_sweeps.results.store import Store

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xla_sweeps.analysis import speedup
+from xla_sweeps.analysis import provenance
 from xla_sweeps.schema import options
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.record import Record
@@ -223,14 +223,14 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
         cpu = facts.get("cpu") or {}
         values = {
             "device": record.device.get("name"),
-            "driver": speedup.driver_of(record),
+            "driver": provenance.driver_of(record),
             **{name: loaded.get(name) or packages.get(name) for name in packages},
             **(
                 {name: loaded.get(name) for name in ("cuda", "cudnn")}
                 if record.device.get("kind") == "gpu"
                 else {}
             ),
-            "flags": speedup.flags_of(record) or "none",
+            "flags": provenance.flags_of(record) or "none",
             **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
             "effective precision": record.model.precision,
             "TF32": record.config.get("tf32"),

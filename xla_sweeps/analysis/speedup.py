@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +23,13 @@ from xla_sweeps.analysis.estimates import (
     within_replicates,
 )
 from xla_sweeps.analysis.pool import MIN_FLOOR, MIN_REPLICATES, UNKNOWN, Pool, Prior
+from xla_sweeps.analysis.provenance import (
+    command_of,
+    driver_of,
+    flags_of,
+    software_of,
+    telemetry_of,
+)
 from xla_sweeps.schema import options
 from xla_sweeps.schema.columns import (
     FailureColumns,
@@ -35,15 +40,12 @@ from xla_sweeps.schema.columns import (
     Verdict,
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
-from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 from xla_sweeps.schema.trial import (
-    JIT_CANDIDATES,
     baseline_of,
     headline_candidates,
     is_aa_pair,
-    mode_of,
 )
 
 HOST_BOUND_INDEX = 0.9
@@ -54,8 +56,6 @@ _TOO_FEW_ROUNDS = Failure(
 
 EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
-_SWITCH = re.compile(r"(XLA|TF|ONEDNN|OMP|KMP|MKL|CUDA|CUDNN|NVIDIA)_[A-Z0-9_]+")
-"""Variables that a row's command may set: a record is a file that anyone may have written."""
 
 BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
 
@@ -377,104 +377,3 @@ def _flags(records: Sequence[Record]) -> tuple[str, ...]:
     if any(record.status is Status.CONTAMINATED for record in records):
         flags.add(str(Status.CONTAMINATED))
     return tuple(sorted(flags))
-
-
-_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
-
-
-def software_of(record: Record) -> str:
-    """The versions that were loaded: `TensorFlow 2.21.0, Keras 3.15.1, CUDA 12.5.1`.
-
-    CUDA's only on a GPU.
-    """
-    loaded = {
-        **(record.environment.get("packages") or {}),
-        **(record.environment.get("loaded") or {}),
-    }
-    names = list(_NAMES) if record.device.get("kind") == "gpu" else ["tensorflow", "keras"]
-    return ", ".join(f"{_NAMES[name]} {loaded[name]}" for name in names if loaded.get(name))
-
-
-def driver_of(record: Record) -> str:
-    """The accelerator driver's version, or ""."""
-    driver = record.environment.get("driver") or {}
-    return str(driver.get("driver") or "")
-
-
-def flags_of(record: Record) -> str:
-    """Environment variables that change what is measured: `XLA_FLAGS=...`, joined by blanks."""
-    flags = record.environment.get("flags") or {}
-    return " ".join(f"{name}={value}" for name, value in sorted(flags.items()))
-
-
-def command_of(record: Record) -> str:
-    """The shell command that measures the trial again, after the variables that change XLA."""
-    flags = record.environment.get("flags") or {}
-    variables = [
-        f"{name}={shlex.quote(str(value))}"
-        for name, value in sorted(flags.items())
-        if _SWITCH.fullmatch(name)
-    ]
-    words = _words_of(record) if record.words is None else record.words
-    return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
-
-
-def _words_of(record: Record) -> list[str]:
-    """The arguments of an early record's command, which did not keep them.
-
-    Without keys of `effort.` and without `--config-dir`: it does not tell which were given.
-    """
-    config = record.config
-    words: dict[str, Any] = {}
-    for option in options.OPTIONS:
-        value = config.get(option.name)
-        value = options.name_of(value) if option.in_files or option.choices else value
-        is_shown = option.name in ("model", "source") or value not in (option.default, None, "")
-        if is_shown and option.defines_trial and option.name not in ("jit", "modes"):
-            words[option.name] = value
-    if words.get("source") == "local":
-        words["model"] = words.pop("source")
-    if record.environment.get("driver") and config.get("device") not in (None, "gpu:0"):
-        words["device"] = config["device"]  # there are GPUs, and it is not the first
-    modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
-    implied = {
-        jit: list(dict.fromkeys(["eager", "graph", str(mode)]))
-        for jit, mode in JIT_CANDIDATES.items()
-    }
-    jit = next((jit for jit, listed in implied.items() if listed == modes), None)
-    plain = [f"jit={jit}"] if jit else []
-    words |= {"modes": modes} if modes and not jit else {}
-    return [*overrides(words), *plain]
-
-
-def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Clock, temperature, and other processes' share while the trial was measured.
-
-    Medians or extremes over records.
-
-    Returns:
-        `sm_clock_mhz_low`, `sm_clock_mhz_high` (MHz), `temperature_high` (°C): None without a GPU;
-        `foreign_cores`: cores that other processes used, the most of any record.
-    """
-    facts = [record.contamination for record in records if record.contamination]
-    clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
-    heat = [_pair(fact.get("gpu_celsius")) for fact in facts]
-    known = [
-        float(fact["foreign_cores"])
-        for fact in facts
-        if isinstance(fact.get("foreign_cores"), int | float)
-    ]
-    return {
-        "sm_clock_mhz_low": min((pair[0] for pair in clocks if pair), default=None),
-        "sm_clock_mhz_high": max((pair[1] for pair in clocks if pair), default=None),
-        "temperature_high": max((pair[1] for pair in heat if pair), default=None),
-        "foreign_cores": max(known, default=None),
-    }
-
-
-def _pair(value: Any) -> tuple[float, float] | None:
-    return (
-        (float(value[0]), float(value[1]))
-        if isinstance(value, list | tuple) and len(value) == 2
-        else None
-    )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from factories import make_record
 
-from xla_sweeps.analysis import speedup
+from xla_sweeps.analysis import provenance
 from xla_sweeps.config import compose, settings
 from xla_sweeps.schema.options import OPTIONS
 from xla_sweeps.schema.trial import request_id
@@ -42,7 +42,7 @@ def settings_of(words: list[str]) -> settings.Settings:
 )
 def test_the_command_requests_the_same_trial(words: list[str]) -> None:
     first = settings_of(words)
-    command = speedup.command_of(make_record(config=first.document))
+    command = provenance.command_of(make_record(config=first.document))
     assert command.startswith("python -m xla_sweeps model=")
     again = settings_of(shlex.split(command)[3:])
     assert request_id(again.trial) == request_id(first.trial)
@@ -52,8 +52,8 @@ def test_a_record_of_an_early_version_with_nested_names_gives_the_same_command()
     plain = settings_of(["model=yolo_v8_m", "scenario=detect", "tracker=none"]).document
     nested = {**plain, "scenario": {"name": "detect"}, "source": {"name": plain["source"]}}
     first, second = (make_record(config=document) for document in (plain, nested))
-    assert speedup.command_of(first) == speedup.command_of(second)
-    assert "scenario=detect" in speedup.command_of(first)
+    assert provenance.command_of(first) == provenance.command_of(second)
+    assert "scenario=detect" in provenance.command_of(first)
 
 
 def test_a_command_holds_every_option_that_defines_the_trial() -> None:
@@ -76,7 +76,7 @@ def test_a_command_holds_every_option_that_defines_the_trial() -> None:
     }
     defining = {option.name for option in OPTIONS if option.defines_trial}
     assert {*others, "jit"} == defining, "a new option: give it another value here"
-    words = shlex.split(speedup.command_of(make_record(config=others)))[3:]
+    words = shlex.split(provenance.command_of(make_record(config=others)))[3:]
     assert {word.partition("=")[0] for word in words} == {*others}
 
 
@@ -87,7 +87,7 @@ def test_names_in_a_command_are_quoted_for_the_shell() -> None:
         "path": "it's; rm -rf x.keras",
         "trust_code": True,
     }
-    command = speedup.command_of(make_record(config=document))
+    command = provenance.command_of(make_record(config=document))
     assert shlex.split(command) == [
         "python",
         "-m",
@@ -107,8 +107,8 @@ def test_versions_are_those_that_were_loaded() -> None:
         make_record(environment=facts, device={"kind": kind, "name": "X"})
         for kind in ("cpu", "gpu")
     )
-    assert speedup.software_of(on_cpu) == "TensorFlow 2.21.0, Keras 3.1"
-    assert speedup.software_of(on_gpu) == "TensorFlow 2.21.0, Keras 3.1, CUDA 12.5, cuDNN 9"
+    assert provenance.software_of(on_cpu) == "TensorFlow 2.21.0, Keras 3.1"
+    assert provenance.software_of(on_gpu) == "TensorFlow 2.21.0, Keras 3.1, CUDA 12.5, cuDNN 9"
 
 
 def test_telemetry_is_the_extremes_over_processes() -> None:
@@ -128,10 +128,10 @@ def test_telemetry_is_the_extremes_over_processes() -> None:
             }
         ),
     ]
-    assert speedup.telemetry_of(records) == {
+    assert provenance.telemetry_of(records) == {
         "sm_clock_mhz_low": 1100.0,
         "sm_clock_mhz_high": 1410.0,
         "temperature_high": 66.0,
         "foreign_cores": 0.4,
     }
-    assert set(speedup.telemetry_of([make_record()]).values()) == {None}
+    assert set(provenance.telemetry_of([make_record()]).values()) == {None}
