@@ -98,6 +98,13 @@ def test_names_in_a_command_are_quoted_for_the_shell() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["OPENBLAS_NUM_THREADS", "GOMP_SPINCOUNT", "TF_CUDNN_RESET_RND"])
+def test_a_command_sets_the_variables_that_identify_a_trial_and_load_nothing(name: str) -> None:
+    flags = {name: "1", "LD_PRELOAD": "/evil.so"}
+    command = provenance.command_of(make_record(environment={"flags": flags}))
+    assert command.startswith(f"{name}=1 python -m xla_sweeps ")
+
+
 def test_versions_are_those_that_were_loaded() -> None:
     facts = {
         "packages": {"tensorflow": "2.20.0", "keras": "3.1"},

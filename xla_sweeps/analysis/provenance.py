@@ -12,9 +12,14 @@ from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import JIT_CANDIDATES, mode_of
 
-_SWITCH = re.compile(r"(XLA|TF|ONEDNN|OMP|KMP|MKL|CUDA|CUDNN|NVIDIA)_[A-Z0-9_]+")
-"""Variables that a row's command may set: a record is a file that anyone may have written."""
+_SWITCH = re.compile(
+    r"(CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS|TCMALLOC|TF|XLA)"
+    r"_[A-Z0-9_]+"
+)
+"""Variables that a row's command may set: a record is a file that anyone may have written.
 
+So LD_PRELOAD is not among them, though it identifies a trial.
+"""
 
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
 

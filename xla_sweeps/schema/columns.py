@@ -176,7 +176,7 @@ class SpeedupColumns:
     """The candidate against the baseline."""
 
     value: float | None = _number(
-        "baseline latency / candidate latency, paired; above 1 the candidate is faster",
+        "baseline_call_ms / call_ms, paired by round; above 1 the candidate is faster",
         unit="ratio",
         page=True,
         wandb=True,
