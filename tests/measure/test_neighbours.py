@@ -17,13 +17,26 @@ def put(root: Path, pid: int, name: str, cpu_s: float, *, core: int = 0, started
     (root / f"proc/{pid}/stat").write_text(f"{pid} ({name}) {' '.join(fields)}\n")
 
 
-def test_processes_of_other_cores_and_our_own_are_left_out(tmp_path: Path) -> None:
+def test_our_own_processes_are_left_out(tmp_path: Path) -> None:
     put(tmp_path, 7, "py (thon)", 2.5)
     put(tmp_path, 8, "elsewhere", 9.0, core=5)
     put(tmp_path, os.getpid(), "ours", 9.0)
     (tmp_path / "proc/9").mkdir()
     (tmp_path / "proc/9/stat").write_text("gone")
-    assert spending(tmp_path, {0, 1}) == {(7, 1): Spent("py (thon)", 2.5)}
+    assert spending(tmp_path) == {
+        (7, 1): Spent("py (thon)", 2.5),
+        (8, 1): Spent("elsewhere", 9.0, core=5),
+    }
+
+
+def test_a_process_that_came_from_another_core_counts_from_the_first_look_on() -> None:
+    before = {(1, 1): Spent("came", 9000.0, core=5), (2, 1): Spent("went", 10.0, core=0)}
+    after = {
+        (1, 1): Spent("came", 9000.01, core=0),
+        (2, 1): Spent("went", 11.0, core=5),
+        (3, 1): Spent("stayed", 0.5, core=1),
+    }
+    assert busiest(before, after, 1.0, {0, 1}) == ["stayed"]
 
 
 def test_processes_of_one_name_count_together_and_ids_that_are_used_again_do_not() -> None:
@@ -36,8 +49,8 @@ def test_processes_of_one_name_count_together_and_ids_that_are_used_again_do_not
         (4, 5): Spent("cc1plus", 0.3),
         (5, 5): Spent("sh", 0.2),
     }
-    assert busiest(before, after, 1.0) == ["python", "chromium", "cc1plus"]
-    assert busiest(before, after, 10.0) == ["python", "chromium"]
+    assert busiest(before, after, 1.0, {0}) == ["python", "chromium", "cc1plus"]
+    assert busiest(before, after, 10.0, {0}) == ["python", "chromium"]
 
 
 def test_a_records_disturbance_is_a_sentence_and_absent_from_an_older_one() -> None:

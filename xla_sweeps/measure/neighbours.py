@@ -22,22 +22,22 @@ NAMED_CORES = 0.05
 
 
 class Spent(NamedTuple):
-    """CPU time of one process so far, seconds."""
+    """CPU time of one process so far, seconds, and the core that it was last seen on."""
 
     name: str
     seconds: float
+    core: int = 0
 
 
 Spending = Mapping[tuple[int, int], Spent]
 """By process id and start time, since ids are used again."""
 
 
-def spending(root: Path, mine: Collection[int]) -> Spending:
-    """CPU time of every process that is not our own and was last seen on one of these cores.
+def spending(root: Path) -> Spending:
+    """CPU time of every process that is not our own.
 
     Args:
         root: the folder that holds `proc`.
-        mine: numbers of the cores.
     """
     own = {os.getpid(), *descendants(os.getpid())}
     found: dict[tuple[int, int], Spent] = {}
@@ -45,17 +45,26 @@ def spending(root: Path, mine: Collection[int]) -> Spending:
         with contextlib.suppress(OSError, ValueError, IndexError):
             head, _, rest = (folder / "stat").read_text("utf-8", "replace").rpartition(")")
             fields, pid = rest.split(), int(folder.name)
-            if pid not in own and int(fields[36]) in mine:
-                ticks = int(fields[11]) + int(fields[12])
-                spent = Spent(head.partition("(")[2], ticks / os.sysconf("SC_CLK_TCK"))
+            if pid not in own:
+                seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                spent = Spent(head.partition("(")[2], seconds, int(fields[36]))
                 found[pid, int(fields[19])] = spent
     return found
 
 
-def busiest(before: Spending, after: Spending, seconds: float) -> list[str]:
-    """Command names of the processes that used the CPU most between two looks, busiest first."""
+def busiest(before: Spending, after: Spending, seconds: float, mine: Collection[int]) -> list[str]:
+    """Command names of the processes that used the CPU most between two looks, busiest first.
+
+    Args:
+        before: the first look.
+        after: the second.
+        seconds: between them.
+        mine: numbers of the cores; who was last seen on another one is left out.
+    """
     used: defaultdict[str, float] = defaultdict(float)
     for key, spent in after.items():
+        if spent.core not in mine:
+            continue
         used[spent.name] += spent.seconds - (before[key].seconds if key in before else 0.0)
     order = sorted(used, key=lambda name: -used[name])
     return [name for name in order[:NAMED] if used[name] > NAMED_CORES * seconds]
