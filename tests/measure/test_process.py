@@ -298,6 +298,20 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(tmp_pa
     assert all(item.dirty for item in result.rounds)
 
 
+def test_progress_is_answered_once_it_is_shown(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def show(event: protocol.Event) -> None:
+        if isinstance(event, protocol.Progressed):
+            time.sleep(0.3)
+            square = (tmp_path / "child.log").read_text().count("review")
+            shown.append(f"after {event.measured} rounds: {square} squares")
+
+    result = attempt(tmp_path, "progress", on_event=show)
+    assert result.finished
+    assert shown == ["after 4 rounds: 1 squares", "after 8 rounds: 2 squares"]
+
+
 def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(
     tmp_path: Path,
 ) -> None:

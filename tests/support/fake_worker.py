@@ -75,6 +75,17 @@ def misbehave(script: list[str], channel: int) -> None:
         print("last words", flush=True)
 
 
+def progressed(measured: int) -> protocol.Progressed:
+    return protocol.Progressed(
+        measured=measured,
+        rounds=measured,
+        rounds_max=8,
+        half_width=None,
+        target=0.01,
+        remaining_s=(0.0, 1.0),
+    )
+
+
 def main() -> None:
     *script, _, descriptor = sys.argv[1:]
     out = os.fdopen(int(descriptor), "wb", buffering=0)
@@ -155,6 +166,9 @@ def main() -> None:
         if f"wait-at:{first}" in script:
             time.sleep(600)
         print("review", dict(review.dirty), flush=True)
+        if "progress" in script:
+            say(progressed(first + 4))
+            sys.stdin.buffer.readline()
     contaminated = "contaminated" in script
     say(protocol.Finished(contaminated=contaminated, sync={"works": True}, seconds={"build": 1.0}))
     if "linger" in script:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,7 @@ import pytest
 from factories import EFFORT, TRIAL
 from paths import ROOT
 
+from xla_sweeps.measure import protocol
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.process import Stop, run_attempt
 from xla_sweeps.schema.measurement import Load, Round
@@ -77,6 +79,11 @@ def _watch(pid: int, exceeded: Callable[[], None]) -> Iterator[_Nobody]:
 @cache
 def measured(*modes: str) -> Attempt:
     """One replicate in these modes, in this order."""
+    return followed(modes, lambda event: None)
+
+
+def followed(modes: tuple[str, ...], on_event: Callable[[protocol.Event], None]) -> Attempt:
+    """The same, seen by who follows it."""
     with TemporaryDirectory() as folder, Stop() as stop:
         attempt = run_attempt(
             ReplicateJob(trial=replace(SMALL, modes=modes), replicate=0, modes=modes, order_seed=1),
@@ -85,7 +92,7 @@ def measured(*modes: str) -> Attempt:
             watch=_watch,
             stop=stop,
             leases=Leases((), holder=""),
-            on_event=lambda event: None,
+            on_event=on_event,
             command=(sys.executable, "-m", "xla_sweeps.tf.worker"),
         )
     assert attempt.finished, attempt.failure
@@ -105,6 +112,22 @@ def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
         assert outcome.warmup_trend is not None
         assert len(outcome.latency_enqueue_ns) == len(outcome.latencies_s)
         assert sum(item.calls for item in outcome.latency_passes) in (0, len(outcome.latencies_s))
+
+
+def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:
+    shown = []
+
+    def show(event: protocol.Event) -> None:
+        if isinstance(event, protocol.Progressed):
+            time.sleep(0.3)
+            shown.append((event.measured, time.perf_counter_ns()))
+
+    attempt = followed(("eager", "graph"), show)
+    later = [item for item in attempt.rounds if item.round >= 4]
+    assert later
+    for measured_before, at_ns in shown:
+        rounds = [item for item in attempt.rounds if item.round >= measured_before]
+        assert all(item.started_ns > at_ns for item in rounds)
 
 
 def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes() -> None:

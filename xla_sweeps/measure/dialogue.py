@@ -141,6 +141,10 @@ class Dialogue:
                 case protocol.Square():
                     self._review(event)
                     continue
+                case protocol.Progressed():
+                    self._on_event(event)
+                    self._tell(protocol.encode(protocol.Review()))
+                    continue
                 case protocol.Turn():
                     self._waiting, self._deadline = True, math.inf
                     self._take_turn()

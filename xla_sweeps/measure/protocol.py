@@ -1,7 +1,8 @@
 """Messages between the measuring process and its parent, one JSON document per line.
 
 After each Williams square of rounds the child sends `Square` and waits for a `Review` on its
-standard input: only the parent watches the machine and knows which rounds are contaminated.
+standard input: only the parent watches the machine and knows which rounds are contaminated. It
+waits after `Progressed` too, so that nothing is drawn while a block is timed.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Square(msgspec.Struct, frozen=True, tag="square"):
 
 
 class Progressed(msgspec.Struct, frozen=True, tag="progress"):
-    """Progress of the rounds, as `rounds.Progress`."""
+    """Progress of the rounds, as `rounds.Progress`; the child waits for a `Review`."""
 
     measured: int
     rounds: int
@@ -128,7 +129,7 @@ Event = (
 class Review(msgspec.Struct, frozen=True):
     """The parent's answer to `Square`: the contaminated rounds, by number, and the cause.
 
-    To `Turn` it is empty.
+    To `Progressed` and `Turn` it is empty.
     """
 
     dirty: Mapping[int, str] = {}

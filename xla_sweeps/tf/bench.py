@@ -42,6 +42,9 @@ class Channel(Protocol):
     def wait_for_turn(self) -> None:
         """Return once this process may time something."""
 
+    def report(self, progress: protocol.Progressed) -> None:
+        """Send the progress and wait until it is shown."""
+
     def review(self, square: protocol.Square) -> protocol.Review:
         """Send a square's rounds and wait for their review."""
 

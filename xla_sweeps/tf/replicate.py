@@ -169,18 +169,6 @@ def _measure_modes(
     def review(rounds: Sequence[Round]) -> Mapping[int, str]:
         return channel.review(protocol.Square(rounds=tuple(rounds))).dirty
 
-    def report(progress: rounds.Progress) -> None:
-        channel.send(
-            protocol.Progressed(
-                measured=progress.measured,
-                rounds=progress.rounds,
-                rounds_max=progress.rounds_max,
-                half_width=progress.half_width,
-                target=progress.target,
-                remaining_s=progress.remaining_s,
-            )
-        )
-
     result = rounds.measure_rounds(
         executables,
         calls,
@@ -189,7 +177,7 @@ def _measure_modes(
         seed=job.order_seed,
         clock=clock,
         review=review,
-        on_square=report,
+        on_square=lambda progress: channel.report(_progressed(progress)),
         cpu_clock=time.process_time_ns,
     )
     if not result.converged:
@@ -215,6 +203,17 @@ def _measure_modes(
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
+
+
+def _progressed(progress: rounds.Progress) -> protocol.Progressed:
+    return protocol.Progressed(
+        measured=progress.measured,
+        rounds=progress.rounds,
+        rounds_max=progress.rounds_max,
+        half_width=progress.half_width,
+        target=progress.target,
+        remaining_s=progress.remaining_s,
+    )
 
 
 def _measure_alone(

@@ -52,6 +52,11 @@ class Channel:
         self.send(protocol.Turn())
         self._answer()
 
+    def report(self, progress: protocol.Progressed) -> None:
+        """Send the progress and wait until it is shown."""
+        self.send(progress)
+        self._answer()
+
     def review(self, square: protocol.Square) -> protocol.Review:
         """Send a square's rounds and wait for their review."""
         self.send(square)
