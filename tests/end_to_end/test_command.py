@@ -178,9 +178,43 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert trial_of(again(line)) == identifier
-    hostile = {"x; rm -rf ~; XLA_FLAGS": "1", "LD_PRELOAD": "/evil.so", **flags}
+    loading = dict.fromkeys(("CUDA_INJECTION64_PATH", "NCCL_NET_PLUGIN", "LD_PRELOAD"), "e.so")
+    writing = dict.fromkeys(("CUDNN_LOGDEST_DBG", "CUDA_COREDUMP_FILE"), ".bashrc")
+    hostile = {"x; rm -rf ~; XLA_FLAGS": "1", **loading, **writing, **flags}
     tampered = replace(record, environment={**record.environment, "flags": hostile})
     assert command_of(tampered) == (flags, "seed=1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sweep", "evil.yaml"),
+        ("push", "r", "--force"),
+        ("--experimental-rerun=evil.pickle",),
+        ("--config-dir", "--multirun", "seed=1"),
+        ("hydra.run.dir=elsewhere", "seed=1"),
+        ("effort@hydra.job=quick",),
+        ("seed=1", "results_dir=/elsewhere"),
+        ("seed=1", "tracker.project=theirs"),
+        ("seed=1\ntouch pwned\n",),
+        ("seed=1", "path=\x1b[201~\x03"),
+        ("path=\u202egnp.exe",),
+        ("seed=" + "1" * 100_000,),
+    ],
+    ids=lambda words: ascii(words)[:40],
+)
+def test_a_record_cannot_make_a_command_of_anything_but_a_trial(
+    words: tuple[str, ...], again: Again
+) -> None:
+    record = replace(record_of(again("seed=1")), words=words)
+    assert summarize([record]).comparisons[0].provenance.command == ""
+
+
+def test_nor_can_its_variables_act_on_a_terminal(again: Again) -> None:
+    record = record_of(again("seed=1"))
+    hostile = {**record.environment, "flags": {"XLA_FLAGS": "--a\x1b[201~\ntouch pwned\n"}}
+    tampered = replace(record, environment=hostile)
+    assert summarize([tampered]).comparisons[0].provenance.command == ""
 
 
 def test_a_trial_that_was_kept_from_the_gpus_says_so(

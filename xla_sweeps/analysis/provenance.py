@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_sweeps.schema import options
-from xla_sweeps.schema.overrides import overrides
+from xla_sweeps.schema.overrides import overrides, repeats
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import JIT_CANDIDATES, mode_of
 
@@ -20,6 +20,9 @@ _SWITCH = re.compile(
 
 So LD_PRELOAD is not among them, though it identifies a trial.
 """
+
+_LOADS = re.compile(r"DEST|DIR(?![A-Z])|DUMP|FILE|INJECTION|LIBRARIES|PATH|PLUGIN")
+"""In the names of those that load a library or write a file, as CUDA_INJECTION64_PATH."""
 
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "cuda": "CUDA", "cudnn": "cuDNN"}
 
@@ -50,14 +53,19 @@ def flags_of(record: Record) -> str:
 
 
 def command_of(record: Record) -> str:
-    """The shell command that measures the trial again, after the variables that change XLA."""
+    """The shell command that measures the trial again, after the variables that change XLA.
+
+    "" where a record asks for more than a trial, or for what cannot be shown on one line.
+    """
     flags = record.environment.get("flags") or {}
     variables = [
         f"{name}={shlex.quote(str(value))}"
         for name, value in sorted(flags.items())
-        if _SWITCH.fullmatch(name)
+        if _SWITCH.fullmatch(name) and not _LOADS.search(name)
     ]
-    words = _words_of(record) if record.words is None else record.words
+    words = tuple(_words_of(record)) if record.words is None else record.words
+    if not repeats(words) or not all(map(str.isprintable, variables)):
+        return ""
     return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
 
 
@@ -115,8 +123,5 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _pair(value: Any) -> tuple[float, float] | None:
-    return (
-        (float(value[0]), float(value[1]))
-        if isinstance(value, list | tuple) and len(value) == 2
-        else None
-    )
+    numbers = isinstance(value, list | tuple) and all(isinstance(v, int | float) for v in value)
+    return (float(value[0]), float(value[1])) if numbers and len(value) == 2 else None

@@ -13,6 +13,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 _SHOWING = ("results_dir", "tracker", "ui", "hydra")
 """What says where results are kept and how they are shown, and nothing of the trial."""
 
+_KEY = r"[A-Za-z_]\w*(?:[./][\w-]+)*"
+
+_OVERRIDE = re.compile(rf"\+{{0,2}}{_KEY}=.*|~{_KEY}(?:=.*)?")
+
+_LONGEST = 10_000
+"""Characters of all words of a command."""
+
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 """Backslashes that Hydra's grammar would read as escaping a quote.
 
@@ -53,6 +60,21 @@ def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[s
     kept = [word for word in words if option_of(word) not in _SHOWING]
     device = on_cpu and all(option_of(word) != "device" for word in words)
     return (*place, *kept, *(["device=cpu"] if device else []))
+
+
+def repeats(words: Sequence[str]) -> bool:
+    """Whether these are arguments as `repeating` makes them, which can be shown on one line.
+
+    A record is a file that anyone may have written, and a terminal acts on control characters that
+    are pasted, in quotes too.
+    """
+    place, given = (words[1:2], words[2:]) if words[:1] == ("--config-dir",) else ((), words)
+    return (
+        sum(map(len, words)) <= _LONGEST
+        and all(map(str.isprintable, words))
+        and not any(word.startswith("-") for word in place)
+        and all(_OVERRIDE.fullmatch(w) and option_of(w) not in _SHOWING for w in given)
+    )
 
 
 def option_of(word: str) -> str:
