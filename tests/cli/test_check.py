@@ -95,6 +95,17 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "time": ("times cannot be checked", put("started_at", "yesterday")),
     "modes": ("are not those of config", put("config.modes", ["graph", "xla"])),
     "packages": ("environment.packages", put("environment.packages", 5)),
+    "words": ("words is not a list", put("words", [5])),
+    "words that a terminal acts on": ("words hold a control", put("words", ["seed=1\x1b[201~"])),
+    "a clock": ("gpu_sm_mhz is not a number", put("contamination.gpu_sm_mhz", ["a", 1])),
+    "a clock without a value": ("gpu_sm_mhz is not", put("contamination.gpu_sm_mhz", [None, 1])),
+    "foreign cores": ("foreign_cores -1 is below 0", put("contamination.foreign_cores", -1)),
+    "waiting": ("waited_s is not a number", put("contamination.waited_s", "long")),
+    "busiest": ("busiest is not a list of texts", put("contamination.busiest", [5])),
+    "types": ("from 0", put("model.macs_by_type", {"f32": -1})),
+    "times to enqueue": ("differ in length", put("modes.xla.latency_enqueue_ns", [1])),
+    "warm-up": ("differ in length", put("modes.xla.warmup_block_calls", [1])),
+    "times of the warm-up": ("differ in length", put("modes.xla.warmup_block_ns", [1])),
     "stages": ("less than nothing", put("seconds.build", -1)),
 }
 

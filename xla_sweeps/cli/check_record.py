@@ -59,6 +59,13 @@ _DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\Z')
 
 _DIGEST_BYTES = 81
 
+_TOGETHER = (
+    ("latency_enqueue_ns", "latencies_s"),
+    ("warmup_block_calls", "warmup_block_ns"),
+    ("warmup_block_ns", "warmup_block_calls"),
+)
+"""Lists of a mode: where the first is there, the second has as many values."""
+
 _CLOCK_STEP_S = 2 * 3600
 """A clock that is set while a record is measured may go back by this much."""
 
@@ -120,7 +127,10 @@ def _no_constant(text: str) -> float:
 def problems_of(path: Path, document: Mapping[str, Any]) -> list[str]:
     """A line for each thing that cannot be true of the record at this path."""
     found: list[str] = []
-    parts = (_names, _numbers, _configuration, _statuses, _modes, _rounds, _speeds, _times)
+    parts = (
+        *(_names, _numbers, _configuration, _words, _statuses, _modes, _rounds, _speeds),
+        *(_times, _surroundings),
+    )
     for part in parts:
         try:
             found += part(path, document)
@@ -205,10 +215,21 @@ def _configuration(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(loaded, dict) and not isinstance(loaded.get("libraries") or {}, dict):
         yield "environment.loaded.libraries is not a mapping"
     by_type = model.get("macs_by_type") or {}
-    if not isinstance(by_type, dict) or any(type(value) is not int for value in by_type.values()):
-        yield "model.macs_by_type is not a mapping of whole numbers"
+    if not isinstance(by_type, dict) or any(
+        type(value) is not int or value < 0 for value in by_type.values()
+    ):
+        yield "model.macs_by_type is not a mapping of whole numbers from 0"
     if not isinstance(document["device"].get("name", ""), str):
         yield "device.name is not a text"
+
+
+def _words(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
+    """They become a command, which people paste into a terminal."""
+    words = document.get("words") or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        yield "words is not a list of texts"
+    elif not all(map(str.isprintable, words)):
+        yield "words hold a control character: they give no command"
 
 
 def _statuses(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
@@ -251,6 +272,9 @@ def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{label}: {name} {mode[name]} is below 0"
         if any(not value > 0 for value in mode.get("latencies_s", ())):
             yield f"{label}: a latency that is not above 0"
+        for one, other in _TOGETHER:
+            if mode.get(one) and len(mode[one]) != len(mode.get(other) or ()):
+                yield f"{label}: {one} and {other} differ in length"
         first, compiled = mode.get("first_call_s"), mode.get("compile_s")
         if first is not None and compiled is not None and compiled > first:
             yield f"{label}: compile_s {compiled} is more than first_call_s {first}"
@@ -322,6 +346,21 @@ def _times(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     spent: Sequence[Any] = list((document.get("seconds") or {}).values())
     if any(not value >= 0 for value in spent):
         yield "seconds: a stage took less than nothing"
+
+
+def _surroundings(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
+    """What else the machine did meanwhile."""
+    seen = document.get("contamination") or {}
+    for name in ("foreign_cores", "cores", "waited_s", "gpu_sm_mhz", "gpu_celsius"):
+        value = seen.get(name, 0)
+        numbers = value if isinstance(value, list) else [value]
+        if not all(type(number) in (int, float) for number in numbers):
+            yield f"contamination.{name} is not a number"
+        elif any(number < 0 for number in numbers) and name != "gpu_celsius":
+            yield f"contamination.{name} {value} is below 0"
+    names = seen.get("busiest") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        yield "contamination.busiest is not a list of texts"
 
 
 def _wall_s(document: Mapping[str, Any]) -> float | None:
