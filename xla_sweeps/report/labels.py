@@ -15,6 +15,9 @@ TELLING = (
 
 ID_CHARACTERS = 8
 
+CHARACTERS = 80
+"""Of any other value: one machine's variables may fill pages."""
+
 
 def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
     """What each row needs beside the columns that are shown, or "": `standard · graph,xla`.
@@ -30,7 +33,7 @@ def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[st
     for group in alike.values():
         told: dict[int, tuple[str, ...]] = dict.fromkeys(group, ())
         for name in TELLING:
-            end = ID_CHARACTERS if name == "trial_id" else None
+            end = ID_CHARACTERS if name == "trial_id" else CHARACTERS
             values = {index: str(value_of(rows[index], name))[:end] for index in group}
             if len(set(told.values())) < len(group) and len(set(values.values())) > 1:
                 told = {index: (*told[index], values[index]) for index in group}

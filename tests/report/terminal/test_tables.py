@@ -12,6 +12,7 @@ from factories import MODEL, failed_outcome, make_outcome, make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.models import show_model
 from xla_sweeps.report.terminal.tables import show_rows, show_trial
@@ -163,6 +164,16 @@ def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     for told in ("(quick · eager,graph,xla)", "(standard · eager,graph,xla)", "(quick · xla)"):
         assert told in out
+
+
+def test_variables_that_fill_pages_do_not_fill_the_table() -> None:
+    records = [
+        make_record(trial_id=name * 16, environment={"flags": {"XLA_FLAGS": name * 60_000}})
+        for name in "ab"
+    ]
+    told = distinctions([summarize([record]).comparisons[0] for record in records], ["model"])
+    assert [text[:13] for text in told] == ["XLA_FLAGS=aaa", "XLA_FLAGS=bbb"]
+    assert max(map(len, told)) < 100
 
 
 def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
