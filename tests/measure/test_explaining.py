@@ -1,9 +1,19 @@
-"""What remains of an explanation whose process did not finish."""
+"""The process of an explanation: when it starts, and what remains where it does not finish."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.settings import settings_of
+from xla_sweeps.measure import explaining, process
+from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.explaining import completed
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
+from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
 
 
 def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> None:
@@ -27,3 +37,27 @@ def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> N
     assert {trap.name for trap in whole.traps} == set(TrapName)
     assert whole.traps[0] == seen
     assert {trap.state for trap in whole.traps[1:]} == {State.UNKNOWN}
+
+
+def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    def run_attempt(*_arguments: Any, **_options: Any) -> Attempt:
+        events.append("starts")
+        return Attempt(finished=True)
+
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv(LEASES, str(tmp_path))
+    monkeypatch.setattr(process, "run_attempt", run_attempt)
+    settings = settings_of(plain(compose_config(["model=resnet50", "device=cpu"])), explicit=set())
+    measuring = Leases(whole_replicate(settings.device), holder="vgg16")
+    assert not measuring.take()
+
+    def wait(holder: str) -> None:
+        events.append(holder.split(" (pid")[0])
+        measuring.close()
+
+    explaining.explain(settings, on_stage=lambda stage: None, on_wait=wait)
+    assert events == ["vgg16", "starts"]

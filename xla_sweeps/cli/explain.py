@@ -17,6 +17,7 @@ from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.schema.explanation import Explanation, OpList
+from xla_sweeps.system.text import displayable
 
 
 def explain_command(arguments: Sequence[str]) -> int:
@@ -80,7 +81,10 @@ def show(
         if settings.ui != "quiet":
             console.print(stage_line(str(stage.phase), stage.mode), style="dim")
 
-    known, finished = explaining.explain(settings, on_stage=follow)
+    def say_waiting(holder: str) -> None:
+        console.print(f"waiting for {displayable(holder)}", style="dim", markup=False)
+
+    known, finished = explaining.explain(settings, on_stage=follow, on_wait=say_waiting)
     text = explanation_text(known) if form == "text" else _json(_document(known))
     export.write_text(text, output)
     return 0 if finished else 1

@@ -24,7 +24,7 @@ from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
 from xla_sweeps.schema.trial import ExecutionMode, ReplicateJob
 from xla_sweeps.system import devices, environment
-from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals
 
 MODES = tuple(map(str, (ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.AUTOCLUSTER)))
@@ -38,13 +38,17 @@ _PARTS = ("registered", "operations", "refusals", "compiler", "clustering")
 
 
 def explain(
-    settings: Settings, *, on_stage: Callable[[protocol.Stage], None]
+    settings: Settings,
+    *,
+    on_stage: Callable[[protocol.Stage], None],
+    on_wait: Callable[[str], None],
 ) -> tuple[Explanation, bool]:
-    """Explain one model.
+    """Explain one model; it waits for measurements on the device, which compiling would disturb.
 
     Args:
         settings: of the trial; what only concerns timing is ignored.
         on_stage: called when a stage begins.
+        on_wait: told who measures.
 
     Returns:
         What was found, and whether the process finished.
@@ -68,8 +72,10 @@ def explain(
         tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
         process.Stop() as stop,
         StopSignals(on_stop=lambda number: stop.request()) as signals,
-        Leases((), holder="explain") as leases,
+        Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,
+        Leases((), holder="explain") as nothing,
     ):
+        whole.wait(stop, on_wait)
         attempt = process.run_attempt(
             job,
             environment=child_environment(trial, settings),
@@ -81,7 +87,7 @@ def explain(
                 exceeded=exceeded,
             ),
             stop=stop,
-            leases=leases,
+            leases=nothing,
             on_event=follow,
             command=_WORKER,
         )
