@@ -44,6 +44,15 @@ def folders(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_names_and_figures_are_whole_in_80_columns(folders: Path) -> None:
+    done = command("compare", "A", "B", cwd=folders, COLUMNS="80")
+    table = [line for line in done.stdout.splitlines() if "throughput" in line]
+    assert len(table) == 3
+    for line in table:
+        assert line.startswith(" resnet50 224 px")
+        assert len(line) <= 80
+
+
 def test_changes_are_shown_with_missing_trials_and_both_environments(folders: Path) -> None:
     done = command("compare", "A", "B", cwd=folders)
     assert (done.returncode, done.stderr) == (0, "")

@@ -60,6 +60,16 @@ def test_the_catalog_is_whole_in_a_terminal_of_80_columns_and_in_a_pipe(tmp_path
     assert " EfficientNetV2S " in wide
 
 
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_figures(tmp_path: Path) -> None:
+    narrow = command("models", "mobilenet", cwd=tmp_path, COLUMNS="60").stdout.splitlines()
+    assert max(map(len, narrow)) <= 60
+    assert any(line.split() == ["mobilenet_v2", "224", "3.50", "0.3"] for line in narrow)
+    for name in ("resnet50", "vit_b16"):
+        shown = in_terminal("models", name, cwd=tmp_path, columns=80)
+        assert max(map(len, shown)) <= 80
+        assert "keras_hub:" in "".join(shown)
+
+
 def test_models_of_ones_own_are_listed_among_the_catalogs(tmp_path: Path) -> None:
     own_model(tmp_path, "own_net")
     place = ("--config-dir", "own")

@@ -129,6 +129,13 @@ def name_of(label: str) -> str:
     return f"a second copy of {name}" if "_" in label else name
 
 
+def throughput_unit(task: str, resolution_px: int) -> str:
+    """What a model's throughput counts: images/s, clips/s, or samples/s of other inputs."""
+    if task == "video":
+        return "clips/s"
+    return "images/s" if resolution_px else "samples/s"
+
+
 def explain_flag(flag: str) -> str:
     """A flag in words, with the mode or reason after its colon."""
     word, _, rest = flag.partition(":")
@@ -202,8 +209,9 @@ def _aa(row: ComparisonRow) -> str:
 def _alone(row: ComparisonRow) -> str:
     """One mode without a baseline."""
     rate = row.candidate.throughput_samples_per_s or float("nan")
+    unit = throughput_unit(row.trial.task, row.trial.resolution_px)
     return (
-        f"{_capitalized(name_of(row.candidate.mode))} alone ran at {rate:.4g} samples/s. For a "
+        f"{_capitalized(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
         f"speedup, measure a baseline too, as in modes=[graph,xla].{_caveats(row)}"
     )
 

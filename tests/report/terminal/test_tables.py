@@ -142,7 +142,7 @@ def test_rows_fit_a_terminal_of_80_columns(
         assert "…" not in out
         assert f" {row.speedup.value:.2f}× " in out
         assert (max(map(len, out.splitlines())) <= 80) or narrow < 80
-        assert ("12,346" in out) == (narrow == 80)
+        assert "12,346" in out
 
 
 def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +270,7 @@ def test_a_trial_of_one_mode_says_why_there_is_no_speedup(
     config = {**make_record().config, "modes": ["xla"]}
     show_trial(summarize([make_record({"xla": 0.1}, config=config)]), places={})
     text = " ".join(capsys.readouterr().out.split())
-    answer = "○ XLA alone ran at 40 samples/s. For a speedup, measure a baseline too, as in "
+    answer = "○ XLA alone ran at 40 images/s. For a speedup, measure a baseline too, as in "
     assert f"{answer}modes=[graph,xla]." in text
     assert "40.0" in text
     show_trial(SUMMARY, places={})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from functools import partial
 
 from rich import box
 from rich.console import Console
@@ -11,7 +13,14 @@ from rich.text import Text
 
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
-from xla_sweeps.report.terminal.console import COLOURS, progress_console, results_console
+from xla_sweeps.report.terminal.console import (
+    COLOURS,
+    NAME_WIDTHS,
+    UNBOUNDED,
+    print_table,
+    progress_console,
+    results_console,
+)
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import displayable
 
@@ -39,7 +48,8 @@ def show_difference(found: Difference) -> None:
     ]
     listed = found.changes if len(found.changes) <= MOST_ROWS else changed
     if listed:
-        console.print(_table(listed[:MOST_ROWS]))
+        table = partial(_table, listed[:MOST_ROWS])
+        print_table(table, *(partial(table, width=width, stacked=True) for width in NAME_WIDTHS))
     shown = listed[:MOST_ROWS]
     if any(change.preliminary for change in shown):
         text = f"{PRELIMINARY}; the interval leaves out how replicates differ"
@@ -65,32 +75,39 @@ def show_failures(met: Sequence[str]) -> None:
         console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
 
 
-def _table(changes: Sequence[Change]) -> Table:
+def _table(changes: Sequence[Change], *, width: int = UNBOUNDED, stacked: bool = False) -> Table:
+    """A line for each change, or several where figures are stacked; names take this width."""
     devices = {change.device for change in changes}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("trial", overflow="fold")
-    if len(devices) > 1:
-        table.add_column("device")
-    table.add_column("quantity", no_wrap=True)
-    for name in ("ratio", "95 %", "q"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("verdict", "replicates"):
+    for name in ("trial", "quantity"):
         table.add_column(name, no_wrap=True)
+    for header in (*_pair("ratio", "95 %", stacked), "q"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for header in _pair("verdict", "replicates", stacked):
+        table.add_column(header, no_wrap=True)
     for change in changes:
         verdict = str(change.verdict)
-        device = [displayable(change.device)] if len(devices) > 1 else []
+        name = f"{change.name} on {change.device}" if len(devices) > 1 else change.name
+        marked = marks(preliminary=change.preliminary, contaminated=change.contaminated)
         table.add_row(
-            displayable(change.name),
-            *device,
+            "\n".join(textwrap.wrap(displayable(name), width, break_on_hyphens=False)),
             displayable(change.quantity),
-            f"{change.ratio:.3f}×",
-            f"{change.low:.3f}–{change.high:.3f}",
+            *_pair(f"{change.ratio:.3f}×", f"{change.low:.3f}–{change.high:.3f}", stacked),
             "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
-            Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
-            f"{change.replicates_a}:{change.replicates_b}"
-            + marks(preliminary=change.preliminary, contaminated=change.contaminated),
+            *_pair(
+                Text(f"{SYMBOLS[verdict]} {verdict}", style=COLOURS[verdict]),
+                f"{change.replicates_a}:{change.replicates_b}{marked}",
+                stacked,
+            ),
         )
     return table
+
+
+def _pair(first: str | Text, second: str, stacked: bool) -> list[str | Text]:
+    """Two cells, or one of two lines."""
+    if not stacked:
+        return [first, second]
+    return [Text.assemble(first, "\n", second)]
 
 
 def _only(console: Console, title: str, names: Sequence[str]) -> None:

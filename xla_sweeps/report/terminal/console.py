@@ -34,6 +34,9 @@ PLAIN_WIDTH = 120
 UNBOUNDED = 10_000
 """Columns that hold every table."""
 
+NAME_WIDTHS = (60, 40, 30, 24, 18, 14)
+"""Columns that names take in a narrow table of rows, whichever is the first that fits."""
+
 BUG_LINE_CHARACTERS = 300
 
 LINE_CHARACTERS = 1000

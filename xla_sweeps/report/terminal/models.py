@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.text import Text
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report.terminal.console import (
+    UNBOUNDED,
     paragraph,
     print_table,
     results_console,
@@ -22,11 +24,14 @@ from xla_sweeps.report.terminal.console import (
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
-    """Show the catalog, one line per model; a narrow terminal gets no variants and families."""
+    """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
     console = results_console()
     table = partial(_models_table, entries)
     less = partial(table, hidden=("variant", "family"))
-    print_table(table, partial(table, hidden=("variant",)), less, partial(less, comma=",\n"))
+    print_table(
+        *(table, partial(table, hidden=("variant",)), less, partial(less, comma=",\n")),
+        partial(table, hidden=("variant", "family", "sources")),
+    )
     console.print(
         Text(
             f"{len(entries)} models; params and multiply-accumulates as published, at px",
@@ -79,7 +84,22 @@ def show_model(entry: CatalogEntry) -> None:
     if entry.frames:
         facts.append(f"{entry.frames} frames")
     console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    table = partial(_sources_table, entry)
+    print_table(table, partial(table, width=22))
+    for name in entry.sources:
+        published = entry.published_in(name)
+        if published is None:
+            continue
+        paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
+        for note in filter(None, (published.params_note, published.gmacs_note)):
+            paragraph(console, f"! {name}: {note}", style="yellow", indent=2)
+    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
+    console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
+
+
+def _sources_table(entry: CatalogEntry, *, width: int = UNBOUNDED) -> Table:
+    """One line per source, or several where what it builds and needs is wider than this."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("source", "built by"):
         table.add_column(name, no_wrap=True)
     for name in ("params M", "GMACs"):
@@ -90,21 +110,12 @@ def show_model(entry: CatalogEntry) -> None:
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
         table.add_row(
             name,
-            f"{source.library}: {builder}",
+            _wrapped(f"{source.library}: {builder}", width),
             _million(published.params_million) if published else "—",
             f"{published.gmacs:g}" if published and published.gmacs is not None else "—",
-            f"pip install {EXTRAS[extra]}" if extra else "nothing more",
+            _wrapped(f"pip install {EXTRAS[extra]}", width) if extra else "nothing more",
         )
-    print_table(lambda: table)
-    for name in entry.sources:
-        published = entry.published_in(name)
-        if published is None:
-            continue
-        paragraph(console, f"{name}: {published.params_source}", style="dim", indent=2)
-        for note in filter(None, (published.params_note, published.gmacs_note)):
-            paragraph(console, f"! {name}: {note}", style="yellow", indent=2)
-    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
-    console.print(f"\nxla-sweeps model={entry.name}{chosen}", soft_wrap=True)
+    return table
 
 
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
@@ -123,6 +134,10 @@ def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
             style="dim",
         )
     )
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False))
 
 
 def _million(number: float) -> str:

@@ -18,6 +18,7 @@ from xla_sweeps.report import advice
 from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.terminal.console import (
     COLOURS,
+    NAME_WIDTHS,
     paragraph,
     print_table,
     results_console,
@@ -30,9 +31,6 @@ from xla_sweeps.system.text import displayable
 
 WIDE = 104
 """Columns that the wide table of a trial needs."""
-
-NAME_WIDTHS = (60, 40, 30, 24, 18, 14)
-"""Columns that names take in a narrow table of rows, whichever is the first that fits."""
 
 
 def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> None:
@@ -83,7 +81,7 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     print_table(
         partial(_wide_table, rows, names),
         *(partial(narrow, width) for width in NAME_WIDTHS),
-        partial(narrow, NAME_WIDTHS[-1], speeds=False),
+        partial(narrow, NAME_WIDTHS[-1], stacked=True),
     )
     if shared:
         console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
@@ -122,20 +120,22 @@ def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
 
 
 def _narrow_table(
-    rows: Sequence[ComparisonRow], names: Sequence[str], width: int, *, speeds: bool = True
+    rows: Sequence[ComparisonRow], names: Sequence[str], width: int, *, stacked: bool = False
 ) -> Table:
-    """Two lines for each row or more; names take this width."""
+    """Two lines for each row or more; names take this width, speeds a column or a third line."""
+    speed = "\nimg/s" if stacked else ""
     table = _rows_table(
-        *("model", "px\nbatch", "candidate /\nbaseline", *(["img/s"] if speeds else [])),
-        *("speedup\n95 %", "verdict\nreplicates"),
+        *("model", "px\nbatch", "candidate /\nbaseline", *([] if stacked else ["img/s"])),
+        *(f"speedup\n95 %{speed}", "verdict\nreplicates"),
     )
     for name, row in zip(names, rows, strict=True):
+        speed = _number(row.candidate.throughput_samples_per_s)
         table.add_row(
             "\n".join(textwrap.wrap(name, width, break_on_hyphens=False)),
             f"{row.trial.resolution_px}\n{row.trial.batch_size}",
             f"{row.candidate.mode} /\n{row.baseline.mode or '—'}",
-            *([_number(row.candidate.throughput_samples_per_s)] if speeds else []),
-            f"{_speedup(row)}\n{_speedup_interval(row)}",
+            *([] if stacked else [speed]),
+            f"{_speedup(row)}\n{_speedup_interval(row)}" + f"\n{speed}" * stacked,
             _verdict(row).append(f"\n{_replicates(row)}", style="default"),
         )
     return table
@@ -233,12 +233,6 @@ def _print_places(console: Console, places: Mapping[str, str | Path]) -> None:
         console.print(Text(f"{name:<8}{displayable(place)}", style="dim"), soft_wrap=True)
 
 
-def _unit(summary: TrialSummary) -> str:
-    if summary.model.task == "video":
-        return "clips/s"
-    return "images/s" if summary.model.resolution_px else "samples/s"
-
-
 def _scaled(number: int) -> str:
     return (
         f"{number / 1e6:.1f} M"
@@ -252,7 +246,8 @@ def _scaled(number: int) -> str:
 def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("mode", no_wrap=True)
-    for name in (_unit(summary), "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
+    unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
+    for name in (unit, "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("rounds", justify="right")
