@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xla_sweeps.schema.measurement import (
     Agreement,
     Block,
     Failure,
+    LatencyPass,
+    Load,
     ModeOutcome,
     Phase,
     Round,
     Status,
+    Trend,
 )
-from xla_sweeps.schema.record import ModelFacts, Record, with_digest
+from xla_sweeps.schema.record import GpuSpan, ModelFacts, Record, with_digest
 from xla_sweeps.schema.trial import (
     Effort,
     InputSpec,
@@ -182,3 +186,42 @@ def renamed(text: bytes, before: str, after: str) -> bytes:
     """A stored record in which one text stands for another."""
     body = text.rpartition(b',\n "digest"')[0]
     return with_digest(body.replace(before.encode(), after.encode()))
+
+
+def full(record: Record) -> Record:
+    """The record with everything that is optional, and from a GPU."""
+    load = Load(foreign_cores=0.01, steal_share=0.0, pressure_share=0.02)
+    span = GpuSpan(rounds=(0, 11), elapsed_s=5.0, sm_mhz=1400.0, celsius=60.0, reasons=4)
+    modes = {
+        label: replace(
+            mode,
+            latency_enqueue_ns=(1000,) * len(mode.latencies_s),
+            latency_passes=(LatencyPass(started_ns=5, calls=len(mode.latencies_s)),),
+            sustained_call_s=mode.latencies_s[:4],
+            warmup_trend=Trend.STEADY,
+            warmup_block_calls=(1, 2),
+            warmup_block_ns=(10**8, 2 * 10**8),
+        )
+        for label, mode in record.modes.items()
+    }
+    return replace(
+        record,
+        modes=modes,
+        rounds=tuple(replace(item, load=load) for item in record.rounds),
+        model=replace(record.model, macs_by_type={"f32": 9, "bf16": 1}, fingerprint="0" * 16),
+        device={**record.device, "kind": "gpu"},
+        environment={
+            **record.environment,
+            "id": "01234567",
+            "flags": {"XLA_FLAGS": "--xla_a=1", "LD_PRELOAD": "libtcmalloc.so.4"},
+            "loaded": {"cuda": "12.5.1", "libraries": {"cudnn": "90300"}},
+        },
+        contamination={
+            **{"foreign_cores": 0.3, "cores": 2, "busiest": ["python"], "waited_s": 1.5},
+            **{"gpu_sm_mhz": [1300.0, 1400.0], "gpu_celsius": [50.0, 60.0], "gpu_reasons": 4},
+        },
+        gpu=(span,),
+        sync={"empty_s": 1e-5, "ok": True},
+        request_id="f" * 16,
+        words=("model=resnet50", "batch_size=4"),
+    )

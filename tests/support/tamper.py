@@ -34,7 +34,7 @@ from unittest import mock
 
 import pyarrow
 import pyarrow.parquet
-from factories import CONFIG, failed_outcome, make_outcome, make_record
+from factories import CONFIG, failed_outcome, full, make_outcome, make_record
 from paths import DATA
 
 from xla_sweeps.cli import main
@@ -105,7 +105,7 @@ def good_folder(results: Path) -> None:
     config = {**CONFIG, "effort": {"name": "quick", "block_s": 0.2}}
     times = {"eager": 0.4, "graph": 0.2, "xla": 0.1}
     for seed in range(3):
-        store.save(make_record(times, noise=0.02, seed=seed, config=config))
+        store.save(full(make_record(times, noise=0.02, seed=seed, config=config)))
     pair = {**config, "modes": ["graph", "graph"]}
     store.save(make_record({"graph": 0.2, "graph_2": 0.201}, trial_id="a" * 16, config=pair))
     two = {**config, "modes": ["graph", "xla"]}
