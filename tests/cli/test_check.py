@@ -106,6 +106,11 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "times to enqueue": ("differ in length", put("modes.xla.latency_enqueue_ns", [1])),
     "warm-up": ("differ in length", put("modes.xla.warmup_block_calls", [1])),
     "times of the warm-up": ("differ in length", put("modes.xla.warmup_block_ns", [1])),
+    "a cause that is no text": ("dirty is not a text", put("rounds.3.dirty", 1e-300)),
+    "a load that is no number": (
+        "load is not numbers",
+        put("rounds.3.load", {"foreign_cores": "x"}),
+    ),
     "stages": ("less than nothing", put("seconds.build", -1)),
 }
 

@@ -293,6 +293,10 @@ def _rounds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     calls: dict[str, int] = {}
     for item in rounds:
         where, spent_ns = f"round {item['round']}", 0
+        if not isinstance(item.get("dirty", ""), str):
+            yield f"{where}: dirty is not a text"
+        if any(type(value) not in (int, float) for value in (item.get("load") or {}).values()):
+            yield f"{where}: load is not numbers"
         for block in item["blocks"]:
             spent_ns += block["elapsed_ns"]
             if block["mode"] not in modes:
