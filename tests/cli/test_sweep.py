@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command, own_model
+from commands import command, in_terminal, own_model
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.cli.sweep_options import options_of, resume_words
@@ -477,6 +477,7 @@ def test_a_definition_of_the_package_is_run_by_its_name_from_any_folder(tmp_path
     listed = command("sweep", "--list", cwd=tmp_path).stdout
     assert re.search(r"(?m)^smoke +3 trials  A few minutes on a laptop's CPU", listed)
     assert len(listed.splitlines()) == len(list((ROOT / "sweeps").glob("*.yaml")))
+    assert max(map(len, in_terminal("sweep", "--list", cwd=tmp_path, columns=80))) <= 80
     done = command("sweep", "smoke", "--dry-run", cwd=tmp_path)
     assert done.stdout.count("python -m xla_sweeps") == 3
     wrong = command("sweep", "smok", cwd=tmp_path)

@@ -126,7 +126,8 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
     program.chmod(0o755)
     script = """
         eval "$(xla-sweeps -sc install=bash)"
-        for COMP_LINE in "xla-sweeps re" "xla-sweeps model=vgg1" "xla-sweeps seed=1 re"; do
+        for COMP_LINE in "xla-sweeps re" "xla-sweeps model=vgg1" "xla-sweeps seed=1 re" \
+            "xla-sweeps models res" "xla-sweeps sweep "; do
             COMP_POINT=${#COMP_LINE}; COMP_WORDS=($COMP_LINE); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
             COMPREPLY=(); hydra_bash_completion; echo "${COMPREPLY[@]}"
         done
@@ -143,4 +144,7 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
         ["report", "resolution=", "results", "results_dir="],
         ["model=vgg11", "model=vgg13", "model=vgg16", "model=vgg16_backbone", "model=vgg19"],
         ["resolution=", "results_dir="],
+        [],
+        [],
     ]
+    assert done.stderr == ""

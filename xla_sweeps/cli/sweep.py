@@ -21,7 +21,7 @@ from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
 from xla_sweeps.measure.recording import record_death
-from xla_sweeps.report.terminal.console import warn
+from xla_sweeps.report.terminal.console import paragraph, results_console, warn
 from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
@@ -103,10 +103,15 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 
 def _list() -> int:
+    console = results_console()
     for name, path in catalog.shipped_sweeps().items():
         trials = written(load_sweep(path).trials)
         purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        print(f"{name:<19} {trials:>5} trials  {purpose}")
+        line = f"{name:<19} {trials:>5} trials  {purpose}"
+        if console.is_terminal:
+            paragraph(console, line, indent=4)
+        else:
+            print(line)
     return 0
 
 

@@ -240,8 +240,8 @@ def _show(asked: argparse.Namespace) -> int:
     )(lambda config: None)
     saved, sys.argv = sys.argv, ["xla-sweeps", *arguments, *map(full_key, asked.overrides)]
     try:
-        if "query=bash" in asked.overrides:
-            _print_commands(os.environ.get("COMP_LINE", ""))
+        if "query=bash" in asked.overrides and _completes_words(os.environ.get("COMP_LINE", "")):
+            return 0
         main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
@@ -250,11 +250,16 @@ def _show(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _print_commands(line: str) -> None:
-    """What a shell that completes the first word may take beside Hydra's options."""
+def _completes_words(line: str) -> bool:
+    """Whether a shell completes a command's own words, which Hydra would complain about.
+
+    For the first word, it prints the commands beside Hydra's options.
+    """
     words = line.split()
     if len(words) <= 1 or (len(words) == 2 and not line.endswith(" ")):
         print(*COMMANDS)
+        return False
+    return words[1] in COMMANDS
 
 
 def _name(flag: str) -> str:
