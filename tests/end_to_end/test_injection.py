@@ -323,7 +323,7 @@ def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Pa
     )
     typed = {"path": "mine.py:build", "trust_code": True, "weights": "a/b.h5", "seed": 3}
     sent = wandb_agents._definition(place / "s.yaml", typed)
-    words = ["path='mine.py:build'", "trust_code=true", "weights='a/b.h5'"]
+    words = ["path=mine.py:build", "trust_code=true", "weights=a/b.h5"]
     assert sent["command"] == ["mine", "${args_json}", *words]
     assert wandb_agents.other_command(place / "s.yaml") == "mine ${args_json}"
     assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}

@@ -22,7 +22,7 @@ WORKER = (
 )
 
 if __name__ == "__main__":
-    monitor.FOREIGN_CORES = math.inf  # the other tests run beside it
+    monitor.FOREIGN_CORES = monitor.STEAL_SHARE = math.inf  # the other tests run beside it
     if "busy" in WORKER:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
     process.run_attempt = functools.partial(process.run_attempt, command=WORKER)
