@@ -112,6 +112,12 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
         put("rounds.3.load", {"foreign_cores": "x"}),
     ),
     "stages": ("less than nothing", put("seconds.build", -1)),
+    "a request that is no text": ("no reader can use it", put("request_id", 5)),
+    "CPU time that is no number": (
+        "no reader can use it",
+        put("rounds.3.blocks.0.cpu_ns", "long"),
+    ),
+    "a fingerprint that is no text": ("no reader can use it", put("model.fingerprint", [1])),
 }
 
 

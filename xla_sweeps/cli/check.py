@@ -1,7 +1,8 @@
 """The command `check`: validates a results folder independently of the code that wrote it.
 
 It reads the files as plain JSON and checks what must hold: digests, names, numbers, times, samples,
-that no replicate was stored twice, and that kept rows are those of the records.
+that no replicate was stored twice, and that kept rows are those of the records. Where it finds
+nothing wrong with a record it asks the readers, so that none is left out without a line.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from xla_sweeps.cli import check_rows, command_parser
 from xla_sweeps.cli.check_record import Unreadable, notes_of, problems_of, read
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError
+from xla_sweeps.schema.record import Record, RecordFormatError
+from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import displayable
 
 _RECORD = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
@@ -134,7 +137,8 @@ def _trial(folder: Path, found: Findings, seen: dict[str, str]) -> Iterator[Mapp
         except Unreadable as error:
             found.problems.append(f"{path}: {error}")
             continue
-        found.problems.extend(f"{path}: {text}" for text in problems_of(path, document))
+        problems = problems_of(path, document) or list(_refusal(path))
+        found.problems.extend(f"{path}: {text}" for text in problems)
         found.notes.extend(f"{path}: {text}" for text in notes_of(document))
         found.counts[str(document["status"])] += 1
         machines.add(_machine(document))
@@ -147,6 +151,14 @@ def _trial(folder: Path, found: Findings, seen: dict[str, str]) -> Iterator[Mapp
         yield document
     if len(machines) > 1:
         found.problems.append(f"{folder}: records of different devices or versions under one trial")
+
+
+def _refusal(path: Path) -> Iterator[str]:
+    """Why readers leave a record out in which nothing else is wrong."""
+    try:
+        Record.from_json(read_regular(path))
+    except (RecordFormatError, OSError) as error:
+        yield f"no reader can use it: {error}"
 
 
 def _machine(document: Mapping[str, Any]) -> str:
