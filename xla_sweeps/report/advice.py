@@ -24,6 +24,9 @@ PRELIMINARY = "* fewer than 3 replicates: preliminary"
 CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
 """What the mark `~` means, wherever it is shown."""
 
+SAME = 0.005
+"""Two figures that differ by less say the same."""
+
 UNFINISHED_SYMBOL = "‖"
 """Shown where a measurement was stopped before its end: nothing failed."""
 
@@ -288,8 +291,10 @@ def _failed(row: ComparisonRow) -> str:
 def _caveats(row: ComparisonRow) -> str:
     text = ""
     if row.status is Status.CONTAMINATED:
-        raw = f" (all rounds: {row.speedup.raw:.3f}×)" if row.speedup.raw else ""
-        text += f" The measurement is contaminated: repeat it before you rely on it{raw}."
+        value, raw = row.speedup.value, row.speedup.raw
+        apart = value and raw and abs(raw / value - 1) > SAME
+        also = f" (all rounds: {raw:.3f}×)" if apart else ""
+        text += f" The measurement is contaminated: repeat it before you rely on it{also}."
     if row.speedup.host_bound:
         text += (
             " The device waits for the host here: a larger batch_size says more about the device."
