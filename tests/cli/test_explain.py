@@ -64,7 +64,12 @@ def test_every_refused_operation_is_shown_with_layer_line_and_advice(folder: Pat
         "-> tf.nn.max_pool2d",
     ):
         assert part in done.stdout
-    assert {path.name for path in folder.iterdir()} <= {"faulty.py", "__pycache__", ".keras"}
+    assert {path.name for path in folder.iterdir()} <= {
+        "faulty.py",
+        "__pycache__",
+        ".keras",
+        "leases",
+    }
 
 
 @pytest.mark.tf

@@ -265,6 +265,9 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
         == "--mine --tf_xla_cpu_global_jit"
     )
     assert runner.child_environment(plain.trial, plain)["TF_XLA_FLAGS"] == "--mine"
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # twice it would have no effect
+    given = runner.child_environment(asked.trial, asked)
+    assert given["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit"
 
 
 def test_a_full_disk_is_detected_before_anything_is_measured(

@@ -42,6 +42,7 @@ from xla_sweeps.system.process import Assignment, StopSignals
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
 CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
+"""Allows auto-clustering on a CPU; has no effect if it is given twice (TensorFlow 2.21)."""
 
 
 class Screen(Protocol):
@@ -281,9 +282,9 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     """
     variables = environment.child_environment(os.environ, device=settings.device, extra={})
     clusters = any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
-    if clusters and settings.device.kind == "cpu":
-        given = variables.get("TF_XLA_FLAGS", "")
-        variables["TF_XLA_FLAGS"] = f"{given} {CPU_CLUSTERING_FLAG}".strip()
+    given = variables.get("TF_XLA_FLAGS", "").split()
+    if clusters and settings.device.kind == "cpu" and CPU_CLUSTERING_FLAG not in given:
+        variables["TF_XLA_FLAGS"] = " ".join([*given, CPU_CLUSTERING_FLAG])
     return variables
 
 

@@ -96,9 +96,9 @@ class Driver:
                         self._ask_to_stop()
                     else:
                         self._submit_ready()
+                    self._progress.show(self._running)
                     self._wait()
                     self._collect_waiting()
-                    self._progress.show(self._running)
                 self._take_ended()
                 self._collect_waiting()
                 self._collector.give_up()

@@ -18,6 +18,7 @@ from xla_sweeps.results.claim import is_claimed
 from xla_sweeps.results.index import entry_of
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.schema.build import differ
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.sweep.backlog import Backlog
@@ -394,6 +395,8 @@ def figure_of(new: Sequence[Record]) -> str:
     if summary is None:
         return ""
     for row in (row.speedup for row in summary.comparisons if row.headline):
+        if row.verdict is Verdict.NONE:
+            break
         if row.value is None:
             return ""
         return f"{row.value:.2f}×" + (

@@ -25,7 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} --tf_xla_cpu_global_jit".strip()
+os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit"  # once: given twice it has no effect
 
 pytestmark = pytest.mark.tf
 
