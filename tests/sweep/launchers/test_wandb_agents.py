@@ -136,8 +136,10 @@ def test_two_agents_share_a_grid_that_our_command_created(
     )
     assert done.returncode == 0, done.stderr
     assert "to join from another machine: xla-sweeps agents tester/p/" in done.stderr
-    shown = re.findall(r"(?m)^ *(mobilenet_v2|resnet50)\b", done.stdout)
-    assert sorted(shown) == ["mobilenet_v2"] * 2 + ["resnet50"] * 2, done.stdout
+    shown = re.findall(r"(?m)^ *(mobilenet_v2|resnet50) .*?\b8 +(\d) ", done.stdout)
+    assert sorted(shown) == [
+        (model, batch) for model in ("mobilenet_v2", "resnet50") for batch in ("1", "2")
+    ], done.stdout
     (sweep,) = server.backend.sweeps.values()
     assert len(sweep.agents) == 2
     assert sorted(
