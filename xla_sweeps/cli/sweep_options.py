@@ -121,7 +121,7 @@ def options_of(arguments: Sequence[str]) -> Options:
     add(
         "--accept-contaminated",
         action="store_true",
-        help="keep trials that other processes disturbed, instead of measuring them again",
+        help="keep contaminated trials instead of measuring them again",
     )
     add("--address", help="ray: the cluster's address (default: start one on this machine)")
     add(
