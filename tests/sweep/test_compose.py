@@ -13,6 +13,8 @@ from paths import ROOT
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import to_settings
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import flattened, overrides
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.sweep.compose import Composer, Place
@@ -73,3 +75,34 @@ def test_a_sweep_shows_its_own_progress_whatever_a_trial_says_of_it() -> None:
     values = {"model": "resnet50", "ui": "quiet"}
     for task in (composer.task(values), composer.of_words(overrides(values))):
         assert task.words == ("model=resnet50",)
+
+
+def test_trials_that_differ_in_batch_size_and_seed_are_those_that_are_composed_alone() -> None:
+    composer = Composer(["precision=float32"], places=[PLACE], environ={})
+    numbers = [{"batch_size": 65_536, "seed": 0}, {"batch_size": 2}, {"seed": 3}, {}]
+    given: list[dict[str, Any]] = [
+        {"model": model, **several} for model in ("resnet50", "vgg16") for several in numbers
+    ]
+    for values in (*given, *reversed(given)):
+        words = [*overrides(values), "precision=float32"]
+        composed = to_settings(
+            compose_config(words), explicit={word.partition("=")[0] for word in words}, environ={}
+        )
+        for task in (composer.task(values), composer.of_words(words)):
+            assert list(task.words) == words
+            assert task.trial_ids == (identify(composed, environment.environment()),)
+            assert task.request_id == request_id(composed.trial)
+    assert len({composer.task(values).key for values in given}) == len(given)
+    first, second = (composer.task(given[0]) for _ in range(2))
+    first.outcomes.append(Status.OK)
+    assert second.outcomes == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"batch_size": 0}, {"batch_size": 65_537}, {"seed": 2**31}, {"seed": True}]
+)
+def test_a_wrong_number_is_refused_after_right_ones_too(wrong: dict[str, Any]) -> None:
+    composer = Composer([], places=[PLACE], environ={})
+    composer.task({"model": "resnet50", "batch_size": 2, "seed": 1})
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        composer.task({"model": "resnet50", "batch_size": 2, "seed": 1, **wrong})

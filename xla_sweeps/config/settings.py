@@ -33,6 +33,8 @@ from xla_sweeps.system.text import has_credentials
 
 MAX_BATCH = 65_536
 
+MAX_SEED = 2**31 - 1
+
 CREDENTIALS_RULE = (
     "WANDB_BASE_URL holds a user and a password, which W&B's client writes into its logs; give the "
     "address alone, and the key in WANDB_API_KEY or by `wandb login`"
@@ -178,8 +180,8 @@ def _to_trial(
     precision = Precision(values.choice(document, "precision"))
     if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
         raise ConfigError(
-            f"precision={precision}: {spec.name} from source={spec.source} has fixed "
-            "dtypes; use precision=float32, or another source of the model"
+            f"precision={precision}: {spec.name} from source={spec.source} is a saved model with "
+            "fixed dtypes; use precision=float32, or a source that builds the model"
         )
     limit_gib = document["memory_limit_gib"]
     return Trial(
@@ -188,7 +190,7 @@ def _to_trial(
         batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
         precision=precision,
         tf32=values.boolean(document, "tf32"),
-        seed=values.integer(document, "seed", at_least=0, at_most=2**31 - 1),
+        seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
         scenario=_scenario(document, spec),
         effort=_effort(document),

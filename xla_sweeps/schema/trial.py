@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -263,6 +263,10 @@ def is_aa_pair(first: str, second: str) -> bool:
     return "" not in (first, second) and first != second and mode_of(first) == mode_of(second)
 
 
+Ids = Callable[[int, int], str]
+"""The id of a trial with this batch size and seed."""
+
+
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
     """Sixteen hex digits, equal for exactly those trials whose replicates may be pooled.
 
@@ -272,25 +276,50 @@ def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
             equal GPUs are one.
         identity: device model and software versions (`environment.identity`).
     """
-    document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
-    return _digest({"trial": document, "identity": dict(identity)})
+    return trial_ids(trial, identity)(trial.batch_size, trial.seed)
+
+
+def trial_ids(trial: Trial, identity: Mapping[str, Any]) -> Ids:
+    """`trial_id` of trials that differ from this one in batch size and seed alone."""
+    document = _affecting(trial)
+    document["device"] = trial.device.partition(":")[0]
+    return _digests({"trial": document, "identity": dict(identity)})
 
 
 def request_id(trial: Trial) -> str:
     """Sixteen hex digits of what is measured, on any device: no device and versions count."""
+    return request_ids(trial)(trial.batch_size, trial.seed)
+
+
+def request_ids(trial: Trial) -> Ids:
+    """`request_id` of trials that differ from this one in batch size and seed alone."""
     document = _affecting(trial)
     document.pop("device")
-    return _digest(document)
+    return _digests(document)
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+_BATCH_SIZE, _SEED = 7018446744073709551557, 9113824409625183497131
+"""Stand for these values in a canonical document, where no others are so large."""
+
+
+def _digests(document: Mapping[str, Any]) -> Ids:
     canonical = json.dumps(document, sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    head, _, rest = canonical.partition(str(_BATCH_SIZE))
+    middle, _, tail = rest.partition(str(_SEED))
+    begun = hashlib.sha256(head.encode())
+
+    def digest(batch_size: int, seed: int) -> str:
+        found = begun.copy()
+        found.update(f"{batch_size}{middle}{seed}{tail}".encode())
+        return found.hexdigest()[:16]
+
+    return digest
 
 
 def _affecting(trial: Trial) -> dict[str, Any]:
-    """The parts of a trial that affect its numbers, as plain data."""
+    """What affects a trial's numbers, as plain data, with marks for batch size and seed."""
     document: dict[str, Any] = msgspec.to_builtins(trial)
+    document.update(batch_size=_BATCH_SIZE, seed=_SEED)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)
     for key in ("published_params", "published_gmacs", "native_resolution_px"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,14 +21,20 @@ import yaml
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
+from xla_sweeps.config.identity import identifiers
+from xla_sweeps.config.settings import (
+    MAX_BATCH,
+    MAX_SEED,
+    Settings,
+    check_accelerator_name,
+    settings_of,
+)
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import flattened, overrides, repeating
-from xla_sweeps.schema.trial import request_id
+from xla_sweeps.schema.trial import Ids, Trial, request_ids
 from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
@@ -81,6 +88,47 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     timed_s: float = 0.0
 
 
+_FREE = {"batch_size": range(1, MAX_BATCH + 1), "seed": range(MAX_SEED + 1)}
+"""What large sweeps vary most, and nothing else of a trial depends on."""
+
+_NUMBER = re.compile(f"({'|'.join(_FREE)})=(0|[1-9][0-9]{{0,9}})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Trials that differ in batch size and seed alone, checked once.
+
+    Attributes:
+        pattern: the task of each, but for what differs.
+        trial: the one that was checked.
+        trial_ids: on each place of this machine that they may run on.
+        request_ids: on any.
+    """
+
+    pattern: Task
+    trial: Trial
+    trial_ids: tuple[Ids, ...]
+    request_ids: Ids
+
+    def task(
+        self, words: tuple[str, ...], *, batch_size: int | None = None, seed: int | None = None
+    ) -> Task:
+        """One of them; by default the one that was checked."""
+        batch_size = self.trial.batch_size if batch_size is None else batch_size
+        seed = self.trial.seed if seed is None else seed
+        asked = self.request_ids(batch_size, seed)
+        ids = tuple(identifier(batch_size, seed) for identifier in self.trial_ids)
+        return msgspec.structs.replace(
+            self.pattern,
+            words=words,
+            key=" ".join(ids) or f"{asked} {self.pattern.accelerator or ''}",
+            request_id=asked,
+            trial_ids=ids,
+            outcomes=[],
+            builds={},
+        )
+
+
 class Composer:
     """Composes the trials of one sweep.
 
@@ -109,6 +157,7 @@ class Composer:
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._families: dict[tuple[str, ...], _Family] = {}
 
     def base(self) -> dict[str, Any]:
         """The configuration of the command line's overrides alone: results_dir, ui and such."""
@@ -129,14 +178,25 @@ class Composer:
             XlaSweepsError: as `settings.to_settings`.
         """
         kept = self._kept(values)
-        words = (*overrides(kept), *self._given)
-        return self._checked(words, self._document(kept), {*kept, *self._keys})
+        return self._task((*overrides(kept), *self._given), lambda: self._document(kept))
 
-    def _checked(
-        self, words: tuple[str, ...], document: dict[str, Any], explicit: Collection[str]
-    ) -> Task:
+    def _task(self, words: Sequence[str], compose: Callable[[], dict[str, Any]]) -> Task:
+        """The trial of these words; `compose` gives its configuration."""
+        found = filter(None, map(_NUMBER.fullmatch, words))
+        numbers = {match[1]: int(match[2]) for match in found}
+        if not all(number in _FREE[key] for key, number in numbers.items()):
+            numbers = {}  # refused below
+        others = (word for word in words if word.partition("=")[0] not in numbers)
+        same = (*numbers, *others)
+        family = self._families.get(same)
+        if family is None:
+            explicit = {word.partition("=")[0].lstrip("+~") for word in words}
+            family = self._families[same] = self._family(compose(), explicit)
         shown = (word for word in words if not word.startswith("ui="))  # the sweep's own
-        words = (*self._place, *shown)
+        return family.task((*self._place, *shown), **numbers)
+
+    def _family(self, document: dict[str, Any], explicit: Collection[str]) -> _Family:
+        """A trial, checked, and those that differ from it in batch size and seed alone."""
         accelerator = document["accelerator"]
         check_accelerator_name(accelerator)
         if self._places is None:
@@ -144,14 +204,24 @@ class Composer:
             settings = settings_of(
                 document, explicit=explicit, environ=self._environ, device=elsewhere
             )
-            asked = request_id(settings.trial)
-            task = _task(words, settings, f"{asked} {accelerator or ''}", asked, (), accelerator)
+            ids: tuple[Ids, ...] = ()
         else:
             ids, settings = self._local(document, explicit, accelerator)
-            asked = request_id(settings.trial)
-            task = _task(words, settings, " ".join(ids), asked, ids, accelerator)
-        task.accepted = self._accepted
-        return task
+        trial = settings.trial
+        pattern = Task(
+            words=(),
+            key="",
+            model=trial.model.name,
+            effort=trial.effort.name,
+            replicates=trial.effort.replicates,
+            request_id="",
+            accelerator=None if accelerator is None else str(accelerator),
+            tags=settings.tracker.tags,
+            accepted=self._accepted,
+            silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
+            timed_s=trial.effort.timed_s(len(trial.modes)),
+        )
+        return _Family(pattern, trial, ids, request_ids(trial))
 
     def settings(self, words: Sequence[str]) -> Settings:
         """The settings of a trial's words on the first of the places.
@@ -174,8 +244,7 @@ class Composer:
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked."""
         words = _overrides_of(words)
-        explicit = {word.partition("=")[0] for word in words}
-        return self._checked(tuple(words), self._composed(words), explicit)
+        return self._task(words, lambda: self._composed(words))
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with those overrides of the command line that change no measurement."""
@@ -191,7 +260,7 @@ class Composer:
 
     def _local(
         self, document: dict[str, Any], explicit: Collection[str], accelerator: Any
-    ) -> tuple[tuple[str, ...], Settings]:
+    ) -> tuple[tuple[Ids, ...], Settings]:
         """The trial's ids on the places of this machine that it may run on."""
         assert self._places is not None
         fit = [
@@ -204,14 +273,15 @@ class Composer:
             raise DeviceError(
                 f"accelerator={accelerator}: this machine has {names}; use --launcher ray or slurm"
             )
-        ids: dict[str, Settings] = {}
+        found: dict[str, tuple[Ids, Settings]] = {}
         for place in fit:
             mine = document if len(fit) == 1 else copy.deepcopy(document)
             settings = settings_of(
                 mine, explicit=explicit, environ=self._environ, device=place.device
             )
-            ids[identify(settings, self._facts, cores=place.cores)] = settings
-        return tuple(ids), next(iter(ids.values()))
+            ids, trial = identifiers(settings, self._facts, cores=place.cores), settings.trial
+            found[ids(trial.batch_size, trial.seed)] = ids, settings
+        return tuple(ids for ids, _ in found.values()), next(iter(found.values()))[1]
 
     def _document(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of these values as plain data, a copy of its own."""
@@ -244,30 +314,6 @@ def _model(name: str) -> Mapping[str, Any]:
         (catalog.conf_dir() / "model" / f"{name}.yaml").read_text("utf-8")
     )
     return content
-
-
-def _task(
-    words: tuple[str, ...],
-    settings: Settings,
-    key: str,
-    asked: str,
-    ids: tuple[str, ...],
-    accelerator: Any,
-) -> Task:
-    trial = settings.trial
-    return Task(
-        words=words,
-        key=key,
-        model=trial.model.name,
-        effort=trial.effort.name,
-        replicates=trial.effort.replicates,
-        request_id=asked,
-        trial_ids=ids,
-        accelerator=None if accelerator is None else str(accelerator),
-        tags=settings.tracker.tags,
-        silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
-        timed_s=trial.effort.timed_s(len(trial.modes)),
-    )
 
 
 def compose_all(
