@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -22,20 +23,6 @@ LEVEL = 0.95
 
 NARROWER = 0.9
 """Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
-
-
-def within_replicates(values: Iterable[Seconds]) -> list[tuple[Interval, Interval]]:
-    """Intervals of each replicate that has enough rounds for one, at `LEVEL` and at `NARROWER`.
-
-    Args:
-        values: of each replicate: log seconds, or log-ratios, a value per round.
-    """
-    intervals = (
-        stats.signed_rank_intervals(item, levels=(LEVEL, NARROWER))
-        for item in values
-        if len(item) >= stats.MIN_PAIRS
-    )
-    return [(wide, narrow) for wide, narrow in intervals]
 
 
 def over_replicates(within: Sequence[Interval]) -> Interval | None:
@@ -233,6 +220,47 @@ def counting(
     return every, bool(every)
 
 
+class Replicates:
+    """The replicates of one trial: which of their blocks count, and the intervals of these.
+
+    Args:
+        samples: of each replicate.
+    """
+
+    def __init__(self, samples: Sequence[Samples]) -> None:
+        self.samples = samples
+        self._counting: dict[tuple[str, ...], tuple[list[Seconds], bool]] = {}
+        self._within: dict[tuple[str, ...], list[Interval]] = {}
+
+    def counting(self, *labels: str) -> tuple[list[Seconds], bool]:
+        """What counts of one mode, or of a pair: `counting`."""
+        if labels not in self._counting:
+            self._counting[labels] = counting(self.samples, *labels)
+        return self._counting[labels]
+
+    def within(self, *labels: str) -> list[Interval]:
+        """The interval, at `LEVEL`, of each replicate that counts, from its rounds.
+
+        Args:
+            labels: of one mode, for log seconds a call; of two, for the log of first / second.
+        """
+        if labels not in self._within:
+            compute_intervals([(self, labels)])
+        return self._within[labels]
+
+    def _logs(self, labels: tuple[str, ...]) -> list[Seconds]:
+        call_s, _ = self.counting(*labels)
+        return [np.log(one[:, 0]) for one in call_s] if len(labels) == 1 else log_ratios(call_s)
+
+
+def compute_intervals(wanted: Iterable[tuple[Replicates, tuple[str, ...]]]) -> None:
+    """Compute what `Replicates.within` gives of these modes and pairs of modes, all at once."""
+    asked = [(replicates, labels, replicates._logs(labels)) for replicates, labels in wanted]
+    found = iter(stats.signed_rank_intervals([values for *_, logs in asked for values in logs]))
+    for replicates, labels, logs in asked:
+        replicates._within[labels] = list(itertools.islice(found, len(logs)))
+
+
 def log_ratios(call_s: Iterable[Seconds]) -> list[Seconds]:
     """log(first mode / second mode) of each round, of each replicate that `counting` gave."""
     return [np.log(both[:, 0] / both[:, 1]) for both in call_s]
@@ -260,7 +288,6 @@ class Samples:
         self._known = ~np.isnan(self._call_s)
         self._whole = bool(self._known.all()) and not any(item.dirty for item in rounds)
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
-        self._chosen: dict[tuple[tuple[str, ...], bool], Seconds] = {}
 
     def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
@@ -269,12 +296,6 @@ class Samples:
             labels: of modes; one that was never measured gives no rounds.
             contaminated: include contaminated rounds.
         """
-        kept = self._chosen.get((labels, contaminated))
-        if kept is None:
-            kept = self._chosen[labels, contaminated] = self._choose(labels, contaminated)
-        return kept
-
-    def _choose(self, labels: tuple[str, ...], contaminated: bool) -> Seconds:
         if not all(label in self._place for label in labels):
             return np.empty((0, len(labels)))
         places = [self._place[label] for label in labels]

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.contrast import contrast
 from xla_sweeps.analysis.estimates import (
+    Replicates,
     Samples,
     Seconds,
     break_even,
@@ -20,9 +22,8 @@ from xla_sweeps.analysis.estimates import (
     log_ratios,
     over_replicates,
     variance_budget,
-    within_replicates,
 )
-from xla_sweeps.analysis.pool import MIN_FLOOR, MIN_REPLICATES, UNKNOWN, Pool, Prior
+from xla_sweeps.analysis.pool import MIN_REPLICATES, NOTHING, UNKNOWN, Pool, Prior
 from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
@@ -133,36 +134,42 @@ def batch_size_of(record: Record) -> int:
 
 
 def compare(
-    samples: Sequence[Samples],
+    replicates: Replicates,
     modes: Mapping[str, ModeSummary],
     baseline: str,
     candidate: str,
     *,
-    pool: Pool,
+    pool: Pool | None,
     shared: Shared,
 ) -> ComparisonRow:
     """The row of one candidate against one baseline.
 
     Args:
-        samples: of each replicate.
+        replicates: of the trial.
         modes: all modes of the trial, by label.
         baseline: label of the baseline mode.
         candidate: label of the candidate mode.
-        pool: what other trials of the device and effort say.
+        pool: what other trials of the device and effort say; None to judge the row later.
         shared: `shared_of`.
     """
     first, second = modes[baseline], modes[candidate]
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
-    counted, contaminated = counting(samples, baseline, candidate)
-    within = [wide for wide, _ in within_replicates(log_ratios(counted))]
+    counted, contaminated = replicates.counting(baseline, candidate)
+    within = replicates.within(baseline, candidate)
     failure = failed.failure if failed else None if within else _TOO_FEW_ROUNDS
     value = None
     if within and not failed:
         value = math.exp(statistics.fmean(interval.estimate for interval in within))
     budget = variance_budget(within)
-    prior = UNKNOWN if contaminated else pool.prior(baseline, candidate)
-    floor = pool.floor(shared.provenance.host)
     costs = _costs(first, second)
+    known = pool or NOTHING
+    floor = known.floor(shared.provenance.host)
+    judged: dict[str, Any] = {"verdict": Verdict.FAILED if value is None else Verdict.AMBIGUOUS}
+    if value is not None and pool:
+        prior = UNKNOWN if contaminated else pool.prior(baseline, candidate)
+        judged = _judgement(
+            value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
+        )
     labels = list(modes)
     return ComparisonRow(
         trial=shared.trial,
@@ -171,15 +178,16 @@ def compare(
         baseline=_mode_columns(first),
         speedup=SpeedupColumns(
             **_ratio(value, first, second),
-            **_judgement(
-                value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
-            ),
+            **judged,
+            preliminary=len(within) < MIN_REPLICATES,
+            floor=floor,
+            replicates=len(within),
             rounds=sum(map(len, counted)),
             **_across([] if failed or contaminated else counted, baseline, candidate),
-            floor_across=pool.floor_across(shared.provenance.host),
+            floor_across=known.floor_across(shared.provenance.host),
             **budget,
             **costs,
-            raw=None if failed else _raw(samples, baseline, candidate),
+            raw=None if failed else _raw(replicates.samples, baseline, candidate),
             sustained=_sustained(value, first, second),
             cv_percent=second.cv_percent,
         ),
@@ -194,9 +202,12 @@ def compare(
     )
 
 
-def alone(samples: Sequence[Samples], mode: ModeSummary, *, shared: Shared) -> ComparisonRow:
+def alone(
+    replicates: Replicates, mode: ModeSummary, *, pool: Pool | None, shared: Shared
+) -> ComparisonRow:
     """The row of a trial with a single mode: its throughput, without a baseline."""
-    counted, contaminated = counting(samples, mode.label)
+    known, host = pool or NOTHING, shared.provenance.host
+    counted, contaminated = replicates.counting(mode.label)
     measured = bool(counted) and mode.status is Status.OK
     status = _status(bool(counted), contaminated=contaminated)
     failure = mode.failure or (None if counted else _TOO_FEW_ROUNDS)
@@ -208,7 +219,8 @@ def alone(samples: Sequence[Samples], mode: ModeSummary, *, shared: Shared) -> C
         speedup=SpeedupColumns(
             verdict=Verdict.NONE if measured else Verdict.FAILED,
             preliminary=len(counted) < MIN_REPLICATES,
-            floor=MIN_FLOOR,
+            floor=known.floor(host),
+            floor_across=known.floor_across(host),
             replicates=len(counted),
             rounds=sum(map(len, counted)),
             host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
@@ -289,7 +301,7 @@ def _ratio(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -
 
 
 def _judgement(
-    value: float | None,
+    value: float,
     budget: Mapping[str, float | None],
     costs: Mapping[str, float | None],
     baseline: ModeSummary,
@@ -298,15 +310,7 @@ def _judgement(
     floor: float,
     prior: Prior,
 ) -> dict[str, Any]:
-    """The columns that depend on other trials, and the number of replicates."""
-    known: dict[str, Any] = {
-        "floor": floor,
-        "verdict": Verdict.FAILED,
-        "preliminary": replicates < MIN_REPLICATES,
-        "replicates": replicates,
-    }
-    if value is None:
-        return known
+    """The columns that depend on other trials."""
     numbers = {name: np.array([found], dtype=float) for name, found in budget.items()}
     found = judge(
         np.array([value]),
@@ -326,7 +330,6 @@ def _judgement(
     )
     figures |= {name: float(item[0]) for name, item in zip(BREAK_EVEN, calls, strict=True)}
     return {
-        **known,
         "verdict": found.verdict[0],
         **{name: None if math.isnan(figure) else figure for name, figure in figures.items()},
     }
@@ -356,7 +359,7 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
     if not any(item.contaminated for item in samples):
         return None
     every, _ = counting(samples, baseline, candidate, contaminated=True)
-    interval = over_replicates([wide for wide, _ in within_replicates(log_ratios(every))])
+    interval = over_replicates(stats.signed_rank_intervals(log_ratios(every)))
     return math.exp(interval.estimate) if interval else None
 
 

@@ -5,22 +5,21 @@ The terminal, W&B and the page all show these numbers, so they cannot disagree.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
 
 from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.estimates import (
+    Replicates,
     Samples,
     Seconds,
-    counting,
+    compute_intervals,
     exponentiated,
     over_replicates,
     reciprocal,
-    within_replicates,
 )
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
@@ -40,14 +39,29 @@ WITHHELD = (
 """Statuses of a mode whose timings are kept and whose speedup is not given."""
 
 
-def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummary:
-    """Summarize the replicates of one trial, in any order, failed ones included.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The records of one trial, ready to be summarized.
+
+    Attributes:
+        records: those of the newest build, in order.
+        counted: of these, those whose figures count.
+        labels: of all modes.
+        build_changed: whether records of an earlier build are left out.
+        replicates: the blocks of `records`.
+    """
+
+    records: Sequence[Record]
+    counted: Sequence[Record]
+    labels: Sequence[str]
+    build_changed: bool
+    replicates: Replicates
+
+
+def measured_of(records: Sequence[Record]) -> Measured:
+    """The replicates of one trial, in any order, failed ones included.
 
     Only those of the newest build count.
-
-    Args:
-        records: of one trial, at least one.
-        pool: what other trials of the device and effort say.
 
     Raises:
         ValueError: no records, or records of several trials.
@@ -55,41 +69,79 @@ def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummar
     if len({record.trial_id for record in records}) != 1:
         raise ValueError("records of exactly one trial are needed")
     every = sorted(records, key=lambda record: record.replicate)
-    records, _ = newest(every, build_of)
-    labels = list(dict.fromkeys(label for record in records for label in record.modes))
-    samples = samples_of(records)
-    counted = _counted(records)
-    modes = {label: _summarize_mode(records, counted, samples, label) for label in labels}
-    model = next(
-        (record.model for record in reversed(records) if record.model.params), records[-1].model
+    kept, _ = newest(every, build_of)
+    return Measured(
+        records=kept,
+        counted=_counted(kept),
+        labels=list(dict.fromkeys(label for record in kept for label in record.modes)),
+        build_changed=len(kept) < len(every),
+        replicates=Replicates(samples_of(kept)),
     )
-    flags = [str(Flag.BUILD_CHANGED)] if len(records) < len(every) else []
+
+
+def compute_together(trials: Iterable[Measured]) -> None:
+    """Compute the intervals of many trials at once, which is faster; the result is the same."""
+    wanted = (
+        (trial.replicates, labels)
+        for trial in trials
+        for labels in (
+            *((label,) for label in trial.labels),
+            *speedup.comparison_pairs(trial.labels),
+        )
+    )
+    with contextlib.suppress(ValueError, MemoryError):  # of one trial: that fails by itself
+        compute_intervals(wanted)
+
+
+def summarize(records: Sequence[Record], *, pool: Pool = NOTHING) -> TrialSummary:
+    """Summarize the replicates of one trial.
+
+    Args:
+        records: as in `measured_of`.
+        pool: what other trials of the device and effort say.
+
+    Raises:
+        ValueError: no records, or records of several trials.
+    """
+    return summary_of(measured_of(records), pool=pool)
+
+
+def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
+    """Summarize a trial.
+
+    Args:
+        trial: its records.
+        pool: what other trials of the device and effort say; without it the comparisons have no
+            interval yet and a verdict that means nothing.
+    """
+    modes = {label: _summarize_mode(trial, label) for label in trial.labels}
+    model = next(
+        (record.model for record in reversed(trial.records) if record.model.params),
+        trial.records[-1].model,
+    )
+    flags = [str(Flag.BUILD_CHANGED)] if trial.build_changed else []
     flags += [
         f"{Flag.SUSTAINED_DIFFERS}:{label}"
         for label, mode in modes.items()
         if _differs(mode.sustained)
     ]
-    shared = speedup.shared_of(counted, model, also=flags)
+    shared = speedup.shared_of(trial.counted, model, also=flags)
     return TrialSummary(
-        trial_id=records[0].trial_id,
+        trial_id=trial.records[0].trial_id,
         model=model,
         device=shared.trial.device,
         batch_size=shared.trial.batch_size,
-        replicates=sum(bool(counted_rounds(record)) for record in counted),
+        replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
         comparisons=tuple(
-            speedup.compare(
-                samples,
-                modes,
-                baseline,
-                candidate,
-                pool=pool,
-                shared=shared,
-            )
-            for baseline, candidate in speedup.comparison_pairs(labels)
+            speedup.compare(trial.replicates, modes, *pair, pool=pool, shared=shared)
+            for pair in speedup.comparison_pairs(trial.labels)
         )
-        or tuple(speedup.alone(samples, mode, shared=shared) for mode in modes.values()),
+        or tuple(
+            speedup.alone(trial.replicates, mode, pool=pool, shared=shared)
+            for mode in modes.values()
+        ),
     )
 
 
@@ -133,21 +185,20 @@ def _counted(records: Sequence[Record]) -> Sequence[Record]:
     )
 
 
-def _summarize_mode(
-    records: Sequence[Record], counted: Sequence[Record], samples: Sequence[Samples], label: str
-) -> ModeSummary:
-    status, failure = _mode_status(records, samples, label)
+def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
+    status, failure = _mode_status(trial.records, trial.replicates, label)
+    counted = trial.counted
     outcomes = [record.modes[label] for record in counted if label in record.modes]
-    blocks = [call_s[:, 0] for call_s in counting(samples, label)[0]]
-    within = within_replicates(map(np.log, blocks))
-    log_s = over_replicates([wide for wide, _ in within])
-    latencies_ms = 1e3 * np.array([value for outcome in outcomes for value in outcome.latencies_s])
+    blocks = [call_s[:, 0] for call_s in trial.replicates.counting(label)[0]]
+    within = trial.replicates.within(label)
+    log_s = over_replicates(within)
+    latencies_ms = sorted(1e3 * value for outcome in outcomes for value in outcome.latencies_s)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
-    on_gpu = any(record.device.get("kind") == "gpu" for record in records)
+    on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
     return ModeSummary(
         label=label,
         status=status,
-        throughput_samples_per_s=reciprocal(log_s, speedup.batch_size_of(records[0])),
+        throughput_samples_per_s=reciprocal(log_s, speedup.batch_size_of(trial.records[0])),
         call_ms=exponentiated(log_s, 1e3),
         latency_p50_ms=_quantile(latencies_ms, 0.5),
         latency_p90_ms=_quantile(latencies_ms, 0.9),
@@ -195,14 +246,16 @@ def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
     """
     logs = []
     for record in records:
+        alone = record.modes[label].sustained_call_s if label in record.modes else ()
+        if not alone:
+            continue
         rounds = [
             block.call_s
             for item in record.rounds
             for block in item.blocks
             if block.mode == label and not item.dirty
         ]
-        alone = record.modes[label].sustained_call_s if label in record.modes else ()
-        if alone and rounds:
+        if rounds:
             late = alone[len(alone) // 2 :]
             logs.append(math.log(statistics.median(late) / statistics.median(rounds)))
     return exponentiated(stats.t_interval(logs), 1.0) if logs else None
@@ -235,7 +288,7 @@ def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
 
 
 def _mode_status(
-    records: Sequence[Record], samples: Sequence[Samples], label: str
+    records: Sequence[Record], replicates: Replicates, label: str
 ) -> tuple[Status, Failure | None]:
     """A withheld status of any replicate; else ok if any replicate is; else the first failure.
 
@@ -254,7 +307,7 @@ def _mode_status(
     if failed and not works:
         return failed[0].status, failed[0].failure
     cut = next((record for record in reversed(records) if record.failure), None)
-    if cut is not None and not (works and counting(samples, label)[0]):
+    if cut is not None and not (works and replicates.counting(label)[0]):
         return cut.status, cut.failure
     return (Status.OK, None) if works else (Status.SKIPPED, None)
 
@@ -268,14 +321,25 @@ def headline_failed(records: Sequence[Record]) -> bool:
     labels = list(dict.fromkeys(label for record in records for label in record.modes))
     if not labels:
         return True
-    samples = samples_of(records)
+    replicates = Replicates(samples_of(records))
     return any(
-        _mode_status(records, samples, label)[0] is not Status.OK for label in headline_of(labels)
+        _mode_status(records, replicates, label)[0] is not Status.OK
+        for label in headline_of(labels)
     )
 
 
-def _quantile(values: npt.NDArray[np.float64], share: float) -> float | None:
-    return float(np.quantile(values, share)) if values.size else None
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The quantile of ordered values, interpolated as NumPy does, whose call takes 20 times longer.
+
+    None where there are none.
+    """
+    if not ordered:
+        return None
+    below, apart = divmod(share * (len(ordered) - 1), 1)
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, len(ordered) - 1)]
+    if apart < 0.5:
+        return low + (high - low) * apart
+    return high - (high - low) * (1 - apart)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import gc
 import os
 import shlex
 import sys
@@ -49,6 +48,7 @@ from xla_sweeps.sweep.plan import (
     plan_sweep,
 )
 from xla_sweeps.sweep.search import SearchSource
+from xla_sweeps.system.collector import without_collecting
 from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.text import file_name
 
@@ -159,11 +159,11 @@ def _plan(request: _Request) -> Plan:
     """Compose the trials and match them with the records."""
     sweep, options, store = request.sweep, request.options, request.store
     check_parameters(sweep, options.path)
-    index = read_index(store)
-    for problem in index.problems:
-        print(f"warning: {problem}", file=sys.stderr)
-    asked = 0 if sweep.method == "bayes" else sweep.trials
-    with _without_collecting():
+    with without_collecting():
+        index = read_index(store)
+        for problem in index.problems:
+            print(f"warning: {problem}", file=sys.stderr)
+        asked = 0 if sweep.method == "bayes" else sweep.trials
         tasks = _composed(request) if asked else []
         return plan_sweep(
             tasks,
@@ -358,13 +358,3 @@ def _slots(options: Options) -> list[Slot]:
     for problem in () if asked else gpu_problems():
         warn(f"{problem}; not used")
     return slots
-
-
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Turn the cycle collector off while many small objects without cycles are made."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

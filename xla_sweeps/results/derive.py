@@ -29,12 +29,14 @@ from xla_sweeps.analysis.pool import (
     pool_of,
 )
 from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
+from xla_sweeps.analysis.summary import Measured
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
+from xla_sweeps.system.collector import without_collecting
 
 if TYPE_CHECKING:
     import pyarrow
@@ -78,7 +80,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Some trials: their rows, judged against the smallest floor and without the flag `drift`."""
+    """Some trials: their rows, not judged yet and without the flag `drift`."""
 
     table: pyarrow.Table
     facts: Mapping[str, Facts]
@@ -95,30 +97,38 @@ def facts_of(records: Sequence[Record], listing: str) -> Facts:
     return Facts(listing, tuple(runs))
 
 
+@without_collecting()
 def read_trials(results_dir: Path, names: Sequence[str]) -> Trials:
     """Read and summarize these trials."""
     store = Store(results_dir)
     facts: dict[str, Facts] = {}
     problems: list[str] = []
-    rows: list[ComparisonRow] = []
+    trials: dict[str, Measured] = {}
     for name in names:
         listing = store.listing(name)
         loaded = store.load(name)
         records = loaded.records.get(name, [])
-        found, unusable = guarded(
-            store.records_dir / name,
-            partial(_summarized, records, "" if loaded.problems else listing),
-        )
+        make = partial(_measured, records, "" if loaded.problems else listing)
+        found, unusable = guarded(store.records_dir / name, make)
         problems += (*loaded.problems, *unusable)
-        facts[name] = Facts("", ()) if found is None else found[1]
-        if found is not None:
-            rows += found[0]
+        facts[name], trial = found or (Facts("", ()), None)
+        if trial is not None:
+            trials[name] = trial
+    summary.compute_together(trials.values())
+    rows: list[ComparisonRow] = []
+    for name, trial in trials.items():
+        make_rows = partial(summary.summary_of, trial, pool=None)
+        summarized, unusable = guarded(store.records_dir / name, make_rows)
+        problems += unusable
+        if summarized is None:
+            facts[name] = Facts("", ())
+        else:
+            rows += summarized.comparisons
     return Trials(table_of(rows), facts, tuple(problems))
 
 
-def _summarized(records: Sequence[Record], listing: str) -> tuple[Sequence[ComparisonRow], Facts]:
-    rows = summary.summarize(records).comparisons if records else ()
-    return rows, facts_of(records, listing)
+def _measured(records: Sequence[Record], listing: str) -> tuple[Facts, Measured | None]:
+    return facts_of(records, listing), summary.measured_of(records) if records else None
 
 
 def read_many(

@@ -251,7 +251,8 @@ def _updated(
     now_ns = time.time_ns()
     facts = msgspec.json.decode(beside.facts, type=dict[str, Facts])
     stale = [name for name, found in folders.items() if beside.modified_ns.get(name) != found]
-    listings = {name: store.listing(name) for name in stale}
+    known = {*facts, *pending}
+    listings = {name: store.listing(name) for name in stale if name in known}
     changed = [name for name in stale if name not in facts or facts[name].listing != listings[name]]
     read = [_ended_trials(store, changed, listings, pending)]
     unread = [name for name in changed if name not in read[0].facts]

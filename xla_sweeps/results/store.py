@@ -234,20 +234,19 @@ class Store:
 
     def _read(self, path: Path, problems: list[str]) -> Record | None:
         """A record; None, with a line in `problems`, where it cannot be used."""
-        where = _shown(path)
         try:
             record = Record.from_json(files.read_regular(path))
             if record.trial_id != path.parent.name:
                 raise RecordFormatError(f"it is a record of trial {record.trial_id}")
         except NewerSchemaError as error:
-            problems.append(f"{where}: {displayable(error)}")
+            problems.append(f"{_shown(path)}: {displayable(error)}")
         except RecordFormatError as error:
             problems.append(
-                f"{where}: {displayable(error)}; moved to {self._quarantine(path)}, "
+                f"{_shown(path)}: {displayable(error)}; moved to {self._quarantine(path)}, "
                 "to be measured again"
             )
         except OSError as error:
-            problems.append(f"{where}: {_reason(error)}")
+            problems.append(f"{_shown(path)}: {_reason(error)}")
         else:
             return record
         return None

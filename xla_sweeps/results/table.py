@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict, row_of
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of, row_of
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
@@ -31,7 +31,9 @@ def schema() -> pyarrow.Schema:
 
 def table_of(rows: Sequence[ComparisonRow]) -> pyarrow.Table:
     """Rows as a table."""
-    return table_of_documents([row_dict(row) for row in rows])
+    import pyarrow
+
+    return pyarrow.table(columns_of(rows), schema=schema())
 
 
 def table_of_documents(documents: Sequence[Mapping[str, Any]]) -> pyarrow.Table:

@@ -103,7 +103,6 @@ OPTIONS = (
             "keras_cv": "",
             "keras_hub": "",
             "hub": "",
-            "examples": "",
             "local": "comes with model=local",
         },
         identifies=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
@@ -140,15 +140,19 @@ def value_of(row: ComparisonRow, column: str) -> Any:
     return _GETTERS[column](row)
 
 
+_PLAIN: Mapping[str, Callable[[Any], str]] = {"verdict": str, "status": str, "flags": " ".join}
+"""What makes plain data of columns that are none."""
+
+
 def row_dict(row: ComparisonRow) -> dict[str, Any]:
     """A row as plain data, by column; flags joined by blanks."""
-    document = {name: get(row) for name, get in _GETTERS.items()}
-    return {
-        **document,
-        "verdict": str(document["verdict"]),
-        "status": str(document["status"]),
-        "flags": " ".join(document["flags"]),
-    }
+    return {name: values[0] for name, values in columns_of([row]).items()}
+
+
+def columns_of(rows: Sequence[ComparisonRow]) -> dict[str, list[Any]]:
+    """Rows as plain data, a list for each column; flags joined by blanks."""
+    columns = {name: list(map(get, rows)) for name, get in _GETTERS.items()}
+    return columns | {name: list(map(plain, columns[name])) for name, plain in _PLAIN.items()}
 
 
 def row_of(document: Mapping[str, Any]) -> ComparisonRow:

@@ -1,0 +1,164 @@
+"""Rows made for all trials at once, against those that each trial alone gives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from factories import MODEL, failed_outcome, full, make_outcome, make_record, make_rounds
+
+from xla_sweeps.analysis import estimates, stats, summary
+from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.results import derive, table
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Failure, Flag, Phase, Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import ComparisonRow, with_columns
+
+TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
+DEAD = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="killed")
+
+
+def kinds(seed: int) -> dict[str, list[Record]]:
+    """Trials of every kind, by what they are."""
+
+    def record(times: dict[str, float] = TIMES, **changes: object) -> Record:
+        return make_record(times, **{"noise": 0.02, "seed": seed, **changes})  # type: ignore[arg-type]
+
+    def several(times: dict[str, float], count: int) -> list[Record]:
+        return [
+            record(times, replicate=number, seed=seed + 1000 * number) for number in range(count)
+        ]
+
+    busy = make_rounds(TIMES, noise=0.1, seed=seed, dirty=range(9))
+    dirty = make_rounds(TIMES, count=20, noise=0.02, seed=seed, dirty=(1, 4, 5))
+    dropped = make_rounds(TIMES, count=6, seed=seed) + make_rounds(
+        {"graph": 0.2, "xla": 0.1}, count=9, noise=0.02, seed=seed
+    )
+    fails = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.COMPILE_ERROR)}
+    twice = {"graph": make_outcome(0.2), "xla": make_outcome(status=Status.NONDETERMINISTIC)}
+    return {
+        "clean": [record()],
+        "long": [record(count=60)],
+        "odd": [record(count=13)],
+        "two": several(TIMES, 2),
+        "five": several(TIMES, 5),
+        "full": [full(record())],
+        "dirty rounds": [record(rounds=dirty)],
+        "dropped mode": [record(rounds=dropped)],
+        "contaminated": [record(rounds=busy, status=Status.CONTAMINATED)],
+        "contaminated beside clean": [
+            *several(TIMES, 2),
+            record(replicate=2, rounds=busy, status=Status.CONTAMINATED),
+        ],
+        "failed": [record({"graph": 0.2}, modes=fails)],
+        "nondeterministic": [record({"graph": 0.2, "xla": 0.1}, modes=twice)],
+        "interrupted": [
+            record(count=8, status=Status.INTERRUPTED, flags=(Flag.CUT_SHORT,), failure=DEAD)
+        ],
+        "interrupted early": [
+            record(count=3, status=Status.INTERRUPTED, flags=(Flag.CUT_SHORT,), failure=DEAD)
+        ],
+        "nothing": [record(modes={}, rounds=(), status=Status.CRASHED, failure=DEAD)],
+        "too few rounds": [record(count=5)],
+        "alone": [record({"xla": 0.1})],
+        "alone, failed": [record(modes={"xla": failed_outcome(Status.OOM_HOST)}, rounds=())],
+        "a/a": several({"graph": 0.2, "graph_2": 0.201}, 6),
+        "a/a, one": several({"graph": 0.2, "graph_2": 0.205}, 1),
+        "rebuilt": [
+            record(model=replace(MODEL, params=1)),
+            record(model=replace(MODEL, params=2), replicate=1, seed=seed + 1),
+        ],
+    }
+
+
+def study(trials: int) -> dict[str, list[Record]]:
+    """So many trials of each kind, and A/A pairs, on two devices and hosts."""
+    source = random.Random(1)
+    groups = [group for seed in range(trials) for group in kinds(seed).values()]
+    for number in range(120):
+        times = {"graph": 0.2, "graph_2": 0.2 * source.lognormvariate(0, 0.03)}
+        groups.append([make_record(times, noise=0.01, seed=number)])
+    source.shuffle(groups)
+    found = {}
+    for number, group in enumerate(groups):
+        name = f"{number:016x}"
+        device, host = source.choice(("Some CPU", "Another CPU")), source.choice("ab")
+        found[name] = [
+            replace(
+                record,
+                trial_id=name,
+                device={"kind": "cpu", "name": device},
+                environment={**record.environment, "host": host},
+                started_at=f"2026-01-{number % 28 + 1:02}T00:00:{record.replicate:02}+00:00",
+            )
+            for record in group
+        ]
+    return found
+
+
+def test_intervals_computed_together_are_those_computed_alone() -> None:
+    groups = study(2)
+    alone = [summarize(records) for records in groups.values()]
+    together = [summary.measured_of(records) for records in groups.values()]
+    summary.compute_together(together)
+    assert [summary.summary_of(trial, pool=NOTHING) for trial in together] == alone
+
+
+def test_a_trial_that_is_too_long_to_be_analysed_harms_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = stats.signed_rank_intervals
+
+    def limited(
+        series: Sequence[estimates.Seconds], *, level: float = 0.95
+    ) -> list[stats.Interval]:
+        if max(map(len, series), default=0) > 50:
+            raise MemoryError
+        return real(series, level=level)
+
+    monkeypatch.setattr(stats, "signed_rank_intervals", limited)
+    groups = kinds(0)
+    trials = {kind: summary.measured_of(records) for kind, records in groups.items()}
+    summary.compute_together(trials.values())
+    with pytest.raises(MemoryError):
+        summary.summary_of(trials.pop("long"), pool=None)
+    for kind, trial in trials.items():
+        assert summary.summary_of(trial, pool=NOTHING) == summarize(groups[kind])
+
+
+def rounded(row: ComparisonRow) -> ComparisonRow:
+    """Without the last digits of the p-value, which went through a logarithm once more."""
+    p_value = row.speedup.p_value
+    return with_columns(row, p_value=None if p_value is None else float(f"{p_value:.9g}"))
+
+
+def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path: Path) -> None:
+    groups = study(8)
+    store = Store(tmp_path)
+    for records in groups.values():
+        for record in records:
+            store.save(record)
+    read = derive.read_trials(tmp_path, sorted(groups))
+    assert read.problems == ()
+    settled, _ = derive.settled(read.table, read.facts)
+    pools: dict[str, Pool] = {}
+    members: dict[str, list[str]] = {}
+    for name, records in groups.items():
+        members.setdefault(derive.group_of_records(records), []).append(name)
+    for group, names in members.items():
+        pools[group] = pool_of({name: evidence_of(summarize(groups[name])) for name in names})
+    expected = [
+        row
+        for records in groups.values()
+        for row in summarize(records, pool=pools[derive.group_of_records(records)]).comparisons
+    ]
+    found = table.rows_of(table.ordered(settled))
+    assert max(row.speedup.floor for row in found) > 0.01
+    assert [rounded(row) for row in found] == [
+        rounded(row) for row in table.rows_of(table.ordered(table.table_of(expected)))
+    ]
