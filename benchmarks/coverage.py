@@ -30,11 +30,10 @@ from xla_sweeps.analysis.estimates import (
     judge,
     over_replicates,
     variance_budget,
-    within_replicates,
 )
 from xla_sweeps.analysis.overview import discoveries, geometric_mean
 from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Evidence, Numbers, Prior, prior_of
-from xla_sweeps.analysis.stats import Interval, signed_rank_interval
+from xla_sweeps.analysis.stats import Interval, signed_rank_interval, signed_rank_intervals
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
 REPLICATES = (1, 2, 3, 5)
@@ -161,7 +160,7 @@ def simulate_levels(replicates: int, spread: float, sweeps: int) -> dict[str, fl
     for _ in range(sweeps):
         sides = [levels(source, replicates, spread) for _ in range(2)]
         for trial in sides[0]:
-            level = over_replicates([wide for wide, _ in within_replicates(trial)])
+            level = over_replicates(signed_rank_intervals(trial))
             known = level is not None and math.isfinite(level.low)
             holds = float(level is not None and level.low <= 0 <= level.high)
             shares["throughput"].append(holds if known else math.nan)

@@ -17,48 +17,79 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from factories import CONFIG, make_record, renamed
+from factories import CONFIG, full, make_record, renamed
 
 from xla_sweeps.config import catalog
+from xla_sweeps.config.catalog import CatalogEntry
 
 ROWS_A_TRIAL = 3
 PATTERNS = 400
 DEVICES = ("NVIDIA A100", "NVIDIA T4", "NVIDIA V100")
 
+TWIN_EVERY = 32
+"""Trials per A/A twin, of two replicates."""
+
+_ID = "TRIALTRIALTRIALT"
+
 
 def make_records(folder: Path, trials: int) -> None:
-    """Records of realistic size, of every model of the catalog on three devices."""
+    """Records of realistic size, of every model of the catalog on three devices, and A/A twins."""
     source = random.Random(0)
     entries = list(catalog.load_catalog().values())
     patterns = []
     for number in range(PATTERNS):
-        entry, device = entries[number % len(entries)], DEVICES[number % len(DEVICES)]
         speedup = source.lognormvariate(0.2, 0.3)
-        record = make_record(
-            {"eager": 0.4, "graph": 0.2, "xla": 0.2 / speedup}, noise=0.01, seed=number, count=20
-        )
-        model = replace(record.model, name=entry.name, family=entry.family, variant=entry.variant)
-        config = {**CONFIG, "model": {"name": entry.name}, "source": next(iter(entry.sources))}
-        made = replace(
-            record,
-            model=model,
-            config=config,
-            device={"kind": "gpu", "name": device},
-            trial_id="TRIALTRIALTRIALT",
-        )
-        patterns.append(made.to_json())
+        times = {"eager": 0.4, "graph": 0.2, "xla": 0.2 / speedup}
+        patterns.append(_record(times, number, entries[number % len(entries)]))
+    twins = [_twin(number, entries) for number in range(PATTERNS)]
     for number in range(trials):
-        name = f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
-        place = folder / "records" / name
-        place.mkdir(parents=True)
-        pattern = patterns[number % PATTERNS]
-        (place / "0.json").write_bytes(renamed(pattern, "TRIALTRIALTRIALT", name))
-        os.utime(place, (1, 1))
+        texts = [patterns[number % PATTERNS]]
+        if number % TWIN_EVERY == 0:
+            texts = twins[number // TWIN_EVERY % PATTERNS]
+        _save(folder, f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}", texts)
+
+
+def make_twin(folder: Path) -> None:
+    """One A/A twin more."""
+    number = random.randrange(2**62)
+    _save(folder, f"{number:016x}", _twin(number, list(catalog.load_catalog().values())))
+
+
+def _twin(number: int, entries: Sequence[CatalogEntry]) -> list[bytes]:
+    apart = random.Random(number).lognormvariate(0, 0.01)
+    times = {"graph": 0.2, "graph_2": 0.2 * apart}
+    entry = entries[number % len(entries)]
+    return [_record(times, number, entry, seed=number + replicate) for replicate in range(2)]
+
+
+def _record(
+    times: Mapping[str, float], number: int, entry: CatalogEntry, *, seed: int = 0
+) -> bytes:
+    record = full(make_record(times, noise=0.01, seed=seed or number, count=20, trial_id=_ID))
+    words = (f"model={entry.name}", f"batch_size={number % 64}", "effort=quick", "jit=true")
+    return replace(
+        record,
+        model=replace(record.model, name=entry.name, family=entry.family, variant=entry.variant),
+        config={**CONFIG, "model": {"name": entry.name}, "source": next(iter(entry.sources))},
+        device={"kind": "gpu", "name": DEVICES[number % len(DEVICES)]},
+        modes={label: replace(mode, sustained_call_s=()) for label, mode in record.modes.items()},
+        started_at=f"2026-01-01T{number // 60 % 24:02}:{number % 60:02}:00+00:00",
+        words=words,
+    ).to_json()
+
+
+def _save(folder: Path, trial: str, texts: Sequence[bytes]) -> None:
+    place = folder / "records" / trial
+    place.mkdir(parents=True)
+    for replicate, text in enumerate(texts):
+        (place / f"{replicate}.json").write_bytes(renamed(text, _ID, trial))
+    os.utime(place, (1, 1))
 
 
 def main() -> None:

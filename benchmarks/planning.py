@@ -3,30 +3,31 @@
 The records are made first (that is not timed); then the plan is made three times: with nothing kept
 beside the records, and twice with the index kept, which is what resuming a sweep does.
 
-    python benchmarks/planning.py [--trials 100000]
+    python benchmarks/planning.py [--trials 100000] [--before DIR]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from factories import make_record, renamed
 
+from benchmarks.whole_process import timed
 from xla_sweeps.sweep.compose import Composer, Place, compose_all
 from xla_sweeps.sweep.definition import parse_sweep
 from xla_sweeps.sweep.search import expand
 from xla_sweeps.system import devices
+
+ROOT = Path(__file__).resolve().parents[1]
 
 MODELS = ("resnet50", "mobilenet_v2", "vgg16", "efficientnetb0", "convnext_tiny")
 
@@ -58,34 +59,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--trials", type=int, default=100_000)
-    trials = parser.parse_args().trials
+    parser.add_argument("--before", type=Path, help="root of another checkout")
+    options = parser.parse_args()
+    checkouts = {"now": ROOT} if options.before is None else {"before": options.before, "now": ROOT}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_records(folder / "results", trials)
-        (folder / "large.yaml").write_text(json.dumps(definition(trials)))
-        command = [
-            sys.executable,
-            "-m",
-            "xla_sweeps",
-            "sweep",
-            "large.yaml",
-            "tracker=none",
-            "--max-trials",
-            str(trials),
-        ]
+        make_records(folder / "results", options.trials)
+        path = folder / "large.yaml"
+        path.write_text(json.dumps(definition(options.trials)))
+        command = [sys.executable, "-m", "xla_sweeps", "sweep", str(path), "tracker=none"]
+        command += [f"results_dir={folder / 'results'}", "--max-trials", str(options.trials)]
         for what in ("nothing kept", "index kept", "the same again"):
-            started = time.monotonic()
-            done = subprocess.run(
-                [*command, "--dry-run"], cwd=folder, capture_output=True, text=True, check=False
-            )
-            seconds = time.monotonic() - started
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-            print(
-                f"{what}: {seconds:.2f} s, peak {peak:.2f} GiB so far; "
-                f"{done.stderr.strip().splitlines()[-1:]}",
-                flush=True,
-            )
-        shutil.rmtree(folder / "results")
+            for version, checkout in checkouts.items():
+                if what == "nothing kept":
+                    shutil.rmtree(folder / "results" / "cache", ignore_errors=True)
+                print(f"{what}, {version}: {timed([*command, '--dry-run'], checkout)}", flush=True)
 
 
 if __name__ == "__main__":
