@@ -91,7 +91,7 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
     assert len(done.stdout.splitlines()) == 3
     assert done.stderr == (
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
-        "timing takes at most 4 min 48 s in all, by the limits of the effort; building and "
+        "timing takes at most 4 min 36 s in all, by the limits of the effort; building and "
         "compiling come on top (no records of these models yet)\n"
     )
     assert list(tmp_path.iterdir()) == []
@@ -289,7 +289,7 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     plan = sweep(tmp_path, "--dry-run")
     assert "5 trials, proposed one by one from earlier results\n" in plan.stderr
     shutil.rmtree(tmp_path / "results")
-    assert "\ntiming takes at most 5 min 20 s in all" in sweep(tmp_path, "--dry-run").stderr
+    assert "\ntiming takes at most 5 min 7 s in all" in sweep(tmp_path, "--dry-run").stderr
 
 
 def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:

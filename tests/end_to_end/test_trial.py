@@ -127,7 +127,7 @@ def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
         assert outcome.effective["in_force"]
         assert outcome.agreement is not None
         assert outcome.agreement.ok
-        assert outcome.agreement.rmse_ref_rel is not None
+        assert outcome.agreement.rmse_ref_rel is None  # all are close to eager
         assert len(outcome.latencies_s) == latencies_of(record, name)
         assert outcome.first_call_s is not None
         assert outcome.first_call_s > 0
@@ -297,7 +297,7 @@ def test_the_measuring_process_dies_with_a_command_that_is_killed(tmp_path: Path
 
 def test_a_killed_measuring_process_is_recorded_as_a_crash(tmp_path: Path) -> None:
     process = start(*SMALL, "tracker=none", cwd=tmp_path)
-    line_with(process.stderr, "float64 reference")
+    line_with(process.stderr, "build")
     os.kill(children(process.pid)[0], signal.SIGSEGV)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import pytest
 
@@ -14,7 +15,7 @@ from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import rounds, timing
-from xla_sweeps.schema.measurement import Round, Trend
+from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
 EFFORT = Effort(
@@ -31,7 +32,6 @@ EFFORT = Effort(
     warmup_cap_s=60,
     latency_calls=20,
     latency_cap_s=1e6,
-    settle_s=1e6,
     hopeless_ends=False,
 )
 
@@ -102,7 +102,6 @@ def measured(
     return rounds.measure_rounds(
         devices,
         dict.fromkeys(devices, calls),
-        {label: device.work_s for label, device in devices.items()},
         effort=effort,
         seed=1,
         clock=clock,
@@ -162,7 +161,7 @@ def test_warm_up_ends_at_its_cap_and_flags_that_speed_still_changed() -> None:
         clock=clock,
     )
     assert warm.trend is Trend.MOVING
-    assert 10 <= warm.seconds < 13
+    assert 10 <= clock() / 1e9 < 15
 
 
 def test_warm_up_groups_fast_calls_into_blocks() -> None:
@@ -170,37 +169,74 @@ def test_warm_up_groups_fast_calls_into_blocks() -> None:
     device = Device(clock, work_s=0.001, enqueue_s=0.0)
     warm = timing.warm_up(device, effort=EFFORT, clock=clock)
     assert warm.trend is Trend.STEADY
-    assert [block.calls for block in warm.blocks] == [1] + [100] * 20
-    assert warm.seconds == pytest.approx(0.001 + 20 * 0.1, rel=0.01)
+    assert [block.calls for block in warm.blocks] == [1, 1, 1] + [100] * 20
+    assert clock() / 1e9 == pytest.approx(20 * 0.1, rel=0.01)
 
 
-QUICK = replace(EFFORT, block_s=0.03, warmup_s=0.3, warmup_cap_s=1)
+@cache
+def level(name: str) -> Effort:
+    return to_settings(compose_config([f"effort={name}", "device=cpu"])).trial.effort
 
 
 @pytest.mark.parametrize("call_s", [0.0001, 0.06, 0.2])
 def test_a_perfectly_steady_mode_is_steady_however_slow(call_s: float) -> None:
     clock = Clock()
     device = Device(clock, work_s=call_s, enqueue_s=0.0)
-    assert timing.warm_up(device, effort=QUICK, clock=clock).trend is Trend.STEADY
+    assert timing.warm_up(device, effort=EFFORT, clock=clock).trend is Trend.STEADY
+    assert trend_at_quick(Device(clock, work_s=call_s), clock) is Trend.STEADY
 
 
-def test_too_few_calls_for_an_interval_are_not_assessed() -> None:
+@pytest.mark.parametrize(
+    ("call_s", "calls"), [(0.0001, 3 + 300), (0.02, 5), (0.04, 5), (0.15, 4), (0.4, 3)]
+)
+def test_quick_warms_up_for_five_calls_or_three_tenths_of_a_second(
+    call_s: float, calls: int
+) -> None:
     clock = Clock()
-    device = Device(clock, work_s=0.4, enqueue_s=0.0)
-    assert timing.warm_up(device, effort=QUICK, clock=clock).trend is Trend.NOT_ASSESSED
+    device = Device(clock, work_s=call_s, enqueue_s=0.0)
+    warm = timing.warm_up(device, effort=level("quick"), clock=clock)
+    assert warm.calls == calls
+    assert warm.call_s == pytest.approx(call_s)
+    assert warm.trend is None
+
+
+@pytest.mark.parametrize("effort", ["quick", "publish"])
+@pytest.mark.parametrize(
+    ("noise", "recompiles"),
+    [([30.0, 30.0], True), ([30.0, 1.0], False), ([1.0, 30.0], False), ([9.0, 9.0], False)],
+)
+def test_a_mode_recompiles_where_the_first_calls_on_both_new_inputs_are_slow(
+    noise: list[float], recompiles: bool, effort: str
+) -> None:
+    clock = Clock()
+    for work_s in (0.005, 0.05, 0.5):
+        device = Device(clock, work_s=work_s, enqueue_s=0.0, noise=[*noise, *[1.0] * 100_000])
+        warm = timing.warm_up(device, effort=level(effort), clock=clock)
+        assert warm.recompiles is recompiles
+        assert warm.call_s == pytest.approx(work_s)
+
+
+def trend_at_quick(device: Device, clock: Clock) -> Trend:
+    """The trend of a mode over the rounds of a replicate at quick."""
+    other = Device(clock, work_s=0.03, noise=[1.0, 1.02, 0.98])
+    result = measured({"graph": device, "xla": other}, clock, effort=level("quick"))
+    return rounds.trend(result.rounds, "graph")
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.05, 0.08])
 @pytest.mark.parametrize("call_s", [0.03, 0.1])
 def test_noise_around_a_steady_speed_is_rarely_called_moving(spread: float, call_s: float) -> None:
     source = random.Random(1)
-    found = []
-    for _ in range(400):
+    found = {"warm-up": list[Trend | None](), "rounds": list[Trend | None]()}
+    for _ in range(200):
         clock = Clock()
         noise = [math.exp(source.gauss(0, spread)) for _ in range(1000)]
         device = Device(clock, work_s=call_s, enqueue_s=0.0, noise=noise)
-        found.append(timing.warm_up(device, effort=QUICK, clock=clock).trend)
-    assert found.count(Trend.MOVING) <= 0.05 * len(found)
+        long = replace(level("standard"), warmup_cap_s=3)
+        found["warm-up"].append(timing.warm_up(device, effort=long, clock=clock).trend)
+        found["rounds"].append(trend_at_quick(device, clock))
+    for trends in found.values():
+        assert trends.count(Trend.MOVING) <= 0.05 * len(trends)
 
 
 def test_a_real_trend_is_found_in_noise() -> None:
@@ -209,9 +245,21 @@ def test_a_real_trend_is_found_in_noise() -> None:
     for _ in range(100):
         clock = Clock()
         noise = [math.exp(source.gauss(0.01 * step, 0.02)) for step in range(1000)]
-        device = Device(clock, work_s=0.03, enqueue_s=0.0, noise=noise)
-        found.append(timing.warm_up(device, effort=QUICK, clock=clock).trend)
+        found.append(trend_at_quick(Device(clock, work_s=0.03, noise=noise), clock))
     assert found.count(Trend.MOVING) >= 90
+
+
+def test_contaminated_rounds_tell_no_trend() -> None:
+    def item(number: int, call_ms: int, dirty: str = "") -> Round:
+        block = Block(mode="xla", calls=1, elapsed_ns=call_ms * 10**6, enqueue_ns=0)
+        return Round(round=number, order=("xla",), blocks=(block,), dirty=dirty)
+
+    clean = [item(number, 10) for number in range(8)]
+    later = [item(8 + number, 20 + number) for number in range(8)]
+    assert rounds.trend([*clean, *later], "xla") is Trend.MOVING
+    disturbed = [replace(item, dirty="a build") for item in later]
+    assert rounds.trend([*clean, *disturbed], "xla") is Trend.STEADY
+    assert rounds.trend([*clean, *disturbed], "eager") is Trend.NOT_ASSESSED
 
 
 @pytest.mark.parametrize(
@@ -256,12 +304,12 @@ def test_every_block_follows_an_untimed_call_of_its_own_mode() -> None:
     assert device.log == unit * (len(device.log) // len(unit))
 
 
-def test_slow_calls_get_no_untimed_call_if_the_effort_says_so() -> None:
+def test_a_block_of_one_call_follows_no_untimed_call() -> None:
     clock = Clock()
-    slow, fast = Device(clock, work_s=0.5), Device(clock, work_s=0.1)
-    measured({"graph": slow, "xla": fast}, clock, effort=replace(EFFORT, settle_s=0.2))
-    assert slow.log[:4] == ["prepare", "step", "step", "synchronize"]
-    assert fast.log[:6] == ["prepare", "step", "synchronize", "step", "step", "synchronize"]
+    device = Device(clock, work_s=0.1)
+    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock, calls=1)
+    unit = ["prepare", "step", "synchronize"]
+    assert device.log == unit * (len(device.log) // len(unit))
 
 
 def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() -> None:
@@ -289,6 +337,40 @@ def test_a_slow_mode_outside_the_headline_is_dropped_and_the_others_continue() -
     assert result.retired == ("eager",)
     assert sum("eager" in item.order for item in result.rounds) == 6
     assert sum({"graph", "xla"} <= set(item.order) for item in result.rounds) >= EFFORT.rounds_max
+
+
+@pytest.mark.parametrize(("name", "with_eager"), [("quick", 6), ("standard", 24)])
+def test_eager_leaves_a_quick_replicate_after_the_fewest_rounds_that_have_an_interval(
+    name: str, with_eager: int
+) -> None:
+    clock = Clock()
+    devices = {
+        "eager": Device(clock, work_s=0.1),
+        "graph": Device(clock, work_s=0.02),
+        "xla": Device(clock, work_s=0.01),
+    }
+    result = measured(devices, clock, effort=level(name))
+    assert result.converged
+    sizes = [len(item.order) for item in result.rounds]
+    assert sizes == [3] * with_eager + [2] * (len(sizes) - with_eager)
+    assert len(sizes) >= level(name).rounds_min
+    assert rounds.headline_half_width(result.rounds, [("eager", "xla")]) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("dirty", "retired"), [({2}, ("eager",)), ({0, 1, 2, 3, 4, 5}, ())])
+def test_eager_stays_until_six_of_its_rounds_are_clean(
+    dirty: set[int], retired: tuple[str, ...]
+) -> None:
+    clock = Clock()
+    devices = {label: Device(clock, work_s=0.02) for label in ("eager", "graph", "xla")}
+
+    def disturbed(rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {item.round: "a build" for item in rounds if item.round in dirty}
+
+    result = measured(devices, clock, effort=level("quick"), review=disturbed)
+    assert result.retired == retired
+    clean = [item for item in result.rounds if not item.dirty and "eager" in item.order]
+    assert len(clean) == 6
 
 
 def test_a_headline_mode_over_its_cap_ends_measuring_after_a_complete_williams_design() -> None:
@@ -328,7 +410,7 @@ def busy(rounds: Sequence[Round]) -> Mapping[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("level", "labels", "most"),
+    ("name", "labels", "most"),
     [
         ("quick", ["graph", "xla"], 12),
         ("quick", ["eager", "graph", "xla"], 12),
@@ -338,10 +420,10 @@ def busy(rounds: Sequence[Round]) -> Mapping[int, str]:
     ],
 )
 def test_a_machine_that_is_never_quiet_ends_measuring_at_the_first_look(
-    level: str, labels: list[str], most: int
+    name: str, labels: list[str], most: int
 ) -> None:
     clock = Clock()
-    effort = to_settings(compose_config([f"effort={level}", "device=cpu"])).trial.effort
+    effort = level(name)
     devices = {label: Device(clock, work_s=0.02, noise=[1.0, 1.4, 0.7]) for label in labels}
     result = measured(devices, clock, effort=effort, review=busy)
     assert result.contaminated
@@ -382,7 +464,6 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     rounds.measure_rounds(
         devices,
         dict.fromkeys(devices, 2),
-        {label: device.work_s for label, device in devices.items()},
         effort=effort,
         seed=1,
         clock=clock,
@@ -408,7 +489,6 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     rounds.measure_rounds(
         {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
         {"graph": 2, "xla": 2},
-        {"graph": 0.2, "xla": 0.1},
         effort=replace(EFFORT, rounds_min=20, rounds_max=60),
         seed=1,
         clock=clock,

@@ -45,7 +45,6 @@ EFFORT = Effort(
     warmup_cap_s=5,
     latency_calls=100,
     latency_cap_s=2,
-    settle_s=10,
     hopeless_ends=False,
 )
 TRIAL = Trial(

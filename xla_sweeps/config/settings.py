@@ -406,14 +406,16 @@ def _effort(document: Mapping[str, Any]) -> Effort:
             raise unknown_name("option of effort", str(name), names, listed=len(names))
     found: dict[str, Any] = {"name": str(given.get("name", "effort"))}
     for item in fields(Effort):
+        if item.default is not MISSING and not given.get(item.name):
+            continue
         if item.type == "bool":
             found[item.name] = values.boolean(given, item.name, prefix="effort.")
         elif item.type == "int":
-            least = {"rounds_min": 6, "rounds_max": 6}.get(item.name, 1)
+            least = 6 if item.name in ("rounds_min", "rounds_max", "side_rounds") else 1
             found[item.name] = values.integer(
                 given, item.name, at_least=least, at_most=MAX_COUNT, prefix="effort."
             )
-        elif item.type == "float" and (item.default is MISSING or given.get(item.name)):
+        elif item.type == "float":
             found[item.name] = values.number(
                 given, item.name, at_most=MAX_SECONDS, prefix="effort."
             )

@@ -13,8 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.measure.timing import Clock, Executable, garbage_collection_off, measure_block
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.measure.timing import (
+    Clock,
+    Executable,
+    garbage_collection_off,
+    measure_block,
+    trend_of,
+)
+from xla_sweeps.schema.measurement import Round, Trend
 from xla_sweeps.schema.trial import Effort, baseline_of, headline_candidates
 
 MAX_CONTAMINATED_SHARE = 0.2
@@ -107,15 +113,31 @@ class _Interleaving:
     cpu_clock: Clock | None
     active: list[str]
     headline: list[tuple[str, str]]
-    settle: dict[str, bool]
     rounds: list[Round] = field(default_factory=list)
     spent_s: dict[str, float] = field(default_factory=dict)
     retired: list[str] = field(default_factory=list)
     repeated: int = 0
     next_look: int = 0
+    measured: int = 0
+    width: float | None = None
+
+    @property
+    def decisive(self) -> set[str]:
+        """The modes whose rounds and limits end measuring: those of the headline, or the only one.
+
+        The others may leave earlier.
+        """
+        return {label for pair in self.headline for label in pair} or set(self.active)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the interval is narrow enough; where there is none, it need not be."""
+        if not self.headline:
+            return True
+        return self.width is not None and self.width <= self.effort.target_half_width
 
     def run_round(self, order: tuple[str, ...]) -> Round:
-        """Measure one block of each mode, in this order, each after an untimed call.
+        """Measure one block of each mode, in this order; one of several calls after an untimed one.
 
         That call refills the caches after the switch of modes.
         """
@@ -124,7 +146,7 @@ class _Interleaving:
         for label in order:
             executable, begun = self.executables[label], self.clock()
             executable.prepare()
-            if self.settle[label]:
+            if self.calls[label] > 1:
                 executable.step()
                 executable.synchronize()
             with garbage_collection_off():
@@ -169,9 +191,45 @@ class _Interleaving:
         for number, reason in review(pending).items():
             self.rounds[number] = replace(self.rounds[number], dirty=reason)
 
-    def over_cap(self) -> list[str]:
-        """The modes whose next square would exceed their time limit."""
-        return [label for label in self.active if not self.squares_left(label)]
+    def look(self) -> bool:
+        """Take in the square that was measured; returns whether it is the last."""
+        effort = self.effort
+        self.measured = self.clean(*self.active)
+        self.width = headline_half_width(self.rounds, self.headline)
+        busy = len(self.rounds) >= effort.rounds_min and is_contaminated(self.rounds)
+        capped = any(not self.squares_left(label) for label in self.decisive)
+        due = self.measured >= self.next_look
+        while self.next_look <= self.measured:
+            self.next_look += effort.rounds_look
+        enough = due and (self.converged or (effort.hopeless_ends and self.futile()))
+        return busy or capped or enough or self.measured >= effort.rounds_max
+
+    def futile(self) -> bool:
+        """Whether the interval would still be too wide after the last allowed round.
+
+        Widths shrink with the square root of the number of rounds.
+        """
+        last = max(self.measured, self.effort.rounds_max)
+        return (
+            self.width is not None
+            and self.width * math.sqrt(self.measured / last) > self.effort.target_half_width
+        )
+
+    def retire(self) -> None:
+        """Measure no more of the modes outside the headline that had their time or their rounds."""
+        wanted = self.effort.side_rounds or math.inf
+        left = [
+            label
+            for label in self.active
+            if label not in self.decisive
+            and (not self.squares_left(label) or self.clean(label) >= wanted)
+        ]
+        self.retired += left
+        self.active = [label for label in self.active if label not in left]
+
+    def clean(self, *labels: str) -> int:
+        """The number of rounds that hold these modes and are not contaminated."""
+        return sum(not item.dirty and set(item.order) >= set(labels) for item in self.rounds)
 
     @property
     def rows(self) -> int:
@@ -191,7 +249,6 @@ class _Interleaving:
 def measure_rounds(
     executables: Mapping[str, Executable],
     calls: Mapping[str, int],
-    call_s: Mapping[str, float],
     *,
     effort: Effort,
     seed: int,
@@ -202,16 +259,15 @@ def measure_rounds(
 ) -> RoundsResult:
     """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
 
-    Significance never ends it, because that would bias the result. Squares are never cut short,
-    and an untimed call follows each switch of modes (`effort.settle_s`). A mode outside the
-    headline is dropped when its time limit is reached; when a headline mode reaches its limit,
-    measuring ends without convergence. From the first look on, contaminated rounds end it too: to
-    wait for a quiet machine is better than to measure more on a busy one.
+    Significance never ends it, because that would bias the result. Squares are never cut short. A
+    mode outside the headline leaves after `effort.side_rounds`, or at its time limit; when a
+    headline mode reaches its limit, measuring ends without convergence. From the first look on,
+    contaminated rounds end it too: to wait for a quiet machine is better than to measure more on a
+    busy one.
 
     Args:
         executables: warm, by label.
         calls: calls per block, by label.
-        call_s: expected seconds of one call, by label.
         effort: how many rounds, how narrow an interval.
         seed: seed of the order of the modes.
         clock: nanoseconds.
@@ -219,18 +275,6 @@ def measure_rounds(
         on_square: receives the progress; called between squares.
         cpu_clock: nanoseconds of CPU time of the process, for the record.
     """
-    labels = list(executables)
-    rows = len(balanced_square(labels, random.Random(0)))
-    settle = {
-        label: call_s[label] <= effort.settle_s
-        and call_s[label] * (calls[label] + 1) * rows <= effort.mode_cap_s
-        for label in labels
-    }
-    headline = (
-        [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)]
-        if len(labels) > 1
-        else []
-    )
     state = _Interleaving(
         executables=executables,
         calls=calls,
@@ -238,50 +282,27 @@ def measure_rounds(
         rng=random.Random(seed),
         clock=clock,
         cpu_clock=cpu_clock,
-        active=labels,
-        headline=headline,
-        settle=settle,
+        active=list(executables),
+        headline=_headline(list(executables)),
         next_look=effort.rounds_min,
     )
     while True:
         state.run_square(review)
-        width = headline_half_width(state.rounds, headline)
-        converged = width is not None and width <= effort.target_half_width
-        over = state.over_cap()
-        measured = sum(
-            1 for item in state.rounds if set(item.order) >= set(state.active) and not item.dirty
-        )
-        busy = len(state.rounds) >= effort.rounds_min and is_contaminated(state.rounds)
-        capped = any(label in pair for pair in headline for label in over)
-        ended = busy or capped or measured >= effort.rounds_max
-        if measured >= state.next_look:
-            ended = (
-                ended or converged or (effort.hopeless_ends and _futile(width, measured, effort))
-            )
-            while state.next_look <= measured:
-                state.next_look += effort.rounds_look
-        ended = ended or (not headline and (measured >= effort.rounds_min or bool(over)))
-        on_square(_progress(state, measured, width, ended=ended))
+        ended = state.look()
+        if not ended:
+            state.retire()
+        on_square(_progress(state, ended=ended))
         if ended:
             return RoundsResult(
-                rounds=tuple(state.rounds),
-                converged=converged or not headline,
-                retired=tuple(state.retired),
+                rounds=tuple(state.rounds), converged=state.converged, retired=tuple(state.retired)
             )
-        state.retired += over
-        state.active = [label for label in state.active if label not in over]
 
 
-def _futile(width: float | None, measured: int, effort: Effort) -> bool:
-    """Whether the interval would still be too wide after the last allowed round.
-
-    Widths shrink with the square root of the number of rounds.
-    """
-    return (
-        width is not None
-        and width * math.sqrt(measured / max(measured, effort.rounds_max))
-        > effort.target_half_width
-    )
+def _headline(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Baseline and candidate of every headline log-ratio; none of a mode alone."""
+    if len(labels) < 2:
+        return []
+    return [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)]
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
@@ -311,31 +332,43 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
     return clean if len(clean) >= stats.MIN_PAIRS else every
 
 
-def _progress(state: _Interleaving, measured: int, width: float | None, *, ended: bool) -> Progress:
+def trend(rounds: Sequence[Round], label: str) -> Trend:
+    """Whether a mode's speed changed over its uncontaminated rounds."""
+    return trend_of(
+        [
+            block.call_s
+            for item in rounds
+            for block in item.blocks
+            if block.mode == label and not item.dirty
+        ]
+    )
+
+
+def _progress(state: _Interleaving, *, ended: bool) -> Progress:
     effort = state.effort
     last = effort.rounds_max if state.headline else effort.rounds_min
     if is_contaminated(state.rounds):
         soonest = effort.rounds_min - len(state.rounds)
     else:
-        soonest = min(state.next_look, last) - measured
+        soonest = min(state.next_look, last) - state.measured
     repeats = 1 / (1 - min(_share(state.rounds), MAX_CONTAMINATED_SHARE))
     return Progress(
         measured=len(state.rounds),
-        rounds=measured,
-        rounds_max=state.rows * math.ceil(last / state.rows),
-        half_width=width,
+        rounds=state.measured,
+        rounds_max=state.measured
+        + state.rows * max(0, math.ceil((last - state.measured) / state.rows)),
+        half_width=state.width,
         target=effort.target_half_width,
         remaining_s=(0.0, 0.0)
         if ended
-        else (_time_s(state, soonest), _time_s(state, (last - measured) * repeats)),
+        else (_time_s(state, soonest), _time_s(state, (last - state.measured) * repeats)),
         active=tuple(state.active),
     )
 
 
 def _time_s(state: _Interleaving, rounds: float) -> float:
     """Seconds of so many more rounds, in whole squares, within every mode's time limit."""
-    ends = [label for label in state.active if any(label in pair for pair in state.headline)]
-    squares = min(math.ceil(rounds / state.rows), *map(state.squares_left, ends or state.active))
+    squares = min(math.ceil(rounds / state.rows), *map(state.squares_left, state.decisive))
     return sum(
         min(squares, state.squares_left(label)) * state.rows * state.round_s(label)
         for label in state.active

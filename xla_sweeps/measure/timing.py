@@ -20,6 +20,10 @@ from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
 STATIONARY_TOLERANCE = 0.01
+NEW_INPUTS = 2
+"""Inputs beyond the first that rotate; each is new to the mode once, in a block of its own."""
+RECOMPILE_FACTOR = 10
+RECOMPILE_S = 0.02
 SYNC_CALLS = 50
 BLOCK_OVER_SYNC = 200
 MIN_LATENCY_CALLS = 10
@@ -47,20 +51,25 @@ class WarmUp:
 
     Attributes:
         blocks: all that were timed, in order.
-        seconds: time that they took.
-        call_s: median seconds of one call in the last window.
-        trend: of the last two windows.
+        call_s: median seconds of one call in the last window; the first calls on new inputs do not
+            count.
+        trend: of the last two windows; None where it ended before there were two.
     """
 
     blocks: tuple[Block, ...]
-    seconds: float
     call_s: float
-    trend: Trend
+    trend: Trend | None
 
     @property
     def calls(self) -> int:
         """The number of calls."""
         return sum(block.calls for block in self.blocks)
+
+    @property
+    def recompiles(self) -> bool:
+        """Whether every new input costs a compilation, because shapes depend on values."""
+        limit_s = max(RECOMPILE_FACTOR * self.call_s, self.call_s + RECOMPILE_S)
+        return all(block.call_s > limit_s for block in self.blocks[:NEW_INPUTS])
 
 
 def measure_block(
@@ -104,17 +113,22 @@ def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
 
 
 def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
-    """Call until the speed is stationary, or until `effort.warmup_cap_s`.
+    """Call until the speed is stationary, or until a limit of the effort.
 
     Stationary: enough calls, enough time, and two windows of ten blocks that agree. They agree if
     neither median nor trend differs by more than 1 %. That ends the warm-up; what it says of the
     speed, noise considered, is the trend.
+
+    Args:
+        executable: was called once, on the first of the rotating inputs.
+        effort: how long to go on.
+        clock: nanoseconds.
     """
     executable.prepare()
+    blocks = [measure_block(executable, "", 1, clock=clock) for _ in range(NEW_INPUTS)]
     started = clock()
-    blocks: list[Block] = []
     times: list[float] = []
-    calls, per_block = 0, 1
+    calls, per_block = NEW_INPUTS, 1
     while True:
         block = measure_block(executable, "", per_block, clock=clock)
         calls += per_block
@@ -124,17 +138,15 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
         if per_block == 1 and block.call_s < effort.block_s / 2:
             per_block, times = max(2, math.ceil(effort.block_s / block.call_s)), []
         enough = calls >= effort.warmup_calls and seconds >= effort.warmup_s
-        stationary = len(times) >= 2 * WARMUP_WINDOW and stats.stationary(
-            times[-2 * WARMUP_WINDOW : -WARMUP_WINDOW],
-            times[-WARMUP_WINDOW:],
-            tolerance=STATIONARY_TOLERANCE,
-        )
-        if (enough and stationary) or (seconds >= effort.warmup_cap_s and calls >= 2):
+        windows = times[-2 * WARMUP_WINDOW : -WARMUP_WINDOW], times[-WARMUP_WINDOW:]
+        assessed = len(times) >= 2 * WARMUP_WINDOW
+        stationary = assessed and stats.stationary(*windows, tolerance=STATIONARY_TOLERANCE)
+        capped = seconds >= effort.warmup_cap_s or 0 < effort.warmup_cap_calls <= calls
+        if capped or (enough and stationary):
             return WarmUp(
                 blocks=tuple(blocks),
-                seconds=seconds,
-                call_s=statistics.median(times[-WARMUP_WINDOW:] or [block.call_s]),
-                trend=trend_of(times[-2 * WARMUP_WINDOW :]),
+                call_s=statistics.median(windows[1] or [block.call_s]),
+                trend=trend_of([*windows[0], *windows[1]]) if assessed else None,
             )
 
 

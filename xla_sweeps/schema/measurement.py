@@ -64,10 +64,13 @@ class Phase(StrEnum):
 
 
 class Trend(StrEnum):
-    """Whether the speed still changed when the warm-up of a mode ended."""
+    """Whether a mode's speed still changed: over 20 blocks of its warm-up, else over its rounds.
+
+    The rounds tell where the warm-up ended before it had 20 blocks.
+    """
 
     STEADY = "steady"
-    """The interval of the change over the last 20 blocks lies within 1 % of none."""
+    """The interval of the change over these lies within 1 % of none."""
     MOVING = "moving"
     """The interval lies outside of that."""
     NOT_ASSESSED = "not_assessed"
@@ -245,7 +248,8 @@ class ModeOutcome:
         sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
             was not measured.
         warmup_calls: calls before the mode counted as warm.
-        warmup_trend: whether the speed still changed then; None in older records.
+        warmup_trend: whether the speed still changed; None in older records, and where neither
+            warm-up nor rounds were long enough to tell.
         warmup_block_calls: calls of each block of the warm-up, in order.
         warmup_block_ns: how long each of these blocks took.
     """

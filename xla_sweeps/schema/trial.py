@@ -130,12 +130,22 @@ class Effort:
     warmup_cap_s: float = _described("seconds after which warm-up ends, stationary or not")
     latency_calls: int = _described("synchronized calls of the latency pass")
     latency_cap_s: float = _described("the most time of one mode's latency pass, seconds")
-    settle_s: float = _described(
-        "a mode gets an untimed call after each switch to it, unless one call takes longer, seconds"
-    )
     hopeless_ends: bool = _described(
         "whether measuring ends as futile: at a check from which even the last round would not "
         "reach the target"
+    )
+    side_rounds: int = _described(
+        "rounds after which a mode outside the headline, such as eager, is no longer measured; 0 "
+        "for as many as the others",
+        default=0,
+    )
+    warmup_cap_calls: int = _described(
+        "calls after which warm-up ends, stationary or not; 0 for no such limit", default=0
+    )
+    always_reference: bool = _described(
+        "whether the first replicate compares with float64 even where closeness to eager settles "
+        "the check",
+        default=False,
     )
     sustained_s: float = _described(
         "how long each mode is then timed alone, on an accelerator only, seconds; 0 for never",
@@ -203,6 +213,17 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Multiply-accumulates as they were counted once, and of what build; fields of `ModelFacts`."""
+
+    params: int
+    fingerprint: str
+    macs: int
+    macs_note: str
+    macs_by_type: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicateJob:
     """The task of one measuring process.
 
@@ -211,6 +232,7 @@ class ReplicateJob:
             process.
         order_seed: of the order of modes in the rounds and of the inputs.
         measure: whether to measure, or only to build, trace, compile and verify.
+        counted: what an earlier replicate counted; None: nothing is known.
     """
 
     trial: Trial
@@ -218,6 +240,7 @@ class ReplicateJob:
     modes: tuple[str, ...]
     order_seed: int
     measure: bool = True
+    counted: Counted | None = None
 
 
 def baseline_of(modes: Sequence[str]) -> str:
@@ -298,6 +321,19 @@ def request_ids(trial: Trial) -> Ids:
     return _digests(document)
 
 
+def build_id(trial: Trial, identity: Mapping[str, Any]) -> str:
+    """Sixteen hex digits of what is built for a call, whatever the modes, the effort and the seed.
+
+    Args:
+        trial: names the model, its size and the batch.
+        identity: versions of what builds it, and where that is kept.
+    """
+    document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
+    for key in ("modes", "effort"):
+        document.pop(key)
+    return _digests({"trial": document, "identity": dict(identity)})(trial.batch_size, 0)
+
+
 _BATCH_SIZE, _SEED = 7018446744073709551557, 9113824409625183497131
 """Stand for these values in a canonical document, where no others are so large."""
 
@@ -324,7 +360,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document.pop(key)
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
-    document["effort"].pop("sustained_s")  # it comes after all else
+    for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
+        document["effort"].pop(key)
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path
         recipe = document["model"]["recipe"]
         document["model"]["recipe"] = {

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure import agreement, protocol
+from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Flag, Phase
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import (
+    Counted,
     ExecutionMode,
     InputSpec,
     ModelSpec,
@@ -27,7 +28,7 @@ from xla_sweeps.schema.trial import (
 from xla_sweeps.tf import devices, macs, models, modes
 from xla_sweeps.tf.fingerprint import fingerprint
 
-INPUT_BATCHES = 3
+INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
 
 _IMAGE_RANK = 3
@@ -57,11 +58,11 @@ class Bench:
     device: str
     built: models.BuiltModel
     inputs: Sequence[Any]
-    fresh: Sequence[Any]
     eager: list[np.ndarray]
     deterministic: bool
     reference: list[np.ndarray] | None
     facts: ModelFacts
+    counted: Counted | None
     nudged: list[np.ndarray] | None = None
     """Eager outputs on the first inputs changed by rounding; computed only for detections."""
     sync_by_reading: bool = False
@@ -70,7 +71,10 @@ class Bench:
 
 
 def set_up(job: ReplicateJob, channel: Channel) -> Bench:
-    """Build the model, run it eagerly twice, and compute the float64 reference."""
+    """Build the model, run it eagerly twice, and compute the float64 reference where it always is.
+
+    Elsewhere it is computed once a mode is not close to eager.
+    """
     trial, spec = job.trial, job.trial.model
     channel.send(protocol.Stage(phase=Phase.BUILD, detail=_shown(spec)))
     built = models.build(spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario)
@@ -82,7 +86,7 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
             lambda tensor: models.placed(tensor, device),
             models.draw(built.inputs, trial.batch_size, rng),
         )
-        for _ in range(INPUT_BATCHES + 2)
+        for _ in range(INPUT_BATCHES)
     ]
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
@@ -96,14 +100,14 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
         trial=trial,
         device=device,
         built=built,
-        inputs=batches[:INPUT_BATCHES],
-        fresh=batches[INPUT_BATCHES:],
+        inputs=batches,
         eager=second,
         deterministic=agreement.deterministic(first, second),
         reference=None,
         facts=facts,
+        counted=job.counted,
     )
-    if job.measure:
+    if job.measure and trial.effort.always_reference and job.replicate == 0:
         add_reference(bench, channel)
     return bench
 
@@ -128,19 +132,31 @@ def eager_outputs(built: models.BuiltModel, images: Any) -> list[np.ndarray]:
     return modes.make_executable(built.call, ExecutionMode.EAGER, [images]).outputs()
 
 
-def count_macs(bench: Bench, hlo: str, channel: Channel) -> None:
-    """Count multiply-accumulates in the XLA mode's HLO, or without it in the model's own."""
+def count_macs(bench: Bench, xla: modes.ModeExecutable | None, channel: Channel) -> None:
+    """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's own.
+
+    What an earlier replicate counted of the same build is taken instead.
+    """
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-    begun = time.perf_counter()
+    begun, known = time.perf_counter(), bench.counted
     found: dict[str, Any]
     try:
-        batch = bench.trial.batch_size
-        counted = macs.count_macs(hlo).of_each(batch) if hlo else models.macs(bench.built)
-        found = {
-            "macs": counted.total,
-            "macs_note": macs.AT_LEAST_NOTE if counted.at_least else "",
-            "macs_by_type": dict(counted.by_type),
-        }
+        if known and (known.params, known.fingerprint) == (
+            bench.facts.params,
+            bench.facts.fingerprint,
+        ):
+            found = asdict(known)
+        else:
+            count = (
+                macs.count_macs(modes.hlo_text(xla)).of_each(bench.trial.batch_size)
+                if xla
+                else models.macs(bench.built)
+            )
+            found = {
+                "macs": count.total,
+                "macs_note": macs.AT_LEAST_NOTE if count.at_least else "",
+                "macs_by_type": dict(count.by_type),
+            }
     except Exception as error:
         traceback.print_exc()
         found = {"macs_note": error_line(error)}

@@ -11,7 +11,7 @@ import tensorflow as tf
 from xla_sweeps.measure import agreement, protocol
 from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
-from xla_sweeps.schema.trial import ReplicateJob, Scenario, mode_of
+from xla_sweeps.schema.trial import ExecutionMode, ReplicateJob, Scenario, mode_of
 from xla_sweeps.tf import devices, models, modes
 from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs, note_build
 
@@ -30,7 +30,6 @@ class Prepared:
 def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str, Prepared]:
     """Trace, compile, prove and verify each mode; modes that fail are reported and left out."""
     prepared: dict[str, Prepared] = {}
-    hlo = ""
     for label in job.modes:
         stage = protocol.Stage(phase=Phase.TRACE, mode=label)
         try:
@@ -47,7 +46,6 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
             outcome = _prove_and_verify(bench, executable, outcome, channel)
             if outcome.status is not Status.MODE_NOT_EFFECTIVE:
                 prepared[label] = Prepared(executable=executable, outcome=outcome)
-            hlo = hlo or executable.hlo
             _flag_xla_inside(executable, channel)
             if outcome.effective.get("elsewhere") and label in prepared:
                 channel.send(protocol.Flagged(flag=f"{Flag.OUTPUTS_ELSEWHERE}:{label}"))
@@ -60,8 +58,10 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
             )
         else:
             channel.send(protocol.ModeReady(mode=label, outcome=outcome))
-    if hlo:
-        count_macs(bench, hlo, channel)
+    executables = [entry.executable for entry in prepared.values()]
+    xla = next((item for item in executables if item.mode is ExecutionMode.XLA), None)
+    if xla:
+        count_macs(bench, xla, channel)
     return prepared
 
 

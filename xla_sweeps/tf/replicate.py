@@ -17,14 +17,19 @@ import tensorflow as tf
 
 from xla_sweeps.measure import protocol, rounds, timing
 from xla_sweeps.measure.failures import error_text
-from xla_sweeps.schema.measurement import Failure, Flag, Phase, Round, Status, Trend
+from xla_sweeps.schema.measurement import (
+    Failure,
+    Flag,
+    ModeOutcome,
+    Phase,
+    Round,
+    Status,
+    Trend,
+)
 from xla_sweeps.schema.trial import ReplicateJob, mode_of
 from xla_sweeps.tf import devices, modes, synchronization
 from xla_sweeps.tf.bench import Bench, Channel, count_macs, set_up
 from xla_sweeps.tf.preparation import Prepared, prepare_modes
-
-RECOMPILE_FACTOR = 10
-RECOMPILE_S = 0.02
 
 
 def measure(job: ReplicateJob, channel: Channel, *, import_s: float) -> None:
@@ -53,7 +58,7 @@ def measure(job: ReplicateJob, channel: Channel, *, import_s: float) -> None:
         if job.measure and prepared:
             contaminated = _measure_modes(job, bench, prepared, sync, channel)
         if bench.facts.macs is None:
-            count_macs(bench, "", channel)
+            count_macs(bench, None, channel)
     finished = time.perf_counter()
     channel.send(protocol.Loaded(environment=devices.loaded_environment()))  # and what came later
     channel.send(
@@ -83,7 +88,7 @@ def _sync_test(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str, A
 
 def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> None:
     """Warm up each mode; its compile time is the first call's time beyond that of a steady call."""
-    gc.collect()  # the float64 model, which would count as memory of the modes before the next one
+    gc.collect()  # a float64 model, which would count as memory of the modes before the next one
     for label, entry in list(prepared.items()):
         channel.send(protocol.Stage(phase=Phase.WARMUP, mode=label))
         try:
@@ -92,7 +97,6 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
                 entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns
             )
             memory_bytes = devices.steady_memory_bytes(bench.device)
-            recompiles = _recompiles(entry.executable, bench.fresh, warm.call_s)
         except Exception as error:
             traceback.print_exc()
             channel.send(
@@ -105,10 +109,9 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
             )
             del prepared[label]
             continue
-        if recompiles:
+        if warm.recompiles:
             channel.send(protocol.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
-        if warm.trend is Trend.MOVING:
-            channel.send(protocol.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
+        _flag_moving(warm.trend, label, channel)
         first_call_s = entry.outcome.first_call_s or 0.0
         entry.outcome = replace(
             entry.outcome,
@@ -123,6 +126,11 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
         channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))
 
 
+def _flag_moving(trend: Trend | None, label: str, channel: Channel) -> None:
+    if trend is Trend.MOVING:
+        channel.send(protocol.Flagged(flag=f"{Flag.WARMUP_NOT_STATIONARY}:{label}"))
+
+
 def _call_again(prepared: Mapping[str, Prepared], channel: Channel) -> None:
     """Call each mode once more instead of a warm-up, to tell compile time from a call's time."""
     for label, entry in prepared.items():
@@ -130,20 +138,6 @@ def _call_again(prepared: Mapping[str, Prepared], channel: Channel) -> None:
         compile_s = max(0.0, (entry.outcome.first_call_s or 0.0) - again_s)
         entry.outcome = replace(entry.outcome, compile_s=compile_s)
         channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))
-
-
-def _recompiles(executable: modes.ModeExecutable, fresh: Sequence[Any], steady_s: float) -> bool:
-    """Whether every batch of new values costs a compilation, because shapes depend on values."""
-    executable.prepare()
-    slow = 0
-    for images in fresh:
-        started = time.perf_counter()
-        executable.run(images)
-        executable.synchronize()
-        slow += time.perf_counter() - started > max(
-            RECOMPILE_FACTOR * steady_s, steady_s + RECOMPILE_S
-        )
-    return slow == len(fresh)
 
 
 def _measure_modes(
@@ -157,12 +151,11 @@ def _measure_modes(
     effort, clock = bench.trial.effort, time.perf_counter_ns
     channel.send(protocol.Stage(phase=Phase.MEASURE))
     executables = {label: entry.executable for label, entry in prepared.items()}
-    call_s = {label: executable.steady_call_s for label, executable in executables.items()}
     sync_s = timing.sync_overhead_s(next(iter(executables.values())), clock=clock)
     sync["empty_s"] = sync_s
     calls = {
-        label: timing.calls_per_block(seconds, sync_s=sync_s, block_s=effort.block_s)
-        for label, seconds in call_s.items()
+        label: timing.calls_per_block(item.steady_call_s, sync_s=sync_s, block_s=effort.block_s)
+        for label, item in executables.items()
     }
     traced = {label: modes.traces(executable) for label, executable in executables.items()}
 
@@ -172,7 +165,6 @@ def _measure_modes(
     result = rounds.measure_rounds(
         executables,
         calls,
-        call_s,
         effort=effort,
         seed=job.order_seed,
         clock=clock,
@@ -188,21 +180,27 @@ def _measure_modes(
     )
     alone = _measure_alone(bench, executables, calls, channel) if "GPU" in bench.device else {}
     for label, entry in prepared.items():
-        found = latencies[label]
         outcome = replace(
-            entry.outcome,
-            latencies_s=tuple(block.call_s for block in found.calls),
-            latency_enqueue_ns=tuple(block.enqueue_ns for block in found.calls),
-            latency_passes=found.passes,
-            sustained_call_s=alone.get(label, ()),
+            _with_latencies(entry.outcome, latencies[label]), sustained_call_s=alone.get(label, ())
         )
-        if modes.traces(entry.executable) != traced[label]:
-            count = modes.traces(entry.executable) - traced[label]
+        if outcome.warmup_trend is None:
+            outcome = replace(outcome, warmup_trend=rounds.trend(result.rounds, label))
+            _flag_moving(outcome.warmup_trend, label, channel)
+        if count := modes.traces(entry.executable) - traced[label]:
             message = f"traced again while it was measured ({count} times)"
             retraced = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
+
+
+def _with_latencies(outcome: ModeOutcome, found: timing.Latencies) -> ModeOutcome:
+    return replace(
+        outcome,
+        latencies_s=tuple(block.call_s for block in found.calls),
+        latency_enqueue_ns=tuple(block.enqueue_ns for block in found.calls),
+        latency_passes=found.passes,
+    )
 
 
 def _progressed(progress: rounds.Progress) -> protocol.Progressed:
