@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import msgspec
 
@@ -86,6 +87,12 @@ def progressed(measured: int) -> protocol.Progressed:
     )
 
 
+def counted(job: ReplicateJob) -> dict[str, Any]:
+    """What an earlier replicate counted, else a count of its own."""
+    known = job.counted
+    return {"fingerprint": "ab" * 8, "macs": known.macs if known else 100 + job.replicate}
+
+
 def main() -> None:
     *script, _, descriptor = sys.argv[1:]
     out = os.fdopen(int(descriptor), "wb", buffering=0)
@@ -115,6 +122,7 @@ def main() -> None:
                 task=job.trial.model.task,
                 resolution_px=8,
                 params=7,
+                **(counted(job) if "count" in script else {}),
             )
         )
     )

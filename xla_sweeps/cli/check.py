@@ -101,7 +101,7 @@ def examined(results_dir: Path) -> Findings:
                     f"{path}: {other} of {len(documents)} records are left out: they measured "
                     "another model or other libraries than the newest record"
                 )
-    for folder in ("", "cache", "cache/rows"):
+    for folder in ("", "cache", "cache/macs", "cache/rows"):
         found.notes.extend(
             note for path in sorted((results_dir / folder).glob(".*")) for note in _left_over(path)
         )

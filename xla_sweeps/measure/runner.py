@@ -23,6 +23,7 @@ from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.recording import make_record, now
 from xla_sweeps.measure.saving import save, take_in
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
+from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
@@ -187,7 +188,15 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
 def _run_replicate(session: _Session) -> None:
     """Measure one replicate, and save its record however it ends."""
     settings, trial = session.settings, session.settings.trial
+    packages = session.environment["packages"]
     number = session.store.next_replicate(session.trial_id)
+    job = ReplicateJob(
+        trial=trial,
+        replicate=number,
+        modes=trial.modes,
+        order_seed=trial.seed * 1009 + number,
+        counted=macs.known(session.store, trial, packages),
+    )
     log = _log_path(session, number)
     session.logs.append(log)
     if not session.records:
@@ -195,7 +204,7 @@ def _run_replicate(session: _Session) -> None:
     with Leases(whole_replicate(settings.device), holder=session.title) as whole:
         whole.wait(session.stop, lambda holder: _say_waiting(session, holder))
         started_at = now()
-        merged = _attempts(session, number, log)
+        merged = _attempts(session, job, log)
     record = make_record(session.settings, session.trial_id, number, merged, session.environment)
     record = replace(
         record,
@@ -205,6 +214,8 @@ def _run_replicate(session: _Session) -> None:
     )
     fault_point("supervisor.result")
     stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
+    if job.counted is None or job.counted.fingerprint != stored.model.fingerprint:
+        macs.keep(session.store, trial, packages, stored.model)
     session.records.append(stored)
     session.paths.append(path)
     session.screen.replicate_done(
@@ -212,21 +223,18 @@ def _run_replicate(session: _Session) -> None:
     )
 
 
-def _attempts(session: _Session, number: int, log: Path) -> Attempt:
+def _attempts(session: _Session, job: ReplicateJob, log: Path) -> Attempt:
     """Start the measuring process again without each mode that kills it; all attempts as one."""
-    trial = session.settings.trial
+    trial, number = job.trial, job.replicate
     remaining, dead = trial.modes, dict[str, ModeOutcome]()
     device, together = session.settings.device, session.assignment.together
     names = {*lease_names(device), *together}
     quiet_s = quiet.LIMIT_S if _was_contaminated(session) else 0.0
     while True:
-        job = ReplicateJob(
-            trial=trial, replicate=number, modes=remaining, order_seed=trial.seed * 1009 + number
-        )
         try:
             with Leases(names, holder=session.title) as leases:
                 attempt = process.run_attempt(
-                    job,
+                    replace(job, modes=remaining),
                     environment=child_environment(trial, session.settings),
                     log=log,
                     watch=lambda pid, exceeded: Sampler.watching(

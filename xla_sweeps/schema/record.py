@@ -178,7 +178,7 @@ class Record:
             NewerSchemaError: written by a newer version.
             RecordFormatError: truncated, damaged, or not a record.
         """
-        has_digest = _verified(text)
+        has_digest = verified(text)
         try:
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
                 record = _DECODER.decode(text)
@@ -227,7 +227,7 @@ def with_digest(body: bytes) -> bytes:
     return body + _DIGEST_START + hashlib.sha256(body).hexdigest().encode() + _DIGEST_END
 
 
-def _verified(text: bytes) -> bool:
+def verified(text: bytes) -> bool:
     """Whether the text ends in a digest, which must be that of the bytes before it."""
     line = text[-_DIGEST_BYTES:]
     if not (line.startswith(_DIGEST_START) and line.endswith(_DIGEST_END)):

@@ -42,8 +42,6 @@ class ModeExecutable:
     concrete: Any = None
     trace_s: float | None = None
     clusters: int = 0
-    hlo: str = ""
-    """The HLO that XLA compiles, known once the mode is proved."""
     steady_call_s: float = 0.0
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
@@ -197,9 +195,6 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
         )
     if mode is ExecutionMode.AUTOCLUSTER and not clusters:
         problems.append("auto-clustering made no clusters")
-    if mode is ExecutionMode.XLA:
-        executable.hlo = hlo_text(executable)
-        evidence["hlo_bytes"] = len(executable.hlo)
     return _verdict(evidence, problems)
 
 
