@@ -1,32 +1,62 @@
-"""Effort quick against the published study's procedure: wall time, and width of the interval.
+"""Effort quick against the published study's procedure: wall time, and width of the intervals.
+
+    python -m benchmarks.ancestor --minutes 12 --out results/ancestor.csv
 
 The published procedure, written again from its description: a new process for each execution mode
 (eager, then `jit_compile=True`), batch 4, 10 warm-up calls, 100 calls timed as one with
-`time.time()`, no synchronization, throughput as the only result. Its speedup is eager over XLA, so
-the interval of that ratio is compared; ours measures graph mode in the same time as well. Both are
-repeated; the interval is the t interval over the repetitions' log-ratios.
+`time.time()`, no synchronization, throughput as the only result. Its speedup is XLA over eager;
+ours measures graph mode in the same time as well, and checks that the modes agree.
 
-    python benchmarks/ancestor.py [--repetitions 5] [MODEL ...]
+Two kinds of units, each measured by both procedures, one right after the other, in an order that
+alternates, so that a drift of the machine affects both:
+
+- `sweep`: one of 12 small models at 2 resolutions; ours is one `xla-sweeps sweep`.
+- `alone`: MobileNetV2, ResNet50 or EfficientNetV2-S at its native size; ours is one command. These
+  are repeated; an interval is Student's t interval over the repetitions' log-ratios.
+
+A unit is started only if one like it fitted into the minutes. Run again with the same `--out`, it
+goes on; `--minutes 0` prints the table of what is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+
+import msgspec
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.config.catalog import load_catalog
 
-MODELS = ("mobilenet_v2", "resnet50", "efficientnetv2s")
+SMALL = (
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "mobilenet_v3_large",
+    "efficientnetb0",
+    "efficientnetb1",
+    "efficientnetv2b0",
+    "efficientnetv2b1",
+    "regnetx_002",
+    "regnety_002",
+    "regnetx_004",
+    "nasnet_mobile",
+)
+RESOLUTIONS = (96, 128)
+ALONE = ("mobilenet_v2", "resnet50", "efficientnetv2s")
 
-ANCESTOR_PROGRAM = """
+OURS, THEIRS = "ours", "ancestor"
+
+PROGRAM = """
 import json, sys, time
 import keras, tensorflow as tf
 constructor, resolution, xla = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "xla"
@@ -45,96 +75,166 @@ print(json.dumps({"throughput": 4 * 100 / (time.time() - started)}))
 """
 
 
-def ancestor_log_ratio(constructor: str, resolution: int) -> float:
-    """Repeat the published procedure once: log(XLA throughput / eager throughput)."""
-    throughput = {}
-    for mode in ("eager", "xla"):
-        done = subprocess.run(
-            [sys.executable, "-c", ANCESTOR_PROGRAM, constructor, str(resolution), mode],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        throughput[mode] = json.loads(done.stdout.splitlines()[-1])["throughput"]
-    return math.log(throughput["xla"] / throughput["eager"])
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A unit by one procedure; the log speedups of XLA where it is measured alone."""
+
+    kind: str
+    model: str
+    repetition: int
+    procedure: str
+    seconds: float
+    over_eager: float | None = None
+    over_graph: float | None = None
+
+    @property
+    def unit(self) -> tuple[str, str, int]:
+        """What both procedures measure."""
+        return self.kind, self.model, self.repetition
 
 
-def our_log_ratio(model: str, results_dir: Path) -> dict[str, float]:
-    """Repeat ours at effort=quick once: the log speedups of XLA over eager and over graph."""
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "xla_sweeps",
-            f"model={model}",
-            "jit=true",
-            f"results_dir={results_dir}",
-            "ui=quiet",
-            "tracker=none",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "xla_sweeps",
-            "results",
-            str(results_dir),
-            "--format",
-            "json",
-            "--all",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = [row for row in json.loads(done.stdout) if row["candidate"] == "xla"]
-    return {row["baseline"]: math.log(row["speedup"]) for row in rows}
+def units(kinds: Sequence[str], repetitions: int) -> list[tuple[str, str, int]]:
+    """All units, in the order they are measured: what fits is spread over all kinds of work."""
+    alone = [("alone", model, number) for number in range(repetitions) for model in ALONE]
+    small = [("sweep", model, 0) for model in SMALL]
+    mixed = []
+    while alone or small:
+        mixed += alone[: len(ALONE)] + small[: len(SMALL) // repetitions]
+        del alone[: len(ALONE)], small[: len(SMALL) // repetitions]
+    return [unit for unit in mixed if unit[0] in kinds]
+
+
+def by_them(kind: str, model: str) -> tuple[float, float | None, float | None]:
+    """Seconds, and the log speedup over eager, of the published procedure."""
+    entry = load_catalog()[model]
+    constructor = str(entry.sources["applications"].recipe["constructor"])
+    started = time.monotonic()
+    for resolution in RESOLUTIONS if kind == "sweep" else (entry.resolution,):
+        rate = {}
+        for mode in ("eager", "xla"):
+            command = [sys.executable, "-c", PROGRAM, constructor, str(resolution), mode]
+            rate[mode] = json.loads(_output(command).splitlines()[-1])["throughput"]
+    return time.monotonic() - started, math.log(rate["xla"] / rate["eager"]), None
+
+
+def by_us(kind: str, model: str) -> tuple[float, float | None, float | None]:
+    """Seconds, and the log speedups of XLA over eager and over graph, of effort quick."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [f"model={model}", "jit=true"]
+        if kind == "sweep":
+            path = Path(folder, "sweep.yaml")
+            parameters = {
+                "model": {"values": [model]},
+                "resolution": {"values": list(RESOLUTIONS)},
+            }
+            path.write_text(
+                json.dumps({"name": "benchmark", "method": "grid", "parameters": parameters})
+            )
+            words = ["sweep", str(path)]
+        program = [sys.executable, "-m", "xla_sweeps"]
+        started = time.monotonic()
+        _output([*program, *words, f"results_dir={folder}", "ui=quiet", "tracker=none"])
+        seconds = time.monotonic() - started
+        found = json.loads(_output([*program, "results", folder, "--format", "json", "--all"]))
+    logs = {row["baseline"]: math.log(row["speedup"]) for row in found if row["candidate"] == "xla"}
+    return seconds, logs["eager"], logs["graph"]
+
+
+def _output(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def measure(
+    runs: list[Run], todo: Iterable[tuple[str, str, int]], *, until: float, out: Path
+) -> None:
+    """Measure what is missing until a monotonic time; each unit is written when it is done."""
+    for number, unit in enumerate(todo):
+        kind, model, repetition = unit
+        like = [run for run in runs if (run.kind, run.model) == (kind, model)]
+        like = like or [run for run in runs if run.kind == kind]
+        needed = max((run.seconds for run in like), default=0.0) * 2
+        if unit in {run.unit for run in runs} or time.monotonic() + needed > until:
+            continue
+        for procedure in (OURS, THEIRS) if number % 2 else (THEIRS, OURS):
+            found = (by_us if procedure == OURS else by_them)(kind, model)
+            runs.append(Run(kind, model, repetition, procedure, *found))
+            print(f"{kind} {model} {repetition} {procedure}: {found[0]:.0f} s", flush=True)
+        write(runs, out)
+
+
+def write(runs: Sequence[Run], path: Path) -> None:
+    """Write a row a run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, [field.name for field in fields(Run)])
+        writer.writeheader()
+        writer.writerows(asdict(run) for run in runs)
+
+
+def read(path: Path) -> list[Run]:
+    """The runs of a file that `write` wrote; none where there is none."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as handle:
+        rows = [
+            {key: value or None for key, value in row.items()} for row in csv.DictReader(handle)
+        ]
+    return [msgspec.convert(row, Run, strict=False) for row in rows]
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Wall time of ours over theirs, and the intervals, as Markdown."""
+    lines = ["| units | ours, s | ancestor, s | ratio |", "|---|---|---|---|"]
+    for title in ("sweep", *ALONE):
+        group = [run for run in runs if title == (run.kind if run.kind == "sweep" else run.model)]
+        spent = {
+            procedure: sum(run.seconds for run in group if run.procedure == procedure)
+            for procedure in (OURS, THEIRS)
+        }
+        if spent[THEIRS]:
+            count = len(group) // 2 * (len(RESOLUTIONS) if title == "sweep" else 1)
+            name = f"{count} trials of a sweep" if title == "sweep" else f"{title} × {count}"
+            ratio = spent[OURS] / spent[THEIRS]
+            lines.append(f"| {name} | {spent[OURS]:.0f} | {spent[THEIRS]:.0f} | {ratio:.2f} |")
+    lines += ["", "| model | procedure | speedup of XLA | 95 % interval | half-width |"]
+    lines += ["|---|---|---|---|---|"]
+    for model in ALONE:
+        for procedure, over in ((THEIRS, "eager"), (OURS, "eager"), (OURS, "graph")):
+            logs = [
+                value
+                for run in runs
+                if (run.kind, run.model, run.procedure) == ("alone", model, procedure)
+                and (value := getattr(run, f"over_{over}")) is not None
+            ]
+            if len(logs) > 1:
+                found = stats.t_interval(logs)
+                figures = map(math.exp, (found.estimate, found.low, found.high))
+                shown = "{:.3f} | {:.3f}-{:.3f}".format(*figures)
+                half = (found.high - found.low) / 2
+                lines.append(f"| {model} | {procedure}, over {over} | {shown} | {half:.2%} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Run both procedures in turn and print one row a model."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--repetitions", type=int, default=5)
-    options = parser.parse_args()
-    print(
-        "| model | procedure | wall s (median, all) | XLA over eager | 95 % interval | half-width |"
+    """Measure for so many minutes, and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    print("|---|---|---|---|---|---|")
-    for model in options.models:
-        entry = load_catalog()[model]
-        constructor = entry.sources["applications"].recipe["constructor"]
-        walls: dict[str, list[float]] = {"ancestor": [], "ours": []}
-        logs: dict[str, list[float]] = {"ancestor": [], "ours": [], "ours, XLA over graph": []}
-        for _ in range(options.repetitions):
-            started = time.perf_counter()
-            logs["ancestor"].append(ancestor_log_ratio(constructor, entry.resolution))
-            walls["ancestor"].append(time.perf_counter() - started)
-            with tempfile.TemporaryDirectory() as folder:
-                started = time.perf_counter()
-                ours = our_log_ratio(model, Path(folder))
-                walls["ours"].append(time.perf_counter() - started)
-            logs["ours"].append(ours["eager"])
-            logs["ours, XLA over graph"].append(ours["graph"])
-        for name, values in logs.items():
-            interval = stats.t_interval(values)
-            wall = walls.get(name)
-            seconds = f"{statistics.median(wall):.0f}, {sum(wall):.0f}" if wall else ""
-            low, high, middle = (
-                math.exp(value) for value in (interval.low, interval.high, interval.estimate)
-            )
-            half = (interval.high - interval.low) / 2
-            print(
-                f"| {model} | {name} | {seconds} | {middle:.3f} "
-                f"| {low:.3f}-{high:.3f} | {half:.2%} |",
-                flush=True,
-            )
-        ratio = sum(walls["ours"]) / sum(walls["ancestor"])
-        print(f"| {model} | wall time ours / ancestor | {ratio:.2f} | | | |", flush=True)
+    parser.add_argument("--minutes", type=float, default=0.0, help="to measure (default 0)")
+    parser.add_argument("--out", type=Path, default=Path("results/ancestor.csv"), help="CSV file")
+    parser.add_argument("--repetitions", type=int, default=3, help="of a model alone (default 3)")
+    parser.add_argument("--only", choices=("sweep", "alone"), help="units of one kind")
+    options = parser.parse_args()
+    runs = read(options.out)
+    kinds = (options.only,) if options.only else ("sweep", "alone")
+    until = time.monotonic() + 60 * options.minutes
+    if options.minutes:
+        todo = units(kinds, options.repetitions)
+        measure(runs, todo, until=until, out=options.out)
+    print(table(runs))
 
 
 if __name__ == "__main__":
