@@ -114,7 +114,8 @@ def by_them(kind: str, model: str) -> tuple[float, float | None, float | None]:
         for mode in ("eager", "xla"):
             command = [sys.executable, "-c", PROGRAM, constructor, str(resolution), mode]
             rate[mode] = json.loads(_output(command).splitlines()[-1])["throughput"]
-    return time.monotonic() - started, math.log(rate["xla"] / rate["eager"]), None
+    log = None if kind == "sweep" else math.log(rate["xla"] / rate["eager"])
+    return time.monotonic() - started, log, None
 
 
 def by_us(kind: str, model: str) -> tuple[float, float | None, float | None]:
@@ -136,6 +137,8 @@ def by_us(kind: str, model: str) -> tuple[float, float | None, float | None]:
         _output([*program, *words, f"results_dir={folder}", "ui=quiet", "tracker=none"])
         seconds = time.monotonic() - started
         found = json.loads(_output([*program, "results", folder, "--format", "json", "--all"]))
+    if kind == "sweep":
+        return seconds, None, None
     logs = {row["baseline"]: math.log(row["speedup"]) for row in found if row["candidate"] == "xla"}
     return seconds, logs["eager"], logs["graph"]
 

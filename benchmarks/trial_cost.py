@@ -49,12 +49,6 @@ class Nobody:
         return {}
 
 
-@contextmanager
-def watch(pid: int, exceeded: Callable[[], None]) -> Iterator[Nobody]:
-    """Watch nothing."""
-    yield Nobody()
-
-
 def measure(model: str, px: str) -> dict[str, float]:
     """Measure one replicate with the package on the path; CPU seconds by stage and in all."""
     from xla_sweeps.config.compose import compose_config

@@ -165,8 +165,8 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
 
     Returns:
         `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
-        function, `xla_clusters` (clusters in the graphs that ran), `hlo_bytes` for XLA, `device` of
-        the outputs, `elsewhere`: those of these that are not `device`.
+        function, `xla_clusters` (clusters in the graphs that ran), `device` of the
+        outputs, `elsewhere`: those of these that are not `device`.
     """
     mode = executable.mode
     outputs = tf.nest.flatten(executable.last)
