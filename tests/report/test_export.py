@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import resource
 import sys
@@ -21,7 +23,7 @@ from xla_sweeps.results.table import schema, table_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict, with_columns
 
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
-WORDS = ("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum", "é ✕")
+WORDS = ("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum", "é ✕", "a;=1+1")
 
 
 @pytest.fixture
@@ -41,6 +43,16 @@ def test_a_table_is_the_same_csv_as_its_rows(rows: list[ComparisonRow]) -> None:
     coded = table.set_column(place, "note", table["note"].dictionary_encode())
     assert csv_of(coded) == expected
     assert csv_of(table.slice(0, 0)) == ",".join(COLUMNS) + "\n"
+
+
+def test_cells_are_read_back_and_semicolons_are_quoted(rows: list[ComparisonRow]) -> None:
+    """Where they separate cells, what is after one would be a formula."""
+    text = csv_text([row_dict(row) for row in rows], tuple(COLUMNS))
+    assert ',"a;=1+1",' in text
+    read = [line["note"] for line in csv.DictReader(io.StringIO(text, newline=""))]
+    formulas = ("=", "+", "-", "@")
+    wanted = [f"'{word}" if word[:1] in formulas else word for word in WORDS]
+    assert read[len(NUMBERS) :] == wanted
 
 
 def test_dictionary_encoded_texts_are_plain_in_the_parquet_file(
