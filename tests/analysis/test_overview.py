@@ -76,7 +76,7 @@ def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured(
     first = found.families[0]
     assert (first.n, first.models, first.low, first.high) == (5, 2, None, None)
     assert first.geomean == pytest.approx(1.0, rel=1e-2)
-    assert "geometric mean over 3 models, 95 % " in answer(found)
+    assert " Typically 1.00× (geometric mean over 3 models); half" in answer(found)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, None, None, 1))
 
 
@@ -213,6 +213,13 @@ def test_a_model_slow_enough_turns_the_answer_where_there_is_no_interval() -> No
     assert answer(overview([row(2.0)] * 4 + [row(0.01)])).startswith("It depends.")
 
 
+@pytest.mark.parametrize(("models", "said"), [(7, False), (8, True)])
+def test_the_answer_says_where_most_lie_from_eight_models_on(models: int, said: bool) -> None:
+    text = answer(overview([row(1.0 + n / 10, model=f"net{n}") for n in range(models)]))
+    assert (", 8 of 10 between 1.07× and 1.63×;" in text) == said
+    assert "95 %" not in text
+
+
 def test_the_answer_never_promises_more_than_was_compared() -> None:
     assert answer(overview([])) == "Nothing was compared yet."
     assert (
@@ -220,9 +227,7 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
         == "Mostly it fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
     )
     alone = answer(overview([row(2.0)]))
-    assert alone.startswith(
-        "Yes. XLA is faster than graph in 1 of 1 pair. Typically 2.00× (geometric mean)"
-    )
+    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. Typically 2.00×")
     assert "never pay" in answer(overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)]))
     counted = {"faster", "slower", "equivalent", "ambiguous", "failed"}
     assert {str(word) for word in Verdict} == {*counted, "none"}

@@ -25,6 +25,9 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
     settled = [row for row in priced if row["verdict"] != "ambiguous"]
     p_values = [row["p_value"] for row in compared if row["p_value"] is not None]
     low, mean, high = _geomean(compared)
+    speedups = [row["speedup"] for row in compared]
+    many = len({row["model"] for row in compared}) >= 8
+    tenths = statistics.quantiles(speedups, n=10, method="inclusive") if many else [None]
     return {
         "pairs": len(mine),
         **{verdict: sum(row["verdict"] == verdict for row in mine) for verdict in VERDICTS},
@@ -33,6 +36,8 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         "geomean": mean,
         "geomean_low": low,
         "geomean_high": high,
+        "spread_low": tenths[0],
+        "spread_high": tenths[-1],
         "discoveries": int(sum(false_discovery_control(p_values) <= 0.05)) if p_values else 0,
         "median_extra_compile_s": statistics.median(row["compile_s_extra"] for row in priced)
         if priced

@@ -21,6 +21,9 @@ from xla_sweeps.schema.row import ComparisonRow, value_of
 
 MIN_FOR_INTERVAL = 3
 
+MIN_FOR_SPREAD = 8
+"""Models from which on it is said where 8 of 10 pairs lie."""
+
 USUALLY = 0.6
 """Share of all pairs from which the answer is "usually"."""
 
@@ -64,6 +67,8 @@ class Overview:
         models: that these are of.
         geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % interval over
             models (`geometric_mean`).
+        spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
+            percentile); None for fewer than eight models.
         discoveries: differences past the floor at a false discovery rate of 5 %, among the pairs
             whose interval covers how processes differ.
         median_extra_compile_s: seconds.
@@ -86,6 +91,8 @@ class Overview:
     geomean: float | None
     geomean_low: float | None
     geomean_high: float | None
+    spread_low: float | None
+    spread_high: float | None
     discoveries: int
     median_extra_compile_s: float | None
     priced: int
@@ -143,6 +150,7 @@ def overview_of(
     }
     compared = ~np.isnan(speedup)
     mean, low, high, models = geometric_mean(speedup[compared], model[compared])
+    spread = _tenths(speedup[compared]) if models >= MIN_FOR_SPREAD else (None, None)
     costly = compared & ~np.isnan(extra)
     priced = costly & (verdict != str(Verdict.AMBIGUOUS))
     median_calls = (
@@ -160,6 +168,8 @@ def overview_of(
         geomean=mean,
         geomean_low=low,
         geomean_high=high,
+        spread_low=spread[0],
+        spread_high=spread[1],
         discoveries=discoveries(p_value[compared]),
         median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
         priced=int(np.count_nonzero(priced)),
@@ -194,6 +204,11 @@ def geometric_mean(
         return math.exp(interval.estimate), None, None, means.size
     low, high = math.exp(interval.low), math.exp(interval.high)
     return math.exp(interval.estimate), low, high, means.size
+
+
+def _tenths(values: Numbers) -> tuple[float, float]:
+    low, high = np.quantile(values, [0.1, 0.9])
+    return float(low), float(high)
 
 
 def discoveries(p_values: Numbers) -> int:
@@ -296,7 +311,7 @@ def answer(found: Overview) -> str:
     text = f"{word(found)} {', '.join(counts)}."
     if found.geomean is None:
         return text
-    text += f" Typically {found.geomean:.2f}× (geometric mean{_interval(found)})"
+    text += f" Typically {found.geomean:.2f}×{_spread(found)}"
     calls = found.median_break_even_calls
     if not found.priced:
         return f"{text}."
@@ -352,11 +367,12 @@ def _families(
     return tuple(summaries)
 
 
-def _interval(found: Overview) -> str:
-    models = f" over {found.models:,} models" if found.models > 1 else ""
-    if found.geomean_low is None or found.geomean_high is None:
+def _spread(found: Overview) -> str:
+    """Where most pairs lie. No interval of the mean: models are chosen, not drawn at random."""
+    models = f" (geometric mean over {found.models:,} models)" if found.models > 1 else ""
+    if found.spread_low is None or found.spread_high is None:
         return models
-    return f"{models}, 95 % {found.geomean_low:.2f}–{found.geomean_high:.2f}"
+    return f"{models}, 8 of 10 between {found.spread_low:.2f}× and {found.spread_high:.2f}×"
 
 
 def _pairs(count: int) -> str:
