@@ -1,9 +1,11 @@
-"""Size of the page, and its time to load and to filter, in headless Chromium or Firefox.
+"""Size of the page, and its time to load and to change, in headless Chromium or Firefox.
 
 Made-up rows (`tests/support/synthetic_rows.py`). `load` is the time from the start of navigation
-until everything in view is drawn; `filter` that from a click on a filter until the next frame has
-been painted, with the top of the page in view, or the table of all pairs. Medians over
-repetitions, each in a new page.
+until everything in view is drawn, the first chart among it; the others are times from a choice
+until the next frame has been painted, with the top of the page in view, or the table of all rows.
+Each in a new page; medians of: milliseconds on the clock, in brackets CPU milliseconds of the whole
+browser, and after a slash the clock's time of a fixed loop in the same page (`CALIBRATION`), which
+tells how much of the machine was free.
 
     python benchmarks/dashboard.py [--rows 5000 100000] [--repetitions 7]
         [--browser chromium] [--write]
@@ -12,6 +14,7 @@ repetitions, each in a new page.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -19,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,27 +37,33 @@ READY = """new MutationObserver((_, observer) => {
   globalThis.readyAt = performance.now();
   observer.disconnect();
 }).observe(document, {attributes: true, subtree: true, attributeFilter: ['data-ready']});"""
-CLICK = """(async () => {{
-  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  document.getElementById('{section}').scrollIntoView({{behavior: 'instant'}});
-  await frame();
-  await new Promise((done) => setTimeout(done, 300));
-  const box = document.querySelector('[name="f-{column}"]');
+CALIBRATION = """(() => {
   const started = performance.now();
-  box.click();
-  await frame();
-  const seconds = performance.now() - started;
-  box.click();
-  await frame();
-  return seconds;
-}})()"""
+  let state = 1;
+  for (let i = 0; i < 2e7; i++) state = (Math.imul(state, 1664525) + 1013904223) | 0;
+  return state === 0 ? NaN : performance.now() - started;
+})()"""
+FRAME = "await new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+LOOK = f"""(async () => {{{{
+  document.getElementById('{{}}').scrollIntoView({{{{behavior: 'instant'}}}}); {FRAME};
+  await new Promise((done) => setTimeout(done, 500)); }}}})()"""
+CHANGE = f"""(async () => {{{{ const started = performance.now(); {{}}; {FRAME};
+  return performance.now() - started; }}}})()"""
+FACET = """document.querySelector('[name="f-{}"]').click()"""
+BASELINE = """(() => {{ const select = document.querySelector('[name="f-baseline"]');
+  select.value = '{}'; select.dispatchEvent(new Event('change')); }})()"""
 FIGURES = {
-    "load ms": "",
-    "filter by device ms": CLICK.format(section="top", column="device"),
-    "filter by family ms": CLICK.format(section="top", column="family"),
-    "filter by device, at the table, ms": CLICK.format(section="everything", column="device"),
-    "filter by family, at the table, ms": CLICK.format(section="everything", column="family"),
+    "load": ("", "", ""),
+    "filter by device": ("top", FACET.format("device"), FACET.format("device")),
+    "filter by family": ("top", FACET.format("family"), FACET.format("family")),
+    "filter by device, at the table": (
+        "everything",
+        FACET.format("device"),
+        FACET.format("device"),
+    ),
+    "baseline switched": ("top", BASELINE.format("eager"), BASELINE.format("graph")),
 }
+"""Which part is in view, what is done, and what undoes it."""
 
 
 def machine(browser: str) -> str:
@@ -72,16 +82,51 @@ def machine(browser: str) -> str:
     )
 
 
-def measured(browser: Browser, uri: str) -> dict[str, float]:
-    """Each figure once, in a new page."""
-    browser.open(uri, before=READY)
-    found = {"load ms": browser.wait("globalThis.readyAt")}
-    for name, expression in FIGURES.items():
-        if expression:
-            found[name] = browser.evaluate(expression)
+def measured(browser: Browser, uri: str) -> dict[str, list[float]]:
+    """Each figure once, in a new page: milliseconds on the clock, of CPU, of the calibration."""
+    found = {}
+    for name, (section, action, undo) in FIGURES.items():
+        if section:
+            browser.evaluate(LOOK.format(section))
+        else:
+            browser.open("about:blank")
+        before = cpu_ms()
+        if section:
+            clock = browser.evaluate(CHANGE.format(action))
+        else:
+            browser.open(uri, before=READY)
+            clock = browser.wait("globalThis.readyAt")
+        found[name] = [clock, cpu_ms() - before, browser.evaluate(CALIBRATION)]
+        if undo:
+            browser.evaluate(CHANGE.format(undo))
     if browser.complaints:
         raise SystemExit(f"the page complains: {browser.complaints}")
     return found
+
+
+def cpu_ms() -> float:
+    """CPU milliseconds of all processes that this one has started, but for Playwright's own."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(int(stat.parent.name))
+    waiting, total_ns = [*parents.get(os.getpid(), [])], 0
+    while waiting:
+        process = waiting.pop()
+        waiting += parents.get(process, [])
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process}/comm").read_text().startswith("node"):
+                continue
+            for task in Path(f"/proc/{process}/task").glob("*/schedstat"):
+                total_ns += int(task.read_text().split()[0])
+    return total_ns / 1e6
+
+
+def shown(runs: Sequence[dict[str, list[float]]], name: str) -> str:
+    """Medians of a figure."""
+    clock, cpu, loop = (statistics.median(run[name][place] for run in runs) for place in range(3))
+    return f"{clock:.0f} ({cpu:.0f}) / {loop:.0f}"
 
 
 def main() -> None:
@@ -104,7 +149,7 @@ def main() -> None:
             study = write_study(Path(folder) / f"{rows}.html", rows)
             size, count = study.path.stat().st_size, len(study.rows)
             runs = [measured(browser, study.uri) for _ in range(arguments.repetitions)]
-            medians = [f"{statistics.median(run[name] for run in runs):.0f}" for name in FIGURES]
+            medians = [shown(runs, name) for name in FIGURES]
             lines.append(f"| {count:,} | {size / 1e6:.2f} | {' | '.join(medians)} |")
             figures.append({"rows": count, "bytes": size, "runs": runs})
             print(lines[-1], flush=True)
@@ -114,7 +159,8 @@ def main() -> None:
         RESULTS.mkdir(exist_ok=True)
         stem = RESULTS / f"dashboard_{arguments.browser}"
         title = f"# The page in {arguments.browser}"
-        source = f"{where}. Median of {arguments.repetitions}."
+        units = "milliseconds (of CPU) / of the calibration loop"
+        source = f"{where}. Medians of {arguments.repetitions}: {units}."
         stem.with_suffix(".md").write_text(f"{title}\n\n{source}\n\n{table}\n")
         document = {"machine": where, "repetitions": arguments.repetitions, "figures": figures}
         stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")

@@ -240,34 +240,20 @@ def _text(
 
 def page(output: Path) -> None:
     """Draw the page of the pairs in docs/findings.md, and photograph its top."""
-    import page_oracle
-    from synthetic_rows import columns_of, make_meta
-
-    from xla_sweeps.report.dashboard.pack import pack
-    from xla_sweeps.report.dashboard.page import render
+    from dashboard_page import write_page
 
     rows = list(_findings())
-    meta = make_meta(
-        rows,
-        title="XLA on a 2-core CPU",
-        synthetic=False,
-        problems=[],
-        version=_version(),
-        overview={side: page_oracle.overview(rows, side) for side in ("graph", "eager")},
-        generated_at=rows[0]["measured_at"],
-    )
     chromium = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if chromium is None:
         sys.exit("scripts/pictures: the page's picture needs chromium or google-chrome")
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "page.html")
-        made.write_text(render(pack(columns_of(rows), meta), title=meta["title"]), encoding="utf-8")
+        made = write_page(Path(folder, "page.html"), rows, title="XLA on a 2-core CPU", problems=[])
         subprocess.run(
             [
                 *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
                 *("--window-size=1000,1034", "--force-device-scale-factor=1.5"),
                 *("--virtual-time-budget=8000", f"--user-data-dir={folder}/profile"),
-                *(f"--screenshot={output}", made.as_uri()),
+                *(f"--screenshot={output}", made.uri),
             ],
             check=True,
             timeout=120,
@@ -319,12 +305,6 @@ def _findings() -> Iterator[dict[str, object]]:
             status="contaminated" if mark else "ok",
             flags="contaminated" if mark else "",
         )
-
-
-def _version() -> str:
-    from xla_sweeps import __version__
-
-    return __version__
 
 
 # A trial: what the terminal shows, as rich draws it.

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import page_oracle
+import pyarrow
 from browser import DESKTOP, Browser
-from synthetic_rows import NUMBERS, TEXTS, Row, columns_of, make_meta, make_rows
+from synthetic_rows import EXPLOIT, IMAGE, NUMBERS, TEXTS, Row, make_rows
 
+from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.pack import pack
 from xla_sweeps.report.dashboard.page import render
 
@@ -30,7 +31,6 @@ SECTIONS = (
     "trust",
     "everything",
 )
-SIDES = ("graph", "eager")
 Filters = Sequence[tuple[str, str]]
 
 
@@ -51,21 +51,34 @@ def write_study(path: Path, count: int) -> Study:
 
 def write_page(path: Path, rows: Sequence[Row], **meta: Any) -> Study:
     """A page of these rows and their metadata, which `meta` may change."""
-    known = make_meta(
-        rows,
-        **{
-            "overview": {
-                side: page_oracle.overview(page_oracle.answers(rows), side) for side in SIDES
-            },
-            **meta,
-        },
+    table = table_of(rows)
+    known = build.page_meta(table) | {
+        "title": f"A made-up study {EXPLOIT}",
+        "records": len({row["trial_id"] for row in rows}),
+        "trials": len({row["trial_id"] for row in rows}),
+        "planned": None,
+        "problems": [f"records/x/0.json: not read {IMAGE}"] if rows else [],
+        "comparison": None,
+        "folders": {"results": "."},
+        **meta,
+    }
+    path.write_text(
+        render(pack(build.page_columns(table), known), title=known["title"]), encoding="utf-8"
     )
-    path.write_text(render(pack(columns_of(rows), known), title=known["title"]), encoding="utf-8")
     held = [
         {**{name: row[name] for name in TEXTS}, **{name: rounded(row[name]) for name in NUMBERS}}
         for row in rows
     ]
     return Study(uri=path.as_uri(), rows=held, meta=known, path=path)
+
+
+def table_of(rows: Sequence[Row]) -> pyarrow.Table:
+    """The rows as the product has them when it makes a page."""
+    texts = {name: pyarrow.array([row[name] for row in rows], pyarrow.string()) for name in TEXTS}
+    numbers = {
+        name: pyarrow.array([row[name] for row in rows], pyarrow.float64()) for name in NUMBERS
+    }
+    return pyarrow.table(texts | numbers)
 
 
 def rounded(value: float | None) -> float | None:

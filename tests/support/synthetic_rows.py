@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -400,52 +400,3 @@ def _common(setting: _Setting, source: random.Random) -> Row:
             f"precision={setting.precision} effort={setting.effort} jit=true"
         ),
     )
-
-
-def make_meta(rows: Sequence[Row], **changes: Any) -> dict[str, Any]:
-    """The metadata of the rows; `overview` is the caller's."""
-    kinds = {device.name: device.kind for device in DEVICES}
-    names = sorted({row["device"] for row in rows})
-    trials = {name: {row["trial_id"] for row in rows if row["device"] == name} for name in names}
-    aa = {
-        name: sum(row["device"] == name and row["candidate"] == "graph_2" for row in rows)
-        for name in names
-    }
-    moments = sorted(row["measured_at"] for row in rows) or [""]
-    flags = sorted({flag.partition(":")[0] for row in rows for flag in row["flags"].split()})
-    return {
-        "title": f"A made-up study {EXPLOIT}",
-        "generated_at": "2026-11-21T12:00:00+00:00",
-        "version": "0.0.0",
-        "records": sum(len(found) for found in trials.values()),
-        "trials": sum(len(found) for found in trials.values()),
-        "problems": [f"records/x/0.json: not read {IMAGE}"] if rows else [],
-        "devices": [
-            {
-                "name": name,
-                "kind": kinds.get(name, "gpu"),
-                "trials": len(trials[name]),
-                "floor": 0.01,
-                "aa_pairs": aa[name],
-            }
-            for name in names
-        ],
-        "software": sorted({row["software"] for row in rows}),
-        "drivers": sorted({row["driver"] for row in rows} - {""}),
-        "hosts": sorted({row["host"] for row in rows}),
-        "environment_flags": [],
-        "first": moments[0],
-        "last": moments[-1],
-        "flag_texts": {flag: f"what {flag} means" for flag in flags},
-        "modes": {
-            label: label
-            for label in sorted({row[end] for row in rows for end in ("candidate", "baseline")})
-        },
-        "status_texts": {
-            status: f"what {status} means" for status in sorted({row["status"] for row in rows})
-        },
-        "planned": None,
-        "synthetic": True,
-        "comparison": None,
-        **changes,
-    }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,13 +103,10 @@ def write_page(
         problems += (
             f"comparisons left out because they were not measured to their end: {unfinished}",
         )
-    name = title or " · ".join(dict.fromkeys(label for label, _ in found))
-    sums = _sums(table)
     trials = sum(rows.trials for _, rows in found)
     missing = [index.missing(folder) for folder in results_dirs]
-    meta = {
-        **_meta(table),
-        "overview": {baseline: asdict(found) for baseline, found in sums.items()},
+    name = title or " · ".join(dict.fromkeys(label for label, _ in found))
+    meta = page_meta(table) | {
         "title": name,
         "records": sum(rows.records for _, rows in found),
         "trials": trials,
@@ -117,11 +115,12 @@ def write_page(
         else trials + sum(filter(None, missing)),
         "problems": list(problems),
         "comparison": comparison,
+        "folders": _folders(results_dirs, output),
     }
     title = f"{name} — XLA for Keras vision models"
     page = render(pack(page_columns(table), meta), title=title).encode()
     export.replace(output, page)
-    return Written(output, len(page), table.num_rows, meta["trials"], problems, sums["graph"])
+    return Written(output, len(page), table.num_rows, trials, problems, sums(table)["graph"])
 
 
 def page_columns(table: pyarrow.Table) -> dict[str, Column]:
@@ -159,7 +158,7 @@ def answers(table: pyarrow.Table) -> pyarrow.Table:
     return table.take(sorted(rank[-1] for rank in best.values()))
 
 
-def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
+def sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
     """The overview of XLA against each baseline, of one row of each question."""
     table = answers(table)
     names = ("baseline", "candidate", "origin", "family", "model", "verdict")
@@ -172,8 +171,11 @@ def _sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
     }
 
 
-def _meta(table: pyarrow.Table) -> dict[str, Any]:
-    """What the page says beside the rows."""
+def page_meta(table: pyarrow.Table) -> dict[str, Any]:
+    """What the page says beside the rows of a table that has a column `results`, from these alone.
+
+    The rest is known where the rows come from: title, counts of records and trials, problems.
+    """
     import pyarrow.compute
 
     measured = table.filter(pyarrow.compute.equal(table["origin"], "measured"))
@@ -192,8 +194,7 @@ def _meta(table: pyarrow.Table) -> dict[str, Any]:
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
         "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
-        "modes": {str(mode): advice.NAMES[mode] for mode in ExecutionMode},
-        "synthetic": False,
+        "switches": {str(mode): advice.SWITCH[mode] for mode in ExecutionMode},
     }
 
 
@@ -224,6 +225,15 @@ def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:
     """The rows that were measured to their end, and how many were not."""
     keep = [status not in UNFINISHED for status in table["status"].to_pylist()]
     return (table, 0) if all(keep) else (table.filter(keep), keep.count(False))
+
+
+def _folders(results_dirs: Sequence[Path], output: Path) -> dict[str, str]:
+    """Where each folder lies, from the page: links to logs hold while both stay where they are."""
+    start = output.resolve().parent
+    return {
+        _label(folder, results_dirs): Path(os.path.relpath(folder.resolve(), start)).as_posix()
+        for folder in results_dirs
+    }
 
 
 def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:

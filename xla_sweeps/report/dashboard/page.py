@@ -27,6 +27,7 @@ SCRIPTS = (
         "filters.js",
     ),
     *(
+        "devices.js",
         "answer.js",
         "pairs.js",
         "where.js",

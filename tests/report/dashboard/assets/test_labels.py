@@ -51,7 +51,7 @@ def test_rows_that_share_their_settings_are_told_apart_and_counted_once(
     overview = browser.evaluate("xlaSweeps.overview()")
     assert (overview["pairs"], overview["models"]) == (3, 2)
     assert overview["geomean"] == pytest.approx(((1.55 * 1.5) ** 0.5 * 1.6) ** 0.5, rel=1e-4)
-    assert "3 of 3 pairs, 4 measured again" in browser.evaluate(
+    assert "3 of 3 configurations, 4 measured again" in browser.evaluate(
         "document.getElementById('shown').innerText"
     )
     assert browser.complaints == []

@@ -9,6 +9,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -17,17 +18,19 @@ import page_oracle
 import pytest
 from browser import Browser
 from dashboard_page import (
-    SIDES,
     Filters,
     Study,
     bring,
     draw_everything,
     open_all_details,
     selected,
+    table_of,
     visit,
     write_page,
 )
 from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, NUMBERS, TEXTS, base_row, compared
+
+from xla_sweeps.report.dashboard import build
 
 pytestmark = pytest.mark.browser
 
@@ -77,9 +80,9 @@ def same(shown: Any, expected: Any, *, path: str = "") -> None:
 
 
 def ordered(overview: dict[str, Any]) -> dict[str, Any]:
-    """With the families by name, whatever the page's order of letters is."""
+    """With the families by name, whatever the page's order of letters is; all that the page has."""
     return {
-        **overview,
+        **{name: value for name, value in overview.items() if name != "discoveries"},
         "families": sorted(overview["families"], key=lambda family: str(family["family"])),
     }
 
@@ -102,31 +105,41 @@ def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, stud
 
 
 def check_figures(browser: Browser, rows: Sequence[dict[str, Any]], filters: Filters) -> None:
-    """The overview and the sentence of the answer are those of these rows."""
+    """The overview, the sentence of the answer and the chips are those of these rows."""
     side = dict(filters).get("baseline", "graph")
-    if not {("origin", "imported"), ("origin", "all")} & set(filters):
-        same(ordered(browser.evaluate("xlaSweeps.overview()")), page_oracle.overview(rows, side))
-    shown = browser.evaluate("document.getElementById('answer-head').innerText")
-    counts = {
-        word: sum(row["verdict"] == word for row in rows) for word in ("faster", "slower", "failed")
-    }
-    if len(rows) > 1:
-        assert f"faster than {side} in {counts['faster']:,} of {len(rows):,} pairs" in shown
-        for word in ("slower", "failed"):
-            assert (f"{word} in {counts[word]:,}" in shown) == (counts[word] > 0)
+    counts = dict(
+        browser.evaluate(
+            "[...document.querySelectorAll('#verdicts .chip')].map((chip) => "
+            "[chip.dataset.verdict, chip.querySelector('b').innerText])"
+        )
+    )
+    chosen = {value for name, value in filters if name == "verdict"}
+    for word in page_oracle.VERDICTS:
+        if not chosen or word in chosen:
+            assert counts[word] == f"{sum(row['verdict'] == word for row in rows):,}"
+    shown = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    many = len({row["model"] for row in rows if row["speedup"] is not None}) >= 8
+    assert ("8 of 10" in shown) == many, shown
+    if {("origin", "imported"), ("origin", "all")} & set(filters):
+        return
+    expected = page_oracle.overview(rows, side)
+    same(ordered(browser.evaluate("xlaSweeps.overview()")), ordered(expected))
+    if len(rows) > 1 and expected["geomean"]:
+        (said,) = re.findall(r"typically ([\d.]+)× as fast as", shown)
+        assert float(said) == pytest.approx(expected["geomean"], abs=0.006)
 
 
-@pytest.mark.parametrize("baseline", SIDES)
-def test_unfiltered_figures_are_those_stored_with_the_rows(
+@pytest.mark.parametrize("baseline", ["graph", "eager"])
+def test_unfiltered_figures_are_those_of_the_package(
     browser: Browser, study: Studies, baseline: str
 ) -> None:
-    """The stored ones were computed before the numbers were rounded for the file."""
+    """Whose were computed before the numbers were rounded for the file."""
     page = study(5000)
     visit(browser, page, [("baseline", baseline)])
-    shown, given = (
-        ordered(browser.evaluate("xlaSweeps.overview()")),
-        page.meta["overview"][baseline],
-    )
+    shown = ordered(browser.evaluate("xlaSweeps.overview()"))
+    given = asdict(build.sums(table_of(page.rows))[baseline])
+    for word in ("baseline", "candidate", "discoveries"):
+        del given[word]
     for name, value in given.items():
         if isinstance(value, float):
             assert shown[name] == pytest.approx(value, rel=1e-4), name
@@ -327,9 +340,8 @@ def test_pairs_that_never_break_even_are_counted(browser: Browser, study: Studie
     overview = browser.evaluate("xlaSweeps.overview()")
     assert overview["never"] == len(slower)
     assert overview["median_break_even_calls"] is None
-    words = browser.evaluate("document.getElementById('answer-keys').innerText")
-    assert f"{len(slower):,} never" in words
-    assert "\nnever" in words.split("break-even", 1)[1]
+    words = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    assert "most never earn it back" in words
 
 
 def test_the_median_break_even_is_in_images_and_counts_never(
@@ -348,12 +360,9 @@ def test_the_median_break_even_is_in_images_and_counts_never(
         for row in rows
     )
     middle = (images[(len(images) - 1) // 2] + images[len(images) // 2]) / 2
-    words = (
-        browser.evaluate("document.getElementById('answer-keys').innerText")
-        .split("break-even", 1)[1]
-        .split("\n")
-    )
-    number, unit = next(line for line in words if "images" in line).split()[:2]
+    words = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    number, unit = words.split("half earn it back within ")[1].split()[:2]
+    assert f"{images.count(math.inf):,} never do" in words
     assert float(number) * {"k": 1e3, "M": 1e6, "images": 1}[unit] == pytest.approx(
         middle, rel=0.006
     )
@@ -362,7 +371,7 @@ def test_the_median_break_even_is_in_images_and_counts_never(
 def test_an_overview_is_plain_data(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
     overview = browser.evaluate("xlaSweeps.overview()")
-    assert set(page_oracle.overview([], "graph")) <= set(overview)
+    assert set(page_oracle.overview([], "graph")) <= {*overview, "discoveries"}
     assert isinstance(browser.evaluate("xlaSweeps.version"), str)
 
 

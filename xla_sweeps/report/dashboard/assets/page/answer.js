@@ -1,5 +1,5 @@
 /**
- * "Should I turn XLA on?": the answer in a sentence, the verdicts, the key figures and all pairs by speedup.
+ * "Should I turn XLA on?": the answer in a sentence, and the figures behind it.
  */
 
 const SHORT_MODES = {
@@ -16,9 +16,7 @@ const shortMode = (label) => SHORT_MODES[label] ?? label;
 
 /** The whole section. */
 function answerSection() {
-  const [sentence, sub, strip, chips, keys] = ["sentence", "sub", "strip", "chips", "keys"].map((name) =>
-    byId(`answer-${name}`),
-  );
+  const [sentence, sub, behind, words] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
     fill(sentence, el("b", { text: `${yes} ` }), text);
@@ -27,18 +25,8 @@ function answerSection() {
       more ? el("p", { text: more }) : null,
       command ? el("p", {}, "Run: ", el("code", { text: command })) : null,
     );
-    verdictStrip(view, strip, chips);
-    fill(
-      keys,
-      keyFigures(view).map(([name, value, about]) =>
-        el(
-          "div",
-          {},
-          el("dt", { text: name }),
-          el("dd", {}, el("b", { text: value }), about ? el("span", { text: about }) : null),
-        ),
-      ),
-    );
+    fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
+    words.textContent = view.overview.pairs ? wordsOf(view) : "";
   });
   byId("answer-charts").append(
     chart({
@@ -54,6 +42,10 @@ function answerSection() {
   );
   addPanel(byId("published"), published, { worth: (view) => alone(view).length > 0 });
 }
+
+/** Whether all that is shown is of one model on one device. */
+const isOneModel = (view) =>
+  view.counted.length > 0 && view.distinct("model").length === 1 && view.distinct("device").length === 1;
 
 /** The answer: a word, a sentence, and caveats. */
 function answerTo(view) {
@@ -75,62 +67,93 @@ function answerTo(view) {
       text: `${plural(o.pairs, "figure")} of only one mode.`,
       more: "Without the other mode there is no speedup.",
     };
-  const models = view.distinct("model");
-  const devices = view.distinct("device");
-  const what = models.length === 1 ? `${models[0]}${devices.length === 1 ? ` on ${devices[0]}` : ""}: ` : "";
-  const counts = [
-    `${candidate} is faster than ${baseline} in ${count(o.faster)} of ${plural(o.pairs, "pair")} (${share(o.faster, o.pairs)})`,
-  ];
-  if (o.slower) counts.push(`slower in ${count(o.slower)}`);
-  if (o.failed) counts.push(`failed in ${count(o.failed)}`);
-  const typical = present(o.geomean) ? ` Typically ${times(o.geomean)} (${geometricMean(o)})${paysBack(view)}` : "";
-  const preliminary = countWhere(view, "preliminary");
   const contaminated = countOf(view, "status", "contaminated");
+  const every = o.compared > 0 && contaminated === o.compared;
+  const what = view.distinct("model").length === 1 ? `${view.distinct("model")[0]}: ` : "";
+  return {
+    yes: every ? `${overallWord(o).slice(0, -1)}, but every figure is contaminated.` : overallWord(o),
+    text: o.compared
+      ? `${what}${typically(o, candidate, baseline)}.${costs(view)}`
+      : `${what}${candidate} failed in ${count(o.failed)} of ${plural(o.pairs, "configuration")}.`,
+    more: caveatsOfMany(view, contaminated, every).filter(Boolean).join(" "),
+  };
+}
+
+/** "XLA is typically 1.17× as fast as graph; 8 of 10 configurations lie between 0.83× and 1.70×". */
+function typically({ geomean, spread_low: low, spread_high: high }, candidate, baseline) {
+  const spread = present(low) ? `; 8 of 10 configurations lie between ${times(low)} and ${times(high)}` : "";
+  return `${candidate} is typically ${times(geomean)} as fast as ${baseline}${spread}`;
+}
+
+/** " Compiling takes 12 s longer; half earn it back within 143 k images, 40 never do.", as far as it is known. */
+function costs(view) {
+  const o = view.overview;
+  const middle = breakEvenMedian(view);
+  if (!present(o.median_extra_compile_s) || middle === null) return "";
+  const earned =
+    middle === Infinity
+      ? "most never earn it back"
+      : `half earn it back within ${images(middle)}${o.never ? `, ${count(o.never)} never do` : ""}`;
+  return o.median_extra_compile_s > 0
+    ? ` Compiling takes ${seconds(o.median_extra_compile_s)} longer; ${earned}.`
+    : " Compiling takes no longer.";
+}
+
+/** What limits an answer over several configurations. */
+function caveatsOfMany(view, contaminated, every) {
+  const { overview: o, state } = view;
+  const preliminary = countWhere(view, "preliminary");
+  const published = countOf(view, "origin", "imported");
+  const saved = state.baseline === "eager" ? countWhere(view, "eager_is_graph") : 0;
   const tested = trustOf(view);
-  const more = [
+  return [
+    every ? "Other load on the machine disturbed every measurement here: measure again." : "",
     tested && tested.p < 0.01 ? trustSentence(tested) : "",
     preliminary
-      ? `${preliminary === o.pairs ? "All" : count(preliminary)} of these have fewer than three replicates: preliminary.`
+      ? `${preliminary === o.pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`
       : "",
-    contaminated
-      ? `${contaminated === o.pairs ? "All" : count(contaminated)} ${contaminated === 1 ? "is" : "are"} contaminated by other load on the machine.`
+    contaminated && !every
+      ? `${count(contaminated)} ${contaminated === 1 ? "is" : "are"} contaminated by other load on the machine.`
       : "",
-    view.state.origin !== "measured" && countOf(view, "origin", "imported")
-      ? `${count(countOf(view, "origin", "imported"))} are published single measurements without an interval, hence “ambiguous”.`
+    published
+      ? `${count(published)} are published single measurements without an interval, hence “ambiguous”.`
       : "",
-    view.state.baseline === "eager" && countWhere(view, "eager_is_graph")
-      ? `In ${count(countWhere(view, "eager_is_graph"))} the model is a saved graph, whose eager calls run that graph.`
-      : "",
+    saved ? `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.` : "",
     o.failed === o.pairs
       ? "See “What broke” below for the reasons and what to do."
-      : "Filter by your model and device for your own answer.",
+      : isOneModel(view)
+        ? ""
+        : "Choose your model and device above for your own answer.",
+  ];
+}
+
+/** The words of the first screen, explained. */
+function wordsOf(view) {
+  const { candidate, baseline } = view.state;
+  const switches = view.rows.meta.switches ?? {};
+  const modes = [candidate, baseline]
+    .filter((label) => Object.hasOwn(switches, modeOf(label)))
+    .map((label) => `${shortMode(label)} is ${switches[modeOf(label)]}`);
+  return [
+    modes.length ? `${modes.join(", ")}.` : "",
+    `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
+    "A configuration is one model at one resolution, batch size and precision on one device; the charts call it a pair, of the two modes.",
+    "Typical is the geometric mean, in which each model counts once; “usually” means at least 60 %.",
   ]
     .filter(Boolean)
     .join(" ");
-  return { yes: overallWord(o), text: `${what}${counts.join(", ")}.${typical}`, more };
-}
-
-/** "geometric mean over 12 models, 95 % 0.25–0.50", as the terminal says it. */
-function geometricMean({ models, geomean_low: low, geomean_high: high }) {
-  const over = models > 1 ? ` over ${count(models)} models` : "";
-  return `geometric mean${over}${present(low) ? `, 95 % ${range(low, high)}` : ""}`;
 }
 
 /** The answer if all figures are published: their direction, without knowledge of their noise. */
 function answerAsPublished(view, candidate, baseline) {
-  const { pairs, faster, compared, geomean } = view.overview;
+  const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
   const above = view.counted.reduce((n, row) => n + (speedup[row] > 1), 0);
-  const word =
-    above / compared >= 0.6
-      ? "Usually yes, as published."
-      : above / compared <= 0.4
-        ? "Usually no, as published."
-        : "It depends, as published.";
+  const word = above / compared >= 0.6 ? "Usually yes" : above / compared <= 0.4 ? "Usually no" : "It depends";
   return {
-    yes: word,
-    text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}. Typically ${times(geomean)} (${geometricMean(view.overview)}).`,
-    more: `Shown to be faster than ${baseline} in ${count(faster)} of ${plural(pairs, "pair")}: others measured these once, without an interval, hence “ambiguous”.`,
+    yes: `${word}, as published.`,
+    text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}; ${typically(view.overview, candidate, baseline)}.`,
+    more: `Shown to be faster in ${count(faster)} of ${count(pairs)}: others measured these once, without an interval, hence “ambiguous”.`,
   };
 }
 
@@ -169,25 +192,41 @@ function answerToOne(view, row, candidate, baseline) {
       more: note,
     };
   }
-  const words = { faster: "Yes.", slower: "No.", equivalent: "No difference.", ambiguous: "Ambiguous." };
-  const ambiguous = `The interval crosses the band of ±${percent(100 * numbers("floor"))} % in which differences do not count; more replicates narrow it.`;
+  const words = { faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
+  const contaminated = rows.text("status", row) === "contaminated";
   return {
-    yes: words[verdict] ?? "",
+    yes: `${words[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
     text: `${figure}${verdict === "faster" ? paysBackOne(view, row) : ""}.`,
-    more: [verdict === "ambiguous" ? ambiguous : "", ...caveats(view, row)].filter(Boolean).join(" "),
-    command: verdict === "ambiguous" ? rows.text("command", row) : "",
+    more: [contaminated ? "Repeat the measurement before you rely on it." : "", ...adviceOn(view, row, baseline)]
+      .concat(caveats(view, row))
+      .filter(Boolean)
+      .join(" "),
   };
+}
+
+/** What follows from a verdict, as the terminal says it. */
+function adviceOn({ rows, state }, row, baseline) {
+  const switches = rows.meta.switches ?? {};
+  const verdict = rows.text("verdict", row);
+  const keep = Object.hasOwn(switches, modeOf(state.baseline)) ? switches[modeOf(state.baseline)] : baseline;
+  const floor = percent(100 * rows.number("floor")[row]);
+  return [
+    verdict === "slower" ? `Keep ${keep} for this model on this device.` : "",
+    verdict === "equivalent" ? "Choose by compile time and memory, not by speed." : "",
+    verdict === "ambiguous"
+      ? `The interval crosses the band of ±${floor} % in which differences do not count; more replicates narrow it.`
+      : "",
+  ];
 }
 
 function failedAnswer({ rows }, row, where, candidate, baseline) {
   const status = rows.text("status", row);
-  const said = rows.text("failure_message", row) || rows.meta.status_texts?.[status] || status;
+  const said = rows.text("failure_message", row) || status.replaceAll("_", " ");
   const lost = shortMode(rows.text("failed_mode", row) || candidate);
   return {
     yes: lost === baseline ? "No answer." : "No.",
     text: `${where}: ${lost} failed: ${cut(said, 200)}`,
     more: rows.text("failure_hint", row),
-    command: rows.text("command", row),
   };
 }
 
@@ -195,11 +234,15 @@ function paysBackOne(view, row) {
   const needed = view.breakEven(row);
   if (Number.isNaN(needed)) return "";
   if (needed === Infinity) return "; compilation never pays back";
-  const [low, high, batch] = ["break_even_low", "break_even_high", "batch_size"].map(
-    (name) => view.rows.number(name)[row],
-  );
-  const interval = present(low) && present(high) ? ` (${short(low * batch)} to ${short(high * batch)})` : "";
-  return needed < 1 ? "; preparation takes no longer" : `; pays back after ${images(needed)}${interval}`;
+  return needed < 1
+    ? "; preparation takes no longer"
+    : `; pays back after ${images(needed)}${breakEvenRange(view, row)}`;
+}
+
+/** " (140 k to 150 k)": images to break even, at the ends of its interval. */
+function breakEvenRange({ rows }, row) {
+  const [low, high, batch] = ["break_even_low", "break_even_high", "batch_size"].map((name) => rows.number(name)[row]);
+  return present(low) && present(high) ? ` (${short(low * batch)} to ${short(high * batch)})` : "";
 }
 
 /** ", its interval holds within one process", where nothing is known of how processes differ. */
@@ -218,13 +261,6 @@ function caveats({ rows }, row) {
   ];
 }
 
-/** "Half pay back within …", over all pairs, including those that never do. */
-function paysBack(view) {
-  const middle = breakEvenMedian(view);
-  if (middle === null) return ".";
-  return middle === Infinity ? "; compilation mostly never pays back." : `; half pay back within ${images(middle)}.`;
-}
-
 /** The median number of images to break even; infinite if most pairs never do, null if unknown. */
 function breakEvenMedian(view) {
   return view.once("break-even median", () => {
@@ -233,11 +269,12 @@ function breakEvenMedian(view) {
   });
 }
 
-/** The command that measures the selection. */
+/** The command that measures the selection. Values come from the address: only plain words go into a command. */
 function measureCommand(state) {
-  const one = (name, key) => (state[name].size === 1 ? [`${key}=${[...state[name]][0]}`] : []);
+  const part = (key, value) => (/^[\w.-]+$/.test(value) ? [`${key}=${value}`] : []);
+  const one = (name, key) => (state[name].size === 1 ? part(key, [...state[name]][0]) : []);
   const parts = [
-    state.model ? `model=${/^[\w.-]+$/.test(state.model) ? state.model : "NAME"}` : "model=NAME",
+    part("model", state.model)[0] ?? "model=NAME",
     ...one("resolution_px", "resolution"),
     ...one("batch_size", "batch_size"),
     ...one("precision", "precision"),
@@ -254,66 +291,6 @@ const countOf = (view, name, value) =>
     const code = column.values.indexOf(value);
     return view.counted.reduce((n, row) => n + (column.data[row] === code), 0);
   });
-
-/** The bar of verdicts and the chips below it, which filter. */
-function verdictStrip(view, strip, chips) {
-  const column = view.rows.category("verdict");
-  const counts = new Map();
-  const all = view.best.reduce((n, one) => n + one, 0);
-  for (const row of view.anyVerdict)
-    if (view.best[row]) counts.set(column.data[row], (counts.get(column.data[row]) ?? 0) + 1);
-  const entries = Object.keys(VERDICTS).map((verdict) => [verdict, counts.get(column.values.indexOf(verdict)) ?? 0]);
-  fill(
-    strip,
-    entries
-      .filter(([, n]) => n)
-      .map(([verdict, n]) => {
-        const part = el("span", { class: `part ${verdict}` });
-        part.style.flexGrow = String(n);
-        return part;
-      }),
-  );
-  const chosen = view.state.verdict;
-  const focused = document.activeElement?.dataset?.verdict;
-  fill(
-    chips,
-    entries.map(([verdict, n]) =>
-      el(
-        "button",
-        {
-          type: "button",
-          class: "chip",
-          "aria-pressed": String(chosen.has(verdict)),
-          data: { verdict },
-          on: { click: () => view.state.toggle("verdict", verdict) },
-        },
-        verdictMark(verdict),
-        " ",
-        el("b", { text: count(n) }),
-        all ? ` (${share(n, all)})` : "",
-      ),
-    ),
-  );
-  if (focused) chips.querySelector(`[data-verdict="${focused}"]`)?.focus();
-}
-
-/** Name, value and explanation of each key figure. */
-function keyFigures(view) {
-  const o = view.overview;
-  const middle = breakEvenMedian(view);
-  return [
-    ["Geometric mean", times(o.geomean), present(o.geomean_low) ? `95 % ${range(o.geomean_low, o.geomean_high)}` : ""],
-    ["Compared pairs", count(o.compared), `of ${count(o.pairs)}, ${plural(o.models, "model")}`],
-    [
-      "Median extra compile",
-      seconds(o.median_extra_compile_s),
-      o.with_compile ? `${plural(o.with_compile, "pair")} with a compile time` : "",
-    ],
-    ["Median break-even", middle === null ? NONE : images(middle), middle === null ? "" : `${count(o.never)} never`],
-    ["Failed", count(o.failed), share(o.failed, o.pairs)],
-    ["Significant", count(o.discoveries), "at 5 % false discoveries"],
-  ];
-}
 
 /** Figures of only one mode, published or measured here, of whichever pair of modes is chosen. */
 function alone(view) {

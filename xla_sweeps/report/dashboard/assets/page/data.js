@@ -26,11 +26,18 @@ async function gunzipped(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
+const visible = (text) =>
+  text.replace(
+    /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (mark) => `[U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`,
+  );
+
 /** All columns and the page's metadata (pack.py describes the layout). */
 async function unpacked(text) {
   const raw = await gunzipped(bytesOf(text.trim()));
   const length = new DataView(raw.buffer, raw.byteOffset).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(raw.subarray(4, 4 + length)));
+  const header = JSON.parse(visible(new TextDecoder().decode(raw.subarray(4, 4 + length))));
   const columns = new Map();
   let offset = 4 + length;
   for (const { name, kind, bytes, values } of header.columns) {

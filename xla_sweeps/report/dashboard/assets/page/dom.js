@@ -136,5 +136,17 @@ const emptyState = (text) => el("div", { class: "empty" }, el("p", { text }));
 function flagMeaning(rows, flag) {
   const texts = rows.meta.flag_texts ?? {};
   const [word, ...rest] = flag.split(":");
-  return texts[flag] ?? `${texts[word] ?? word.replaceAll("_", " ")}${rest.length ? ` (${rest.join(":")})` : ""}`;
+  const about = rest.length ? ` (${rest.join(":")})` : "";
+  return Object.hasOwn(texts, word) ? `${texts[word]}${about}` : `${word.replaceAll("_", " ")}${about}`;
+}
+
+/** A link to a row's log, beside the page; its path is untrusted, and may lead nowhere else. */
+function logLink({ rows }, row) {
+  const log = rows.text("log", row);
+  const folders = rows.meta.folders ?? {};
+  const results = rows.text("results", row);
+  const plain = /^\w[\w.\/-]*$/.test(log) && !log.includes("..");
+  if (!plain || !Object.hasOwn(folders, results)) return log || NONE;
+  const path = [...folders[results].split("/"), ...log.split("/")].map(encodeURIComponent).join("/");
+  return el("a", { href: `./${path}`, title: log, text: "log" });
 }

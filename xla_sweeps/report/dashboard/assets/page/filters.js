@@ -1,81 +1,131 @@
 /**
- * Filters: the bar that stays visible, and the tokens of the active filters.
+ * Filters: "For [model] on [device] at [px], batch [n], against [baseline]", the rest folded, the verdicts, and the
+ * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse.
  */
+
+const PICKED = { __proto__: null, device: "on", resolution_px: "at", batch_size: "batch" };
 
 /** Builds the bar; it then follows the state. */
 function filterBar(index, state) {
-  const controls = [
-    ...FACETS.map((facet) => facetControl(index, state, facet)),
-    modelControl(index, state),
-    choice(
-      state,
-      "baseline",
-      "Baseline",
-      () => [...index.pairs.keys()].sort((a, b) => (a === "graph" ? -1 : b === "graph" ? 1 : naturally(a, b))),
-      shortMode,
-      (baseline) => {
-        const candidates = index.pairs.get(baseline) ?? new Set();
-        return candidates.has(state.candidate) ? { baseline } : { baseline, candidate: index.candidateFor(baseline) };
-      },
-    ),
+  const facets = new Map(FACETS.map((facet) => [facet.column, facetControl(index, state, facet)]));
+  const model = modelControl(index, state);
+  const baseline = choice(
+    state,
+    "baseline",
+    "against",
+    () => [...index.pairs.keys()].sort((a, b) => (a === "graph" ? -1 : b === "graph" ? 1 : naturally(a, b))),
+    shortMode,
+    (chosen) => {
+      const candidates = index.pairs.get(chosen) ?? new Set();
+      return candidates.has(state.candidate)
+        ? { baseline: chosen }
+        : { baseline: chosen, candidate: index.candidateFor(chosen) };
+    },
+  );
+  const rest = [
+    ...FACETS.filter(({ column }) => !PICKED[column]).map(({ column }) => facets.get(column)),
     choice(state, "candidate", "Candidate", () => [...(index.pairs.get(state.baseline) ?? [])], shortMode),
-    index.origins.has("imported")
-      ? choice(
-          state,
-          "origin",
-          "Figures",
-          () => ["measured", "imported", "all"],
-          (name) => ({ measured: "measured", imported: "published", all: "both" })[name],
-          (origin) => {
-            const baseline = index.baselineFor(origin);
-            return { origin, baseline, candidate: index.candidateFor(baseline) };
-          },
-        )
-      : null,
-  ].filter(Boolean);
-  const reset = el(
-    "button",
-    { type: "button", class: "small", id: "reset", on: { click: () => state.reset() } },
-    "Reset",
-  );
-  const link = el(
-    "button",
-    { type: "button", class: "small", id: "copy-link", on: { click: () => copy(location.href, "Link copied") } },
-    "Copy link",
-  );
-  const shown = el("span", { id: "shown", role: "status" });
-  const tokens = el("div", { id: "tokens" });
+  ];
+  const origin = index.origins.has("imported") ? originChoice(index, state) : null;
+  const verdicts = verdictChips(state);
   const theme = themeControl(state);
   byId("theme").replaceWith(theme.element);
-  const folded = el("details", { class: "fold" }, el("summary", { text: "Filters" }));
+  const [reset, link] = barButtons(state);
+  const shown = el("span", { id: "shown", role: "status" });
+  const tokens = el("div", { id: "tokens" });
+  const word = (text, element) => el("span", { class: "choice" }, el("span", { text }), element);
+  const more = el("details", { class: "more" }, el("summary", {}, "More filters"));
   fill(
     byId("filters"),
-    folded,
+    el(
+      "div",
+      { class: "pickers" },
+      word("For", model.element),
+      Object.entries(PICKED).map(([column, before]) => word(before, facets.get(column).element)),
+      baseline.element,
+      origin?.element,
+      more,
+      el("span", { class: "right" }, reset, link),
+    ),
     el(
       "div",
       { class: "controls" },
-      controls.map((control) => control.element),
+      rest.map((control) => control.element),
     ),
-    el("div", { class: "under" }, shown, tokens, el("span", { class: "right" }, reset, link)),
+    el("div", { class: "under" }, verdicts.element, shown, tokens),
   );
-  const narrow = matchMedia("(max-width: 720px)");
-  const refold = () => {
-    folded.open = !narrow.matches;
-  };
-  narrow.addEventListener("change", refold);
-  refold();
   closeOnEscape();
-  new ResizeObserver(([bar]) => {
-    document.documentElement.style.scrollPaddingTop = `${bar.target.offsetHeight + 8}px`;
-  }).observe(byId("filters"));
+  keepBelow(byId("filters"));
+  const controls = [model, baseline, ...(origin ? [origin] : []), verdicts, theme, ...facets.values(), ...rest];
   return (view) => {
     for (const control of controls) control.update(view);
-    theme.update();
+    more.hidden = rest.every((control) => control.element.hidden);
     reset.disabled = !state.filtering;
     const again = view.pairs.length - view.counted.length;
-    shown.textContent = `${count(view.counted.length)} of ${plural(view.everyPair, "pair")}${again ? `, ${count(again)} measured again` : ""}`;
+    shown.textContent = `${count(view.counted.length)} of ${plural(view.everyPair, "configuration")}${again ? `, ${count(again)} measured again` : ""}`;
     fill(tokens, activeTokens(view, state));
-    folded.firstElementChild.textContent = `Filters${state.filtering ? " (on)" : ""}`;
+  };
+}
+
+/** "Reset" and "Copy link". */
+function barButtons(state) {
+  const copied = () => copy(location.href, "Link copied");
+  return [
+    el("button", { type: "button", class: "small", id: "reset", on: { click: () => state.reset() } }, "Reset"),
+    el("button", { type: "button", class: "small", id: "copy-link", on: { click: copied } }, "Copy link"),
+  ];
+}
+
+/** Keeps what a link leads to below the bar, where the bar stays in view. */
+function keepBelow(bar) {
+  const measure = () => {
+    const height = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
+    document.documentElement.style.scrollPaddingTop = `${height + 8}px`;
+  };
+  new ResizeObserver(measure).observe(bar);
+}
+
+/** Measured, published, or both. */
+function originChoice(index, state) {
+  return choice(
+    state,
+    "origin",
+    "Figures",
+    () => ["measured", "imported", "all"],
+    (name) => ({ measured: "measured", imported: "published", all: "both" })[name],
+    (origin) => {
+      const baseline = index.baselineFor(origin);
+      return { origin, baseline, candidate: index.candidateFor(baseline) };
+    },
+  );
+}
+
+/** A button for each verdict with its count, which filters. */
+function verdictChips(state) {
+  const numbers = new Map();
+  const chips = Object.keys(VERDICTS).map((verdict) => {
+    numbers.set(verdict, el("b"));
+    const click = () => state.toggle("verdict", verdict);
+    return el(
+      "button",
+      { type: "button", class: "chip", data: { verdict }, on: { click } },
+      verdictMark(verdict),
+      " ",
+      numbers.get(verdict),
+    );
+  });
+  return {
+    element: el("span", { id: "verdicts", class: "chips", role: "group", "aria-label": "Filter by verdict" }, chips),
+    update: (view) => {
+      const { data, values } = view.rows.category("verdict");
+      const counts = new Uint32Array(values.length);
+      for (const row of view.anyVerdict) if (view.best[row]) counts[data[row]] += 1;
+      for (const chip of chips) {
+        const { verdict } = chip.dataset;
+        numbers.get(verdict).textContent = count(counts[values.indexOf(verdict)] ?? 0);
+        chip.setAttribute("aria-pressed", String(state.verdict.has(verdict)));
+      }
+    },
   };
 }
 
@@ -95,7 +145,7 @@ function closeOnEscape() {
 }
 
 /** A list of check boxes that opens below its title. */
-function facetControl(index, state, { column, title, unit = "" }) {
+function facetControl(index, state, { column, title, unit = "", any = "" }) {
   const facet = index.facets.get(column);
   const values = facet.sorted.filter((code) => facet.values[code] !== "").map((code) => facet.values[code]);
   const boxes = new Map();
@@ -123,7 +173,8 @@ function facetControl(index, state, { column, title, unit = "" }) {
     values.length > 8 ? clear : null,
     items,
   );
-  const element = el("details", { class: "facet", hidden: values.length < 2 && !state[column].size }, summary, list);
+  const hidden = any ? !values.length : values.length < 2 && !state[column].size;
+  const element = el("details", { class: "facet", hidden }, summary, list);
   let shown = null;
   const recount = () => {
     if (!element.open || !shown) return;
@@ -140,12 +191,15 @@ function facetControl(index, state, { column, title, unit = "" }) {
     recount();
     const chosen = [...state[column]];
     for (const [value, box] of boxes) box.checked = state[column].has(value);
-    const said = !chosen.length
-      ? "all"
-      : chosen.length === 1
-        ? cut(`${chosen[0]}${unit}`, 22)
-        : `${chosen.length} of ${values.length}`;
-    fill(summary, `${title} `, el("b", { text: said }));
+    const only = chosen[0] ?? values[0];
+    const said =
+      chosen.length > 1
+        ? `${chosen.length} of ${values.length}`
+        : chosen.length || (any && values.length === 1)
+          ? `${only}${unit}`
+          : any || "all";
+    fill(summary, any ? "" : `${title} `, el("b", { text: said }));
+    summary.title = `${title}: ${said}`;
     element.classList.toggle("on", chosen.length > 0);
   };
   return { element, update };
@@ -160,7 +214,7 @@ function modelControl(index, state) {
     type: "search",
     name: "f-model",
     list: "models",
-    placeholder: "Model…",
+    placeholder: "any model",
     autocomplete: "off",
     spellcheck: "false",
     "aria-label": "Model name contains",
@@ -250,7 +304,7 @@ function activeTokens(view, state) {
     for (const value of state[column])
       tokens.push(token(`${cut(value, 40)}${unit}`, () => state.toggle(column, value)));
   for (const verdict of state.verdict)
-    tokens.push(token(VERDICTS[verdict]?.word ?? verdict, () => state.toggle("verdict", verdict)));
+    tokens.push(token(VERDICTS[verdict]?.word ?? cut(verdict, 40), () => state.toggle("verdict", verdict)));
   if (state.model)
     tokens.push(
       token(`“${cut(state.model, 40)}”`, () => {

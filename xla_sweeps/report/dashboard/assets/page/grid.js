@@ -9,12 +9,6 @@ const text_ = (name) => (view, row) => view.rows.text(name, row) || NONE;
 const number_ = (name, write) => (view, row) => write(view.rows.number(name)[row]);
 const GRID = [
   { column: "model", title: "Model", width: 190, cell: text_("model") },
-  { column: "family", title: "Family", width: 120, cell: text_("family") },
-  { column: "source", title: "Source", width: 110, cell: text_("source") },
-  { column: "resolution_px", title: "px", width: 60, right: true, cell: number_("resolution_px", digitsAll) },
-  { column: "batch_size", title: "Batch", width: 70, right: true, cell: number_("batch_size", digitsAll) },
-  { column: "precision", title: "Precision", width: 110, cell: text_("precision") },
-  { column: "device", title: "Device", width: 150, cell: text_("device") },
   { column: "verdict", title: "Verdict", width: 112, cell: (view, row) => verdictMark(view.rows.text("verdict", row)) },
   {
     column: "speedup",
@@ -25,6 +19,10 @@ const GRID = [
   },
   { column: "speedup_low", title: "95 % low", width: 82, right: true, cell: number_("speedup_low", times) },
   { column: "speedup_high", title: "95 % high", width: 86, right: true, cell: number_("speedup_high", times) },
+  { column: "device", title: "Device", width: 150, cell: text_("device") },
+  { column: "resolution_px", title: "px", width: 60, right: true, cell: number_("resolution_px", digitsAll) },
+  { column: "batch_size", title: "Batch", width: 70, right: true, cell: number_("batch_size", digitsAll) },
+  { column: "precision", title: "Precision", width: 110, cell: text_("precision") },
   {
     column: "throughput_samples_per_s",
     title: "img/s",
@@ -80,6 +78,8 @@ const GRID = [
     cell: number_("p_value", (value) => (present(value) && value < 0.001 ? "<0.001" : digits(value, 2))),
   },
   { column: "replicates", title: "Replicates", width: 96, right: true, cell: number_("replicates", digitsAll) },
+  { column: "family", title: "Family", width: 120, cell: text_("family") },
+  { column: "source", title: "Source", width: 110, cell: text_("source") },
   { column: "flags", title: "Flags", width: 150, cell: text_("flags") },
   { column: "status", title: "Status", width: 120, cell: text_("status") },
   {
@@ -88,6 +88,7 @@ const GRID = [
     width: 140,
     cell: (view, row) => date(view.rows.text("measured_at", row)),
   },
+  { column: "log", title: "Log", width: 90, cell: logLink },
   {
     column: "command",
     title: "Command",
@@ -275,5 +276,5 @@ function csvOf(view, order) {
 
 function csvCell(text) {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /["\r\n,]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return /["\r\n,;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

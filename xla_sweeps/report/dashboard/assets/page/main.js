@@ -2,16 +2,47 @@
  * Main: unpacks the data, builds the sections, and updates them when the state changes.
  */
 
-/** Badges, facts and versions at the top. */
+/** Badges, what was compared and how, at the top; the title follows the view. */
 function pageHeader(index) {
   const { meta } = index.rows;
-  byId("title").textContent = meta.title || document.title;
+  fill(byId("badges"), badgesOf(index));
+  fill(
+    byId("facts"),
+    factsOf(meta).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
+  );
+  const problems = meta.problems ?? [];
+  if (problems.length)
+    byId("measured").after(
+      el(
+        "details",
+        { class: "problems" },
+        el("summary", { text: `${plural(problems.length, "problem")} while reading` }),
+        el(
+          "ul",
+          {},
+          problems.slice(0, 200).map((problem) => el("li", { text: problem })),
+        ),
+      ),
+    );
+  const models = index.rows.category("model").values.filter(Boolean);
+  const devices = (meta.devices ?? []).map((device) => device.name);
+  const what = models.length === 1 ? models[0] : plural(models.length, "model");
+  const where = devices.length === 1 ? devices[0] : plural(devices.length, "device");
+  return (view) => {
+    const { candidate, baseline } = view.state;
+    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}: ${what} on ${where}`;
+    const facts = [meta.title, listed(meta.software, 2), days(meta), plural(view.everyPair, "configuration")];
+    byId("study").textContent = facts.filter((fact) => fact && fact !== NONE).join(" · ");
+  };
+}
+
+/** Labels of a study that is not complete, published by others, or preliminary. */
+function badgesOf(index) {
+  const { meta } = index.rows;
   const badge = (text, about) => el("span", { class: "badge", title: about }, text);
   const partial = present(meta.planned) && meta.trials < meta.planned;
   const preliminary = index.rows.number("preliminary").reduce((n, value) => n + (value === 1), 0);
-  fill(
-    byId("badges"),
-    meta.synthetic ? badge("SYNTHETIC", "Synthetic data: nothing here was measured.") : null,
+  return [
     partial
       ? badge(
           `PARTIAL ${share(meta.trials, meta.planned)}`,
@@ -27,45 +58,36 @@ function pageHeader(index) {
           `${count(preliminary)} of ${count(index.rows.count)} comparisons have fewer than three replicates.`,
         )
       : null,
-  );
-  const list = (values, most = 3) => {
-    const all = (values ?? []).filter(Boolean).map(String);
-    return all.length
-      ? all.slice(0, most).join("; ") + (all.length > most ? ` and ${all.length - most} more` : "")
-      : NONE;
-  };
-  const dates = [meta.first, meta.last].map((text) => (text ? text.slice(0, 10) : "")).filter(Boolean);
-  const facts = [
-    ["Measured", dates.length ? [...new Set(dates)].join(" to ") : NONE],
-    [
-      "Records",
-      `${count(meta.records)} in ${plural(meta.trials, "trial")}${present(meta.planned) ? `, ${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned` : ""}`,
-    ],
-    ["Devices", list((meta.devices ?? []).map((device) => device.name))],
-    ["Software", list(meta.software)],
-    ["Driver", list(meta.drivers)],
-    ["Environment", list(meta.environment_flags)],
-    ["Hosts", list(meta.hosts)],
+  ];
+}
+
+/** "a; b; c and 4 more" */
+function listed(values, most = 3) {
+  const all = (values ?? []).filter(Boolean).map(String);
+  return all.length
+    ? all.slice(0, most).join("; ") + (all.length > most ? ` and ${all.length - most} more` : "")
+    : NONE;
+}
+
+/** "1–5 Nov 2026": the days of the first and the last measurement. */
+function days({ first, last }) {
+  const form = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+  const [from, to] = [first, last].map((text) => new Date(text ?? NaN));
+  return Number.isNaN(+from) || Number.isNaN(+to) ? "" : form.formatRange(from, to).replace(/\s–\s/, "–");
+}
+
+/** Records, machines and versions: name and value. */
+function factsOf(meta) {
+  const planned = present(meta.planned) ? `, ${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned` : "";
+  return [
+    ["Records", `${count(meta.records)} in ${plural(meta.trials, "trial")}${planned}`],
+    ["Devices", listed((meta.devices ?? []).map((device) => device.name))],
+    ["Software", listed(meta.software)],
+    ["Driver", listed(meta.drivers)],
+    ["Environment", listed(meta.environment_flags)],
+    ["Hosts", listed(meta.hosts)],
     ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version ?? ""}`],
   ].filter(([, value]) => value !== NONE && value !== "");
-  fill(
-    byId("facts"),
-    facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
-  );
-  const problems = meta.problems ?? [];
-  if (problems.length)
-    byId("facts").after(
-      el(
-        "details",
-        { class: "problems" },
-        el("summary", { text: `${plural(problems.length, "problem")} while reading` }),
-        el(
-          "ul",
-          {},
-          problems.slice(0, 200).map((problem) => el("li", { text: problem })),
-        ),
-      ),
-    );
 }
 
 /** Links within the page scroll, because the URL's fragment holds the state. */
@@ -77,15 +99,31 @@ function ownLinks() {
     }),
   );
   const section = location.hash.slice(1);
-  if (/^[a-z]+$/.test(section) && byId(section)) requestAnimationFrame(() => goTo(section));
+  if (/^[a-z]+$/.test(section) && byId(section)) goTo(section);
 }
 
+let jumping = false;
+
+/** Jumps to a section, and again as long as what is drawn on the way moves it, unless the reader scrolls. */
 function goTo(id) {
   const target = byId(id);
-  target.scrollIntoView({
-    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
-    block: "start",
+  const events = ["wheel", "touchstart", "keydown", "pointerdown"];
+  const stop = new AbortController();
+  events.forEach((name) => addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true }));
+  stop.signal.addEventListener("abort", () => {
+    jumping = false;
   });
+  jumping = true;
+  let quiet = 0;
+  const jump = () => {
+    if (stop.signal.aborted) return;
+    const before = scrollY;
+    target.scrollIntoView({ behavior: "instant", block: "start" });
+    quiet = scrollY === before && allDrawn() ? quiet + 1 : 0;
+    if (quiet < 10) requestAnimationFrame(jump);
+    else stop.abort();
+  };
+  jump();
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
@@ -119,8 +157,7 @@ async function start() {
   const index = new Index(rows);
   const state = new State(index.defaults);
   applyTheme(state.theme);
-  pageHeader(index);
-  const updateFilters = filterBar(index, state);
+  const follow = [pageHeader(index), filterBar(index, state)];
   answerSection();
   differenceSection(rows.meta.comparison);
   whereSection();
@@ -137,7 +174,7 @@ async function start() {
     if (!names || names.includes("theme")) applyTheme(state.theme);
     const local = names?.every((name) => ["sort", "tab", "place", "images"].includes(name));
     if (!local && !(names?.length === 1 && names[0] === "theme")) view = new View(index, state);
-    updateFilters(view);
+    follow.forEach((update) => update(view));
     refreshPanels(view, local ? names : null);
   });
   addEventListener("beforeprint", () => {
@@ -150,17 +187,18 @@ async function start() {
     refreshPanels();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refreshPanels());
-  updateFilters(view);
+  follow.forEach((update) => update(view));
   window.xlaSweeps = {
     version: rows.meta.version ?? "",
     rows: () => view.pairs.length,
     filtered: () => Array.from(view.pairs),
     overview: () => view.overview,
     trust: () => trustOf(view),
+    settled: () => allDrawn() && !jumping,
     state,
   };
-  ownLinks();
   startPanels(view);
+  ownLinks();
 }
 
 start().catch((problem) => {

@@ -80,6 +80,18 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+const SPREAD_MODELS = 8; // fewer say nothing of where most models lie
+
+/** Between which values 8 of 10 lie: the 10th and the 90th percentile, interpolated. */
+function tenths(values) {
+  const sorted = Float64Array.from(values).sort();
+  return [0.1, 0.9].map((part) => {
+    const place = part * (sorted.length - 1);
+    const below = Math.floor(place);
+    return sorted[below] + (place - below) * (sorted[Math.min(below + 1, sorted.length - 1)] - sorted[below]);
+  });
+}
+
 /** A geometric mean and its 95 % interval. Its unit is the model: each counts once, with its own geometric mean. */
 class GeometricMean {
   n = 0;
@@ -191,11 +203,4 @@ function betaFraction(x, a, b) {
     if (Math.abs(d * c - 1) < 1e-14) break;
   }
   return result;
-}
-
-/** How many of the p-values are discoveries at a false discovery rate of 5 % (Benjamini and Hochberg). Sorts them. */
-function discoveries(pValues) {
-  const sorted = Float64Array.from(pValues).sort();
-  for (let k = sorted.length; k > 0; k--) if (sorted[k - 1] <= (k / sorted.length) * 0.05) return k;
-  return 0;
 }

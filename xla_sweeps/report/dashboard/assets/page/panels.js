@@ -71,6 +71,9 @@ function drawNear() {
   if (waiting.length > inSight.length) setTimeout(drawNext);
 }
 
+/** Whether everything near the viewport is drawn. */
+const allDrawn = () => !PANELS.some(({ near, stale, element }) => near && stale && !element.hidden);
+
 /** Draws everything, for printing. */
 function drawAll() {
   PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);

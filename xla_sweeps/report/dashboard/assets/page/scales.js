@@ -190,6 +190,7 @@ function nameAxis(theme, names, extra = {}) {
 function chartText(text) {
   return String(text ?? "")
     .replace(/[\u0000-\u001f\u007f\u2028\u2029]+/g, " ")
+    .replaceAll("__proto__", "__\u200bproto__") // ECharts keeps widths under the text itself
     .replaceAll("{", "{\u200b")
     .replaceAll("|", "\u200b|");
 }

@@ -12,11 +12,11 @@ const VERDICTS = {
   failed: { symbol: "✕", word: "failed" },
 };
 
-/** Facets that can have several values at once: column, title, and unit of a value. */
+/** Facets that can have several values at once: column, title, unit of a value, and what is said where any will do. */
 const FACETS = [
-  { column: "device", title: "Device" },
-  { column: "resolution_px", title: "Resolution", unit: " px" },
-  { column: "batch_size", title: "Batch" },
+  { column: "device", title: "Device", any: "any device" },
+  { column: "resolution_px", title: "Resolution", unit: " px", any: "any px" },
+  { column: "batch_size", title: "Batch", any: "any" },
   { column: "precision", title: "Precision" },
   { column: "source", title: "Source" },
   { column: "scenario", title: "Scenario" },

@@ -333,15 +333,13 @@ function bestOf({ rows, question }, among) {
 
 /** The summary of the pairs: the same figures as `overview` in the metadata. */
 function overviewOf(rows, pairs) {
-  const [speedup, extra, calls, p] = ["speedup", "compile_s_extra", "break_even_calls", "p_value"].map((name) =>
-    rows.number(name),
-  );
+  const [speedup, extra, calls] = ["speedup", "compile_s_extra", "break_even_calls"].map((name) => rows.number(name));
   const [verdict, family, model] = ["verdict", "family", "model"].map((name) => rows.category(name));
   const verdicts = new Uint32Array(verdict.values.length);
   const whole = new GeometricMean();
   const groups = family.values.map(() => ({ mean: new GeometricMean(), slower: 0, failed: 0, any: false, rows: [] }));
   const [slower, failed, ambiguous] = ["slower", "failed", "ambiguous"].map((word) => verdict.values.indexOf(word));
-  const [extras, breaks, pValues] = [[], [], []];
+  const [speedups, extras, breaks] = [[], [], []];
   for (const row of pairs) {
     const group = groups[family.data[row]];
     group.any = true;
@@ -349,17 +347,18 @@ function overviewOf(rows, pairs) {
     if (verdict.data[row] === failed) group.failed += 1;
     const value = speedup[row];
     if (value !== value) continue;
+    speedups.push(value);
     whole.add(value, model.data[row]);
     group.rows.push(row);
     group.mean.add(value, model.data[row]);
     if (verdict.data[row] === slower) group.slower += 1;
-    if (p[row] === p[row]) pValues.push(p[row]);
     if (extra[row] !== extra[row]) continue;
     extras.push(extra[row]);
     if (verdict.data[row] === ambiguous) continue;
     breaks.push(calls[row] === calls[row] ? calls[row] : Infinity);
   }
   const middle = median(breaks);
+  const [spread_low, spread_high] = whole.models < SPREAD_MODELS ? [null, null] : tenths(speedups);
   const of = (name) => verdicts[verdict.values.indexOf(name)] ?? 0;
   return {
     pairs: pairs.length,
@@ -373,7 +372,8 @@ function overviewOf(rows, pairs) {
     geomean: whole.value,
     geomean_low: whole.interval[0],
     geomean_high: whole.interval[1],
-    discoveries: discoveries(pValues),
+    spread_low,
+    spread_high,
     median_extra_compile_s: extras.length ? median(extras) : null,
     priced: breaks.length,
     median_break_even_calls: Number.isFinite(middle) ? middle : null,

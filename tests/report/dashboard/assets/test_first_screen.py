@@ -1,0 +1,203 @@
+"""The first screen: the answer, who is asked about, the figures behind it; and it keeps still."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import page_oracle
+import pytest
+from browser import Browser
+from dashboard_page import SECTIONS, Study, draw_everything, selected, visit, write_page
+from synthetic_rows import DEVICES, base_row, compared
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+BOTTOM = "document.querySelector('{}').getBoundingClientRect().bottom"
+
+PLACES = """[...document.querySelectorAll('.pickers > *, #verdicts .chip, #reset, #copy-link')]
+  .map((element) => { const {left, top, width, height} = element.getBoundingClientRect();
+    return [left, top, width, height].map(Math.round).join(' '); })"""
+
+
+def three_modes(number: int = 1, **changes: Any) -> list[dict[str, Any]]:
+    """The rows of a trial of eager, graph and XLA."""
+    common = base_row(trial_id=f"{number:016}", **changes)
+    costs = {
+        "compile_s_extra": 12.0,
+        "break_even_calls": 1000.0,
+        "break_even_low": 900.0,
+        "break_even_high": 1100.0,
+        "peak_memory_ratio": 0.9,
+    }
+    return [
+        common | compared(100.0, 132.0, 0.02) | costs,
+        common | {"candidate": "graph", "baseline": "eager"} | compared(50.0, 100.0, 0.02),
+        common | {"candidate": "xla", "baseline": "eager"} | compared(50.0, 132.0, 0.02),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "parts"),
+    [
+        ((1440, 900), ("#filters", "#answer-sentence", "#answer-rows", "#answer-words")),
+        ((375, 812), (".pickers", "#answer-sentence")),
+    ],
+    ids=["desktop", "phone"],
+)
+def test_the_first_screen_has_the_pickers_and_the_answer(
+    browser: Browser, study: Studies, size: tuple[int, int], parts: tuple[str, ...]
+) -> None:
+    visit(browser, study(5000), size=size)
+    for part in parts:
+        assert 0 < browser.evaluate(BOTTOM.format(part)) <= size[1], part
+
+
+def test_the_title_says_what_was_compared_on_what_and_when(
+    browser: Browser, study: Studies
+) -> None:
+    page = study(5000)
+    visit(browser, page, [("baseline", "eager")])
+    models = len({row["model"] for row in page.rows})
+    title, line = browser.evaluate(
+        "['title', 'study'].map((id) => document.getElementById(id).innerText)"
+    )
+    assert title == f"XLA against eager: {models} models on 4 devices"
+    for words in ("TensorFlow 2.21.0", "1–5 Nov 2026", " configurations"):
+        assert words in line
+
+
+def test_a_row_for_each_device_has_its_own_figures(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    visit(browser, page)
+    lines = browser.evaluate(
+        """[...document.querySelectorAll('#answer-rows tbody tr')].map((row) =>
+          [...row.cells].map((cell) => [...cell.querySelectorAll('.entry')].map((one) =>
+            one.innerText).join('\\n') || cell.innerText.trim()))"""
+    )
+    assert [line[0] for line in lines] == sorted(device.name for device in DEVICES)
+    for name, typical, shares, best, worst, _ in lines:
+        rows = page_oracle.answers(
+            page.rows[place] for place in selected(page.rows, [("device", name)])
+        )
+        sums = page_oracle.overview(rows, "graph")
+        assert float(typical.rstrip("×")) == pytest.approx(sums["geomean"], rel=0.006)
+        for verdict in page_oracle.VERDICTS:
+            said = [one for one in shares.splitlines() if one.endswith(f" {verdict}")]
+            share = float(said[0].split(" % ")[0].split()[-1]) if said else 0
+            assert share == pytest.approx(100 * sums[verdict] / len(rows), rel=0.06)
+        speedups = [row["speedup"] for row in rows if row["speedup"] is not None]
+        for shown, wanted in ((best, max(speedups)), (worst, min(speedups))):
+            assert float(shown.split()[-1].rstrip("×*~")) == pytest.approx(wanted, abs=0.006)
+
+
+def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        *three_modes(),
+        *three_modes(2, model="vgg16"),
+        *three_modes(3, device="NVIDIA H100", model="vgg16"),
+    ]
+    page = write_page(tmp_path / "page.html", rows)
+    visit(browser, page, [("model", "vgg16")])
+    assert browser.evaluate("document.querySelectorAll('#answer-rows .modes').length") == 0
+    visit(browser, page, [("model", "vgg16"), ("device", "NVIDIA H100")])
+    said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    assert said.startswith("Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA 1.32× graph (95 % 1.29")
+    assert "pays back after 1 k images (900 to 1.1 k)" in said
+    modes = browser.evaluate(
+        """[...document.querySelectorAll('.modes tr')].map((row) => [row.cells[0].innerText,
+          row.querySelector('.bar').offsetWidth / row.querySelector('.mode-track').offsetWidth,
+          row.querySelector('.whisker').offsetWidth, row.cells[2].innerText])"""
+    )
+    assert [name for name, *_ in modes] == ["eager", "graph", "XLA"]
+    most = 132.0 * math.exp(0.02 / math.sqrt(2))
+    for (_, part, whisker, text), rate in zip(modes, (50.0, 100.0, 132.0), strict=True):
+        assert part == pytest.approx(rate / most, abs=0.01)
+        assert whisker > 0
+        assert text.startswith(f"{rate:.0f} img/s (")
+    words = browser.evaluate("document.getElementById('answer-rows').innerText")
+    for figure in ("+12 s", "1 k images", "0.90×", "5", rows[0]["command"]):
+        assert figure in words
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("contaminated", "word"),
+    [(3, "Yes, but every figure is contaminated."), (2, "Yes."), (0, "Yes.")],
+)
+def test_the_headline_says_when_every_figure_is_contaminated(
+    browser: Browser, tmp_path: Path, contaminated: int, word: str
+) -> None:
+    rows = [
+        row
+        for number in range(3)
+        for row in three_modes(
+            number,
+            model=f"m{number}",
+            status="contaminated" if number < contaminated else "ok",
+        )
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    bold = "document.querySelector('#answer-sentence b').innerText.trim()"
+    assert browser.evaluate(bold) == word
+    visit(browser, write_page(tmp_path / "page.html", rows), [("model", "m0")])
+    assert browser.evaluate(bold) == ("Yes, but contaminated." if contaminated else "Yes.")
+
+
+def test_no_control_moves_when_something_is_chosen(browser: Browser, study: Studies) -> None:
+    visit(browser, study(5000), size=(1440, 900))
+    before = browser.evaluate(PLACES)
+    assert len(before) > 10
+    for column, value in (
+        ("device", DEVICES[0].name),
+        ("device", DEVICES[2].name),
+        ("batch_size", "8"),
+        ("family", "ResNetV1"),
+        ("verdict", "faster"),
+    ):
+        browser.evaluate(f"xlaSweeps.state.toggle({column!r}, {value!r})")
+        draw_everything(browser)
+        assert browser.evaluate(PLACES) == before, (column, value)
+
+
+@pytest.mark.parametrize("by_link", [False, True], ids=["click", "address"])
+def test_a_link_to_a_section_leads_to_its_heading(
+    browser: Browser, study: Studies, by_link: bool
+) -> None:
+    """Whatever is drawn on the way, and with motion on."""
+    page = study(5000)
+    away = """((id) => { const bar = document.getElementById('filters').getBoundingClientRect();
+      return document.querySelector(`#${id} h2`).getBoundingClientRect().top - bar.bottom; })"""
+    end = "Math.ceil(scrollY + innerHeight) >= document.documentElement.scrollHeight"
+    for section in SECTIONS[1:]:
+        if by_link:
+            browser.open(f"{page.uri}#{section}")
+            browser.wait("document.documentElement.dataset.ready === 'true'")
+        else:
+            visit(browser, page)
+            browser.evaluate(f"document.querySelector('nav a[data-to={section}]').click()")
+        browser.wait("xlaSweeps.settled()")
+        distance = browser.evaluate(f"{away}({section!r})")
+        assert 0 <= distance <= 20 or browser.evaluate(end), (section, distance)
+
+
+def test_the_table_begins_with_model_verdict_and_speedup_and_keeps_the_model(
+    browser: Browser, study: Studies
+) -> None:
+    visit(browser, study(300), size=(375, 812))
+    draw_everything(browser)
+    heads = browser.evaluate(
+        """(() => { const box = document.querySelector('.virtual'); box.scrollLeft = 700;
+          const left = box.getBoundingClientRect().left;
+          return [...box.querySelectorAll('thead th')].slice(0, 3).map((head) => [
+            head.dataset.column, Math.round(head.getBoundingClientRect().left - left)]); })()"""
+    )
+    assert [name for name, _ in heads] == ["model", "verdict", "speedup"]
+    assert heads[0][1] == 0
+    assert heads[1][1] < 0
