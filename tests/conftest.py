@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and so by what tests start
+os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width says so itself
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from functools import partial
 from pathlib import Path
 
 import pynvml
@@ -14,8 +16,8 @@ from neighbour import hog
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import how_to_install
-from xla_sweeps.measure import neighbours
-from xla_sweeps.system import environment
+from xla_sweeps.measure import neighbours, toolchain
+from xla_sweeps.system import devices, environment
 
 
 def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: Path) -> None:
@@ -115,3 +117,46 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
         warnings = [item.found for item in diagnose(tmp_path, seconds=0.1) if item.level == "warn"]
     assert "other processes compute on it: 1" in warnings
     assert any("no_gpu_telemetry" in found for found in warnings)
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_doctor_compiles_for_a_device_that_is_named(tmp_path: Path) -> None:
+    done = command("doctor", "--seconds", "0.1", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert {"✓ cpu XLA compiles a matmul", "✓ cpu XLA compiles a convolution"} <= set(shown)
+
+
+def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = (
+        "import os, sys\n"
+        "sys.stderr.write('W] Can\\'t find libdevice directory ${CUDA_DIR}/nvvm/libdevice.')\n"
+        'print(\'{"program": "matmul", "seconds": 1.0}\', flush=True)\n'
+    )
+    check = partial(toolchain.check, command=(sys.executable, "-c", dying))
+    monkeypatch.setattr(toolchain, "check", check)
+    (cpu,) = [device for device in devices.devices() if device.kind == "cpu"]
+    findings = diagnose(tmp_path, seconds=0.1, device=cpu)
+    assert [(item.level, item.found) for item in findings[-2:]] == [
+        (
+            "warn",
+            "XLA compiles a matmul: libdevice is missing: W] Can't find libdevice directory "
+            "${CUDA_DIR}/nvvm/libdevice.",
+        ),
+        (
+            "bad",
+            "XLA does not compile a convolution: libdevice is missing: W] Can't find libdevice "
+            "directory ${CUDA_DIR}/nvvm/libdevice.",
+        ),
+    ]
+    assert all("nvvm/libdevice" in item.fix for item in findings[-2:])
+
+
+def test_doctor_refuses_a_device_that_is_not_there(tmp_path: Path) -> None:
+    done = command("doctor", "--device", "gpu:7", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "device=gpu:7: this machine has" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

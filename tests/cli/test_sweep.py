@@ -93,6 +93,7 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
         "smoke: 3 trials; 0 done, 3 to measure (3 replicates)\n"
         "timing takes at most 4 min 36 s in all, by the limits of the effort; building and "
         "compiling come on top (no records of these models yet)\n"
+        "a contaminated trial first waits for a quiet machine, at most 60 s\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -199,7 +200,7 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
     definition(tmp_path, model={"value": "resnet50"})
     done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mine: 1 trials: 1 crashed\n")
+    assert done.stdout.startswith("mine: 1 trial: 1 crashed\n")
     deaths = records(tmp_path)
     assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
     assert all(
@@ -218,7 +219,7 @@ def test_a_trial_whose_process_dies_once_is_retried_and_the_death_is_recorded(
     done = sweep(tmp_path, XLA_SWEEPS_FP=f"claim.after:kill:1:{tmp_path / 'once'}")
     assert done.returncode == 0, done.stderr
     assert [str(record.status) for record in records(tmp_path)] == ["crashed", "ok"]
-    assert done.stdout.startswith("mine: 1 trials: 1 ok\n")
+    assert done.stdout.startswith("mine: 1 trial: 1 ok\n")
 
 
 def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
@@ -242,7 +243,7 @@ def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
     busy = sweep(tmp_path, worker="contaminated")
     assert busy.returncode == 3
     assert len(records(tmp_path)) == 4
-    assert "1 trials; 0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
+    assert "1 trial; 0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
     kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
     assert kept.returncode == 0, kept.stderr
     assert "start " not in kept.stderr

@@ -92,8 +92,7 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
         ),
         (
             ["model=mixer_b16", "precision=mixed_bfloat16"],
-            "precision=mixed_bfloat16: mixer_b16 from source=hub is a saved model with fixed "
-            "dtypes",
+            "precision=mixed_bfloat16: mixer_b16 from source=hub has fixed dtypes",
         ),
     ],
 )

@@ -100,6 +100,13 @@ def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
     assert result.reason == "1 of 4000 outputs are not finite"
 
 
+def test_a_single_number_is_no_constant() -> None:
+    eager = np.array([3.25])
+    assert gate(eager * (1 + 1e-6), eager=eager, reference=None, classes=False).ok
+    assert not gate(eager * 1.01, eager=eager, reference=None, classes=False).ok
+    assert not gate(np.zeros(1), eager=np.zeros(1), reference=None, classes=False).ok
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.001, 1e-40])
 def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(
     constant: float,

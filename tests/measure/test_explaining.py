@@ -32,6 +32,7 @@ def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> N
     assert dict(whole.missing) == {
         "registered": "the process died with SIGABRT",
         "compiler": "the process died with SIGABRT",
+        "roofline": "the process died with SIGABRT",
         "clustering": "an earlier reason",
     }
     assert {trap.name for trap in whole.traps} == set(TrapName)

@@ -161,6 +161,12 @@ def test_and_binds_closer_than_or_and_not_closest() -> None:
         ("family>3", "where, character 8: family is text, not a number"),
         ("speedup~1*", "where, character 8: speedup is not text; ~ is for texts"),
         ("headline>true", "where, character 10: headline is true or false"),
+        (
+            "verdict=sloww",
+            "where, character 9: unknown verdict 'sloww'. Did you mean 'slower'? Allowed: faster, "
+            "slower, equivalent, ambiguous, failed, none.",
+        ),
+        ("not (status!=okk)", "where, character 14: unknown status 'okk'. Did you mean 'ok'?"),
         ("headline=maybe", "where, character 10: headline is true or false"),
         (
             "speedup<null",

@@ -110,6 +110,27 @@ def test_suppression_keeps_no_two_boxes_of_a_class_that_overlap() -> None:
     assert (np.diff(confidences[0, :count]) <= 1e-6).all()
 
 
+def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
+    spec = of_catalog("fusion_example", "examples", 16)
+    built = build(spec)
+    assert [(item.name, item.shape) for item in built.inputs] == [
+        (name, (16, 16)) for name in "xyz"
+    ]
+    batch = models.draw(built.inputs, 3, np.random.default_rng(0))
+    x, y, z = (np.asarray(item, dtype=np.float64) for item in batch)
+    wanted = (x + y * z).sum(axis=(1, 2))
+    assert built.call(batch).numpy() == pytest.approx(wanted, rel=1e-5)
+    (reference,) = models.float64_reference(spec, built, batch)
+    assert reference == pytest.approx(wanted, rel=1e-12)
+    assert built.params == models.macs(built).total == 0
+
+
+def test_an_example_that_is_not_there_is_refused() -> None:
+    spec = of_catalog("fusion_example", "examples", 16)
+    with pytest.raises(ConfigError, match="Did you mean 'sum_of_products'"):
+        build(replace(spec, recipe={"constructor": "sum_of_product"}))
+
+
 def test_a_head_of_zeros_is_initialized_again() -> None:
     built = build(of_catalog("resnet18", "keras_cv", 32))
     head = built.loaded.keras_model.layers[-1]

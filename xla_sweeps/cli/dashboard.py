@@ -23,6 +23,7 @@ from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import build as build_report
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.results.rows import load, summaries
+from xla_sweeps.system.text import counted
 
 
 def dashboard_command(arguments: Sequence[str]) -> int:
@@ -119,7 +120,7 @@ def show(
             steps.warn(problem)
     print(overview.answer(written.overview))
     print(
-        f"{target}: {written.rows:,} rows of {written.trials:,} trials, "
+        f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "
         f"{written.size / 1e6:.2f} MB, opens offline"
     )
     if open_it and not webbrowser.open(target.resolve().as_uri()):

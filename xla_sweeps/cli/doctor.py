@@ -1,6 +1,6 @@
 """The command `doctor`: is this machine fit to measure on?
 
-Checks devices, versions, flags, load, disk and W&B.
+Checks devices, versions, flags, load, disk and W&B; and whether XLA compiles for a device.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from xla_sweeps.cli import command_parser
 from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
+from xla_sweeps.measure import toolchain
 from xla_sweeps.measure.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.measure.neighbours import in_words
 from xla_sweeps.report.terminal.tables import show_findings
@@ -38,10 +39,16 @@ def doctor_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
     )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N",
+    )
     options = parser.parse_args(arguments)
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
-    findings = diagnose(options.dir, seconds=options.seconds)
+    device = None if options.device is None else devices.resolve_device(options.device)
+    findings = diagnose(options.dir, seconds=options.seconds, device=device)
     show_findings(
         [(item.level, item.subject, item.found, item.fix) for item in findings], _next(findings)
     )
@@ -72,12 +79,15 @@ class Finding:
     fix: str = ""
 
 
-def diagnose(results_dir: Path, *, seconds: float) -> list[Finding]:
+def diagnose(
+    results_dir: Path, *, seconds: float, device: devices.Device | None = None
+) -> list[Finding]:
     """Check everything; takes `seconds`, during which the machine is watched.
 
     Args:
         results_dir: where results would go; probed only if it exists, never created.
         seconds: how long to watch.
+        device: where to compile with XLA; None for nowhere.
     """
     facts = environment.environment()
     return [
@@ -88,6 +98,7 @@ def diagnose(results_dir: Path, *, seconds: float) -> list[Finding]:
         *_quiet(seconds),
         *_disk(results_dir),
         *_wandb(),
+        *(_compiles(device) if device else ()),
     ]
 
 
@@ -290,3 +301,24 @@ def _wandb() -> list[Finding]:
         "`xla-sweeps push` sends them later"
     )
     return [Finding(level="ok", subject="W&B", found=found)]
+
+
+def _compiles(device: devices.Device) -> list[Finding]:
+    """Compile with XLA, and say what goes wrong."""
+    findings = []
+    for item in toolchain.check(device):
+        compiled, cause = item.compiled, item.cause
+        found = f"XLA compiles a {compiled.program}"
+        if compiled.error:
+            found = f"XLA does not compile a {compiled.program}"
+        reason = ": ".join(filter(None, (cause.what if cause else "", item.line)))
+        level = "bad" if compiled.error else "warn" if cause else "ok"
+        findings.append(
+            Finding(
+                level=level,
+                subject=device.label,
+                found=f"{found}: {reason}" if reason else found,
+                fix=cause.fix if cause else "",
+            )
+        )
+    return findings

@@ -1,4 +1,4 @@
-"""The command `explain`: what XLA refuses of a model, and its silent traps."""
+"""The command `explain`: what XLA refuses of a model, its silent traps, how fast it could be."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from xla_sweeps.config.settings import settings_of
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
+from xla_sweeps.report.terminal.roofline import verdict
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.system.text import displayable
 
@@ -24,8 +25,8 @@ def explain_command(arguments: Sequence[str]) -> int:
     """Explain one model, or list what TensorFlow compiles; exit code 1 if something is missing."""
     parser = command_parser(
         "explain",
-        "It traces and compiles the model, and measures nothing. Exit code 1 if its process did "
-        "not finish, so that not all is known.",
+        "It traces and compiles the model, and times a few calls; it writes no record. Exit code 1 "
+        "if its process did not finish, so that not all is known.",
     )
     parser.add_argument(
         "overrides",
@@ -112,6 +113,8 @@ def _document(known: Explanation) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(known)
     if known.clustering is not None:
         document["clustering"]["share"] = known.clustering.share
+    if known.roofline is not None:
+        document["roofline"]["verdict"] = verdict(known.roofline)
     return document
 
 

@@ -72,6 +72,7 @@ SOURCES: Mapping[str, Source] = {
         extra="hub",
         dtype_fixed=True,
     ),
+    "examples": Source(libraries=("examples",), dtype_fixed=True),
     "local": Source(libraries=("local",)),
 }
 """Every source, as `source=NAME` chooses it."""

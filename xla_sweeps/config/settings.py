@@ -180,8 +180,8 @@ def _to_trial(
     precision = Precision(values.choice(document, "precision"))
     if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
         raise ConfigError(
-            f"precision={precision}: {spec.name} from source={spec.source} is a saved model with "
-            "fixed dtypes; use precision=float32, or a source that builds the model"
+            f"precision={precision}: {spec.name} from source={spec.source} has fixed "
+            "dtypes; use precision=float32, or another source of the model"
         )
     limit_gib = document["memory_limit_gib"]
     return Trial(

@@ -34,7 +34,7 @@ OPS_LIMIT_S = 300.0
 
 _WORKER = (sys.executable, "-m", "xla_sweeps.tf.explain.worker")
 
-_PARTS = ("registered", "operations", "refusals", "compiler", "clustering")
+_PARTS = ("registered", "operations", "refusals", "compiler", "clustering", "roofline")
 
 
 def explain(

@@ -136,7 +136,7 @@ def throughput_unit(task: str, resolution_px: int) -> str:
     """What a model's throughput counts: images/s, clips/s, or samples/s of other inputs."""
     if task == "video":
         return "clips/s"
-    return "images/s" if resolution_px else "samples/s"
+    return "images/s" if resolution_px and task != "example" else "samples/s"
 
 
 def explain_flag(flag: str) -> str:

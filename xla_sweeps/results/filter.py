@@ -20,13 +20,17 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.schema.trial import Precision, Scenario
 
 if TYPE_CHECKING:
     import pyarrow
@@ -72,6 +76,14 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 _KEYWORDS = ("and", "or", "not")
+
+_WORDS: Mapping[str, type[StrEnum]] = {
+    "verdict": Verdict,
+    "status": Status,
+    "precision": Precision,
+    "scenario": Scenario,
+}
+"""The columns that hold one word of a closed set."""
 
 
 Mask = npt.NDArray[np.bool_]
@@ -326,6 +338,8 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
                 f"{column} {sign.text} '{value.text}'",
             )
         glob = value.text.lower()
+        if sign.text != "~" and not ordered and column in _WORDS:
+            _check_word(column, glob, value)
         return f"*{glob}*" if sign.text == "~" and not re.search(r"[*?\[]", glob) else glob
     if sign.text == "~":
         _complain(sign, f"{column} is not text; ~ is for texts")
@@ -336,6 +350,14 @@ def _value(column: str, kind: type, sign: _Token, value: _Token) -> str | float 
     if number is None:
         _complain(value, f"{column} is a number, not {value.text!r}")
     return float(number[1]) * _SCALES[number[2].lower()]
+
+
+def _check_word(column: str, given: str, token: _Token) -> None:
+    """Refuse a word that the column never holds."""
+    words = list(map(str, _WORDS[column]))
+    if given not in words:
+        unknown = unknown_name(column, token.text, words, listed=len(words))
+        _complain(token, str(unknown))
 
 
 def _complain(token: _Token, text: str) -> NoReturn:

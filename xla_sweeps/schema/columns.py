@@ -84,7 +84,9 @@ class TrialColumns:
     family: str = as_column("the model's family", page=True, wandb=True)
     variant: str = as_column("the model's variant", page=True, wandb=True)
     model: str = as_column("the model's name in the catalog", page=True, wandb=True)
-    source: str = as_column("applications, keras_cv, keras_hub, hub, local", page=True, wandb=True)
+    source: str = as_column(
+        "applications, keras_cv, keras_hub, hub, examples, local", page=True, wandb=True
+    )
     task: str = as_column("classification, detection, segmentation, …", page=True)
     resolution_px: int = as_column(
         "side of the square input; 0 where the model takes something else",

@@ -1,4 +1,4 @@
-"""What XLA refuses of a model, and where it silently does something else.
+"""What XLA refuses of a model, where it silently does something else, and how fast it could be.
 
 Frozen values: None means "not available", with the reason in `Explanation.missing`.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from xla_sweeps.schema.roofline import Roofline
 
 
 class TrapName(StrEnum):
@@ -137,6 +139,7 @@ class Explanation:
         device: XLA's device that is asked about.
         registered: the devices whose kernels this TensorFlow lists.
         operations: of the traced graph, its functions included.
+        roofline: the least time of a call, and what each mode achieves of it.
         traps: one for each name once the process has finished.
         missing: why a part is not available, by its name here.
     """
@@ -150,6 +153,7 @@ class Explanation:
     refusals: tuple[Refusal, ...] | None = None
     compiler: CompilerVerdict | None = None
     clustering: Clustering | None = None
+    roofline: Roofline | None = None
     traps: tuple[Trap, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
 

@@ -103,6 +103,7 @@ OPTIONS = (
             "keras_cv": "",
             "keras_hub": "",
             "hub": "",
+            "examples": "",
             "local": "comes with model=local",
         },
         identifies=True,

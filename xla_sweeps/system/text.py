@@ -34,6 +34,11 @@ def displayable(text: object) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 trial`, `2,000 trials`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def file_name(text: str) -> str:
     """A file's name for a text: the text where it is plain, else its plain part and a hash."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:FILE_NAME_CHARACTERS]

@@ -57,7 +57,7 @@ def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> Non
 
 def test_what_is_not_known_is_not_available_and_never_none() -> None:
     text = explanation_text(completed(Explanation(model="net", device=""), "it died of SIGABRT"))
-    assert text.count("not available: it died of SIGABRT") == 3 + len(TrapName)
+    assert text.count("not available: it died of SIGABRT") == 4 + len(TrapName)
     assert "✓" not in text
     assert "0 clusters" not in text
 

@@ -235,6 +235,7 @@ def test_a_trial_that_never_started_shows_one_reason_and_no_table(
     [
         ({"task": "video"}, "clips/s"),
         ({"resolution_px": 0}, "samples/s"),
+        ({"task": "example"}, "samples/s"),
         ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub, random weights"),
         ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
         ({"macs": 27_300_000}, "· 27.3 M MACs"),

@@ -22,7 +22,7 @@ from xla_sweeps.report.terminal.console import (
     results_console,
 )
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import counted, displayable
 
 MOST_ROWS = 60
 """With more rows than this, only changes are listed."""
@@ -137,7 +137,10 @@ def _environment(console: Console, found: Difference) -> None:
 
 def _summary(found: Difference) -> Text:
     number = counts(found)
-    words = [f"{number['matched']} trials on both sides", f"{number['compared']} comparisons"]
+    words = [
+        f"{counted(number['matched'], 'trial')} on both sides",
+        counted(number["compared"], "comparison"),
+    ]
     words += [
         f"{number[verdict]} {verdict}"
         for verdict in ("slower", "faster", "ambiguous", "equivalent")

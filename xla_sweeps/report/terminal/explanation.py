@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from xla_sweeps.report.terminal.roofline import roofline_lines
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import (
     Explanation,
@@ -40,6 +41,7 @@ def explanation_text(known: Explanation) -> str:
     for trap in sorted(known.traps, key=lambda item: order.index(item.state)):
         lines += _trap(trap)
     lines += ["", "Auto-clustering", *_clustering(known)]
+    lines += ["", "How fast it could be", *_roofline(known)]
     return "\n".join(displayable(line) for line in lines) + "\n"
 
 
@@ -135,6 +137,14 @@ def _clustering(known: Explanation) -> Iterator[str]:
     yield from _wrapped(f"{count}, {share}", 2)
     if outside:
         yield from _wrapped(f"outside: {', '.join(outside)}", 2)
+
+
+def _roofline(known: Explanation) -> Iterator[str]:
+    if known.roofline is None:
+        yield from _missing(known, "roofline", "its bound")
+        return
+    for line in roofline_lines(known.roofline):
+        yield from _wrapped(line, 2)
 
 
 def _missing(known: Explanation, part: str, words: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
 from xla_sweeps.system.files import tail
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import counted, displayable
 
 LAST = 5
 TAIL_BYTES = 2048
@@ -99,7 +99,9 @@ class SweepProgress:
         self._done, self._total, self._left = done, total, left_s
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
-        self._line("sweep", f"{done}/{total} trials  {_counted(self._counts)}{self._eta()}")
+        self._line(
+            "sweep", f"{done}/{counted(total, 'trial')}  {_counted(self._counts)}{self._eta()}"
+        )
         self.tick()
 
     def busy(
@@ -162,7 +164,7 @@ class SweepProgress:
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(total=max(1, self._total), completed=self._done, width=24),
-            Text(f"{self._done}/{self._total} trials{self._eta()}"),
+            Text(f"{self._done}/{counted(self._total, 'trial')}{self._eta()}"),
         )
         rows: list[RenderableType] = [head]
         if self._total:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean
 from xla_sweeps.analysis.trust import trust
+from xla_sweeps.measure import quiet
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
 from xla_sweeps.report.terminal.tables import show_rows
@@ -20,7 +21,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.schema.trial import is_aa_pair
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import counted, displayable
 
 FAILURES_SHOWN = 8
 
@@ -81,8 +82,10 @@ def show_plan(
             print(shlex.join(["python", "-m", "xla_sweeps", *task.words]))
     console = progress_console()
     if search is not None:
-        console.print(Text(f"{name}: {search:,} trials, proposed one by one from earlier results"))
-        _show_time(left_s, timed_s, f"records of {known:,} of {search:,} trials' models")
+        console.print(
+            Text(f"{name}: {counted(search, 'trial')}, proposed one by one from earlier results")
+        )
+        _show_time(left_s, timed_s, f"records of the models of {known:,} of {search:,}")
         return
     left = [task for task in tasks if task.wanted]
     replicates = sum(task.wanted for task in left)
@@ -90,13 +93,13 @@ def show_plan(
     duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
     console.print(
         Text(
-            f"{name}: {len(tasks):,} trials{duplicates}; {done:,} done, {len(left):,} to measure"
-            f" ({replicates:,} replicates)"
+            f"{name}: {counted(len(tasks), 'trial')}{duplicates}; {done:,} done, {len(left):,} to "
+            f"measure ({counted(replicates, 'replicate')})"
         ),
         soft_wrap=True,
     )
     if left:
-        _show_time(left_s, timed_s, f"records of {known:,} of the {len(left):,} trials' models")
+        _show_time(left_s, timed_s, f"records of the models of {known:,} of {len(left):,}")
 
 
 def _show_time(left_s: tuple[float, float] | None, timed_s: float, basis: str) -> None:
@@ -109,7 +112,10 @@ def _show_time(left_s: tuple[float, float] | None, timed_s: float, basis: str) -
     else:
         low, high = (duration(seconds) for seconds in left_s)
         text = f"about {low} to {high}, estimated from {basis}"
-    progress_console().print(Text(text), soft_wrap=True)
+    console = progress_console()
+    console.print(Text(text), soft_wrap=True)
+    wait = f"a contaminated trial first waits for a quiet machine, at most {quiet.LIMIT_S:g} s"
+    console.print(Text(wait, style="dim"), soft_wrap=True)
 
 
 def show_sweep(
@@ -132,7 +138,8 @@ def show_sweep(
         for word, count in sorted(outcome.counts.items(), key=lambda item: -item[1])
     )
     console.print(
-        Text(f"{displayable(name)}: {planned} trials: {statuses}", style="bold"), soft_wrap=True
+        Text(f"{displayable(name)}: {counted(planned, 'trial')}: {statuses}", style="bold"),
+        soft_wrap=True,
     )
     show_headlines(rows, results_dir)
     _show_verdicts(rows)
@@ -144,7 +151,7 @@ def show_sweep(
         console.print(
             Text(
                 f"{pair}: geometric mean speedup {mean:.3f}×{interval} over {len(mine)} of "
-                f"{planned} planned trials, {models} {'model' if models == 1 else 'models'}"
+                f"{counted(planned, 'planned trial')}, {counted(models, 'model')}"
             ),
             soft_wrap=True,
         )

@@ -1,4 +1,4 @@
-"""Explain one model: trace, look through its operations, lower, run both ways, auto-cluster.
+"""Explain one model: trace, look through its operations, lower, run both ways, auto-cluster, time.
 
 What is known is sent after each step, so that a crash of XLA costs what comes after it only.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, Tr
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ExecutionMode, Precision, ReplicateJob
 from xla_sweeps.tf import devices, models, modes
-from xla_sweeps.tf.explain import refusals, traps
+from xla_sweeps.tf.explain import refusals, roofline, traps
 from xla_sweeps.tf.explain.graph import TracedOp, named_in, noting_layers, traced_ops
 from xla_sweeps.tf.preparation import NUDGE
 
@@ -34,6 +34,8 @@ class Subject:
         model: the Keras model, or None.
         layers: its layers, those of layers included.
         batch: the only batch size that it takes, or None.
+        hlo: its unoptimized HLO, once it is lowered.
+        ran: what ran without an error, by mode.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Subject:
     precision: Precision = Precision.FLOAT32
     device: str = "/device:CPU:0"
     inputs: tuple[str, ...] = ()
+    hlo: str = ""
+    ran: dict[str, modes.ModeExecutable] = field(default_factory=dict)
 
     @property
     def jit_device(self) -> str:
@@ -72,22 +76,19 @@ def explain(job: ReplicateJob, channel: Any) -> None:
         if spec.weights == "random":
             models.calibrate(built, models.draw(built.inputs, max(4, size), rng))
         model = built.loaded.keras_model
-        explain_subject(
-            Subject(
-                name=spec.name,
-                call=built.call,
-                batches=batches,
-                model=model,
-                layers=models.all_layers(model) if model is not None else (),
-                batch=built.loaded.batch,
-                precision=trial.precision,
-                device=device,
-                inputs=tuple(
-                    f"{item.name}{[size, *item.shape]} {item.dtype}" for item in built.inputs
-                ),
-            ),
-            channel.send,
+        subject = Subject(
+            name=spec.name,
+            call=built.call,
+            batches=batches,
+            model=model,
+            layers=models.all_layers(model) if model is not None else (),
+            batch=built.loaded.batch,
+            precision=trial.precision,
+            device=device,
+            inputs=tuple(f"{item.name}{[size, *item.shape]} {item.dtype}" for item in built.inputs),
         )
+        known = explain_subject(subject, channel.send)
+        time_subject(known, subject, channel.send)
     channel.send(protocol.Finished(contaminated=False, sync={}, seconds={}))
 
 
@@ -125,6 +126,22 @@ def explain_subject(subject: Subject, tell: Tell) -> Explanation:
     return _sent(_with(known, ignored), tell)
 
 
+def time_subject(known: Explanation, subject: Subject, tell: Tell) -> Explanation:
+    """Time what ran of an explained model against the least time that the device could take."""
+    tell(protocol.Stage(phase=Phase.MEASURE))
+    why = "XLA does not compile the model, so its work is not known"
+    try:
+        if subject.hlo:
+            found = roofline.measured(
+                subject.hlo, subject.ran, inputs=subject.batches[0], device=subject.device
+            )
+            return _sent(replace(known, roofline=found), tell)
+    except Exception as error:
+        traceback.print_exc()
+        why = error_line(error)
+    return _sent(replace(known, missing={"roofline": why, **known.missing}), tell)
+
+
 def _sent(known: Explanation, tell: Tell) -> Explanation:
     tell(protocol.Explained(explanation=known))
     return known
@@ -137,7 +154,7 @@ def _with(known: Explanation, *more: Trap) -> Explanation:
 def _untraceable(known: Explanation, error: Exception) -> Explanation:
     verdict = _verdict(error, Phase.TRACE, ())
     why = "the model cannot be traced"
-    missing = dict.fromkeys(("operations", "refusals", "clustering"), why)
+    missing = dict.fromkeys(("operations", "refusals", "clustering", "roofline"), why)
     unknown = tuple(traps.unknown(name, why) for name in TrapName)
     return replace(known, compiler=verdict, missing=missing, traps=unknown)
 
@@ -158,6 +175,7 @@ def _lower(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> Exp
         for batch in subject.batches:
             lowered = function.experimental_get_compiler_ir(batch)
             texts.append(str(lowered(stage="hlo")))
+        subject.hlo = texts[0]
     except Exception as error:
         traceback.print_exc()
         verdict = _verdict(error, Phase.COMPILE, ops)
@@ -172,11 +190,15 @@ def _run(
 ) -> Explanation:
     """Run graph mode and XLA on the same inputs, and compare what they return."""
     first, again = _outputs(graph), _outputs(graph)
+    if not isinstance(again, Exception):
+        subject.ran[str(ExecutionMode.GRAPH)] = graph
     compiled: traps.Ran = RuntimeError("XLA does not compile the model")
     if known.compiler is not None and known.compiler.compiles:
         try:
             executable = modes.make_executable(subject.call, ExecutionMode.XLA, subject.batches)
             compiled = _outputs(executable)
+            if not isinstance(compiled, Exception):
+                subject.ran[str(ExecutionMode.XLA)] = executable
         except Exception as error:
             compiled = error
         if isinstance(compiled, Exception) and not isinstance(first, Exception):
@@ -225,6 +247,7 @@ def _cluster(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> E
         with modes.collected_graphs() as graphs:
             executable.step()
             executable.synchronize()
+        subject.ran[str(ExecutionMode.AUTOCLUSTER)] = executable
     except Exception as error:
         traceback.print_exc()
         why = error_line(error)

@@ -15,6 +15,7 @@ _LOADERS = {
     "keras_cv": "recipes",
     "keras_hub": "recipes",
     "tensorflow_hub": "hub",
+    "examples": "examples",
     "local": "local",
 }
 """The module that loads each library's models."""

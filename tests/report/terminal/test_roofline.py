@@ -1,0 +1,74 @@
+"""The text of a roofline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from xla_sweeps.analysis.roofline import roofline
+from xla_sweeps.report.terminal.roofline import NOT_AVAILABLE, roofline_lines, scaled, verdict
+from xla_sweeps.schema.roofline import Peak, Work
+
+PEAKS = (
+    Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, one_core_per_s=51e9, size="2 x 2"),
+    Peak(name="copy", unit="B/s", per_s=8e9),
+)
+
+WORK = Work(
+    macs_by_type={"f32": 5_000_000_000},
+    weight_bytes=80_000_000,
+    input_bytes=15_000_000,
+    output_bytes=5_000,
+)
+
+
+def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
+    assert verdict(roofline(WORK, PEAKS, {"graph": 0.1 / 0.71, "xla": 0.2}, missing={})) == (
+        "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.4x"
+    )
+    none = replace(WORK, macs_by_type={})
+    assert "of the bound set by memory" in verdict(roofline(none, PEAKS, {"graph": 1}, missing={}))
+
+
+def test_a_mode_above_the_bound_is_said_to_be_so() -> None:
+    sentence = verdict(roofline(WORK, PEAKS, {"graph": 0.08}, missing={}))
+    assert sentence.startswith("graph runs at 125 % of the bound set by compute")
+    assert "gain" not in sentence
+
+
+def test_every_figure_is_shown_with_its_unit() -> None:
+    text = "\n".join(roofline_lines(roofline(WORK, PEAKS, {"graph": 0.125}, missing={})))
+    for part in (
+        "a call: 5 G multiply-accumulates; at least 95 MB moved: 80 MB weights, 15 MB inputs, "
+        "5 kB outputs",
+        "bound: 100 ms by compute, 11.9 ms by memory, so compute binds",
+        "125 ms           80 %       80 GFLOP/s       760 MB/s",
+        "matmul float32              100 GFLOP/s       51 GFLOP/s  2 x 2",
+        "left out: ",
+    ):
+        assert part in text, text
+
+
+def test_what_is_not_known_is_not_available_and_never_zero() -> None:
+    work = replace(WORK, macs_by_type=None)
+    found = roofline(work, PEAKS, {"graph": 0.1}, missing={"macs": "why", "xla": "it failed"})
+    text = "\n".join(roofline_lines(found))
+    assert verdict(found) == ""
+    for part in (
+        "not available multiply-accumulates",
+        "– multiply-accumulates: not available: why",
+        "– bound by compute: not available: why",
+        "– xla: not available: it failed",
+    ):
+        assert part in text, text
+    assert text.count(NOT_AVAILABLE) == 4 + 2 + 1  # share and FLOP/s of graph, one core's copy
+    assert " 0 " not in text
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [(0, "0 "), (999, "999 "), (8.366e9, "8.37 G"), (1.5e12, "1.5 T"), (97_300_000, "97.3 M")],
+)
+def test_numbers_have_three_digits_and_a_decimal_prefix(number: float, written: str) -> None:
+    assert scaled(number) == written

@@ -1,0 +1,103 @@
+"""Put a model under the roofline of its device: work from the HLO, peaks and calls timed here."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.analysis.roofline import DTYPES, roofline
+from xla_sweeps.measure import timing
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.roofline import Roofline, Work
+from xla_sweeps.tf import modes
+from xla_sweeps.tf.explain.peaks import peaks
+from xla_sweeps.tf.hlo import Instruction, Module
+from xla_sweeps.tf.macs import count_macs
+
+BLOCK_S = 0.1
+
+BLOCKS = 5
+"""Of each mode; the modes take turns."""
+
+BUDGET_S = 10.0
+"""No further round of blocks begins after this."""
+
+_BITS = re.compile(r"[a-z]+(\d+)")
+
+
+def measured(
+    hlo: str,
+    executables: Mapping[str, modes.ModeExecutable],
+    *,
+    inputs: Any,
+    device: str,
+) -> Roofline:
+    """The bound of a model, and the share of it that each mode achieves.
+
+    Args:
+        hlo: of one call, unoptimized.
+        executables: by mode; each has been called.
+        inputs: one batch.
+        device: as TensorFlow names it.
+    """
+    work, missing = work_of(hlo, inputs)
+    dtypes = [DTYPES[kind] for kind in work.macs_by_type or () if kind in DTYPES]
+    calls = calls_s(executables)
+    return roofline(work, peaks(dtypes, device=device), calls, missing=missing)
+
+
+def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
+    """The least work of one call, and why a part of it is not known.
+
+    Every parameter of the module that its result depends on is read once, and every result written
+    once. Constants in the program do not count.
+    """
+    entry = Module(hlo).computations[Module(hlo).entry]
+    read = sum(_bytes(item) for item in entry.live() if item.operation == "parameter")
+    given = sum(tensor.dtype.size * math.prod(tensor.shape) for tensor in tf.nest.flatten(inputs))
+    root = entry.root
+    names = entry.operands(root) if root is not None and root.is_tuple else []
+    results = [entry.instructions[name] for name in names] or [item for item in (root,) if item]
+    missing, macs, at_least = {}, None, False
+    try:
+        count = count_macs(hlo)
+        macs, at_least = dict(count.by_type), count.at_least
+    except ValueError as error:
+        missing["macs"] = error_line(error)
+    return Work(
+        macs_by_type=macs,
+        macs_at_least=at_least,
+        weight_bytes=max(0, read - given),
+        input_bytes=given,
+        output_bytes=sum(map(_bytes, results)),
+    ), missing
+
+
+def calls_s(executables: Mapping[str, modes.ModeExecutable]) -> dict[str, float]:
+    """Seconds of a call in each mode's fastest block; the modes take turns."""
+    found: dict[str, list[float]] = {mode: [] for mode in executables}
+    begun = time.perf_counter()
+    for number in range(BLOCKS + 1):
+        if number > 1 and time.perf_counter() - begun > BUDGET_S:
+            break
+        for mode, executable in executables.items():
+            calls = max(1, math.ceil(BLOCK_S / min(found[mode]))) if found[mode] else 1
+            executable.prepare()
+            executable.step()
+            executable.synchronize()
+            block = timing.measure_block(executable, mode, calls, clock=time.perf_counter_ns)
+            found[mode].append(block.call_s)
+    return {mode: min(times) for mode, times in found.items()}
+
+
+def _bytes(item: Instruction) -> int:
+    """Of an array; types of fewer than eight bits count whole bytes."""
+    if item.shape is None:
+        return 0
+    bits = _BITS.match(item.dtype)
+    return math.prod(item.shape) * (max(1, int(bits[1]) // 8) if bits else 1)
