@@ -111,7 +111,7 @@ def across(records: Sequence[Record]) -> Pair | None:
     if row.speedup.aa_across is None or low is None or high is None:
         return None
     bound = 1 + row.speedup.floor_across
-    verdict = Verdict.FASTER if low > bound else Verdict.SLOWER if high < 1 / bound else "equal"
+    verdict = Verdict.FASTER if low > bound else Verdict.SLOWER if high < 1 / bound else "neither"
     place = (row.trial.model, row.trial.resolution_px)
     return Pair(ACROSS, *place, row.speedup.aa_across, low, high, str(verdict))
 
