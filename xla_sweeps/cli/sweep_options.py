@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,31 @@ def options_of(arguments: Sequence[str]) -> Options:
         "sweep",
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
-    add = parser.add_argument
+    _add_trials(parser.add_argument)
+    _add_running(parser.add_argument)
+    options = parser.parse_intermixed_args(arguments)
+    _check_launcher(parser, options)
+    return Options(
+        path=options.file,
+        overrides=tuple(options.overrides),
+        config_dir=options.config_dir,
+        launcher=options.launcher,
+        devices=options.devices,
+        dry_run=options.dry_run,
+        max_trials=options.max_trials,
+        seed=options.seed,
+        retry=_statuses(options.retry),
+        rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
+        accept_contaminated=options.accept_contaminated,
+        address=options.address,
+        slurm=dict(_pair(text, "--slurm") for text in options.slurm),
+        chunk=max(1, options.chunk),
+        slots=max(1, options.slots),
+    )
+
+
+def _add_trials(add: Callable[..., object]) -> None:
+    """Add what says which trials there are."""
     add("file", type=_definition, help="the definition: a file, or a name that --list shows")
     add(
         "overrides", nargs="*", default=(), help="key=value for every trial; they win over the file"
@@ -94,6 +118,10 @@ def options_of(arguments: Sequence[str]) -> Options:
     add("--list", action="store_true", help="list the definitions that come with the package")
     add("--config-dir", type=folder_of, help="a folder of your own models and efforts")
     add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
+
+
+def _add_running(add: Callable[..., object]) -> None:
+    """Add what says where trials run, and which of them again."""
     add(
         "--launcher",
         choices=launchers.NAMES,
@@ -142,25 +170,6 @@ def options_of(arguments: Sequence[str]) -> Options:
         type=int,
         default=1000,
         help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)",
-    )
-    options = parser.parse_intermixed_args(arguments)
-    _check_launcher(parser, options)
-    return Options(
-        path=options.file,
-        overrides=tuple(options.overrides),
-        config_dir=options.config_dir,
-        launcher=options.launcher,
-        devices=options.devices,
-        dry_run=options.dry_run,
-        max_trials=options.max_trials,
-        seed=options.seed,
-        retry=_statuses(options.retry),
-        rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
-        accept_contaminated=options.accept_contaminated,
-        address=options.address,
-        slurm=dict(_pair(text, "--slurm") for text in options.slurm),
-        chunk=max(1, options.chunk),
-        slots=max(1, options.slots),
     )
 
 
