@@ -10,7 +10,7 @@ ours measures graph mode in the same time as well, and checks that the modes agr
 Two kinds of units, each measured by both procedures, one right after the other, in an order that
 alternates, so that a drift of the machine affects both:
 
-- `sweep`: one of 12 small models at 2 resolutions; ours is one `xla-sweeps sweep`.
+- `sweep`: 3 of 12 small models, at 2 resolutions; ours is one `xla-sweeps sweep`.
 - `alone`: MobileNetV2, ResNet50 or EfficientNetV2-S at its native size; ours is one command. These
   are repeated; an interval is Student's t interval over the repetitions' log-ratios.
 
@@ -24,10 +24,12 @@ import argparse
 import csv
 import json
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -52,6 +54,8 @@ SMALL = (
     "nasnet_mobile",
 )
 RESOLUTIONS = (96, 128)
+BLOCK = 3
+"""Models of one sweep, which starts its processes once."""
 ALONE = ("mobilenet_v2", "resnet50", "efficientnetv2s")
 
 OURS, THEIRS = "ours", "ancestor"
@@ -96,36 +100,37 @@ class Run:
 def units(kinds: Sequence[str], repetitions: int) -> list[tuple[str, str, int]]:
     """All units, in the order they are measured: what fits is spread over all kinds of work."""
     alone = [("alone", model, number) for number in range(repetitions) for model in ALONE]
-    small = [("sweep", model, 0) for model in SMALL]
+    starts = range(0, len(SMALL), BLOCK)
+    small = [("sweep", " ".join(SMALL[start : start + BLOCK]), 0) for start in starts]
     mixed = []
     while alone or small:
-        mixed += alone[: len(ALONE)] + small[: len(SMALL) // repetitions]
-        del alone[: len(ALONE)], small[: len(SMALL) // repetitions]
+        mixed += small[:1] + alone[: len(ALONE)]
+        del small[:1], alone[: len(ALONE)]
     return [unit for unit in mixed if unit[0] in kinds]
 
 
-def by_them(kind: str, model: str) -> tuple[float, float | None, float | None]:
+def by_them(kind: str, models: str) -> tuple[float, float | None, float | None]:
     """Seconds, and the log speedup over eager, of the published procedure."""
-    entry = load_catalog()[model]
-    constructor = str(entry.sources["applications"].recipe["constructor"])
+    catalog, rate = load_catalog(), {}
     started = time.monotonic()
-    for resolution in RESOLUTIONS if kind == "sweep" else (entry.resolution,):
-        rate = {}
-        for mode in ("eager", "xla"):
-            command = [sys.executable, "-c", PROGRAM, constructor, str(resolution), mode]
-            rate[mode] = json.loads(_output(command).splitlines()[-1])["throughput"]
+    for model in models.split():
+        constructor = str(catalog[model].sources["applications"].recipe["constructor"])
+        for resolution in RESOLUTIONS if kind == "sweep" else (catalog[model].resolution,):
+            for mode in ("eager", "xla"):
+                command = [sys.executable, "-c", PROGRAM, constructor, str(resolution), mode]
+                rate[mode] = json.loads(_output(command).splitlines()[-1])["throughput"]
     log = None if kind == "sweep" else math.log(rate["xla"] / rate["eager"])
     return time.monotonic() - started, log, None
 
 
-def by_us(kind: str, model: str) -> tuple[float, float | None, float | None]:
+def by_us(kind: str, models: str) -> tuple[float, float | None, float | None]:
     """Seconds, and the log speedups of XLA over eager and over graph, of effort quick."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [f"model={model}", "jit=true"]
+        words = [f"model={models}", "jit=true"]
         if kind == "sweep":
             path = Path(folder, "sweep.yaml")
             parameters = {
-                "model": {"values": [model]},
+                "model": {"values": models.split()},
                 "resolution": {"values": list(RESOLUTIONS)},
             }
             path.write_text(
@@ -154,14 +159,16 @@ def measure(
     runs: list[Run], todo: Iterable[tuple[str, str, int]], *, until: float, out: Path
 ) -> None:
     """Measure what is missing until a monotonic time; each unit is written when it is done."""
-    for number, unit in enumerate(todo):
+    turns: Counter[str] = Counter()
+    for unit in todo:
         kind, model, repetition = unit
+        turns[kind] += 1
         like = [run for run in runs if (run.kind, run.model) == (kind, model)]
         like = like or [run for run in runs if run.kind == kind]
-        needed = max((run.seconds for run in like), default=0.0) * 2
+        needed = 2 * statistics.fmean(run.seconds for run in like) if like else 0.0
         if unit in {run.unit for run in runs} or time.monotonic() + needed > until:
             continue
-        for procedure in (OURS, THEIRS) if number % 2 else (THEIRS, OURS):
+        for procedure in (OURS, THEIRS) if turns[kind] % 2 else (THEIRS, OURS):
             found = (by_us if procedure == OURS else by_them)(kind, model)
             runs.append(Run(kind, model, repetition, procedure, *found))
             print(f"{kind} {model} {repetition} {procedure}: {found[0]:.0f} s", flush=True)
@@ -198,8 +205,9 @@ def table(runs: Sequence[Run]) -> str:
             for procedure in (OURS, THEIRS)
         }
         if spent[THEIRS]:
-            count = len(group) // 2 * (len(RESOLUTIONS) if title == "sweep" else 1)
-            name = f"{count} trials of a sweep" if title == "sweep" else f"{title} × {count}"
+            count = len(group) // 2
+            trials = count * BLOCK * len(RESOLUTIONS)
+            name = f"{trials} trials of sweeps" if title == "sweep" else f"{title} × {count}"
             ratio = spent[OURS] / spent[THEIRS]
             lines.append(f"| {name} | {spent[OURS]:.0f} | {spent[THEIRS]:.0f} | {ratio:.2f} |")
     lines += ["", "| model | procedure | speedup of XLA | 95 % interval | half-width |"]
