@@ -1,0 +1,42 @@
+"""A parent whose forked processes do what the first argument of their order says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from xla_sweeps.system import forking
+
+
+def work(order: forking.Order, descriptors: Sequence[int]) -> int:
+    what, *rest = order.arguments
+    if what == "say":
+        text = sys.stdin.readline().strip()
+        print(f"{text} {rest[0]} {os.getsid(0) == os.getpid()}", flush=True)
+        os.write(descriptors[0], b"event")
+    elif what == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    elif what == "raise":
+        raise RuntimeError("own words")
+    elif what == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        print("hangs", flush=True)
+        time.sleep(600)
+    return int(rest[0]) if what == "exit" else 0
+
+
+def unfit(order: forking.Order) -> str:
+    if order.arguments[0] == "unfit":
+        raise SystemExit("as the test asked for")
+    return "as the test asked for" if order.arguments[0] == "refuse" else ""
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "broken":
+        sys.exit(1)
+    forking.serve(forking.inherited(), work, unfit=unfit)
