@@ -229,11 +229,30 @@ def test_above_effort_quick_there_are_aa_twins_anchors_and_several_replicates(
     done = sweep(tmp_path)
     assert done.returncode == 0, done.stderr
     assert tags(tmp_path) == {"trial": 6, "aa": 6, "anchor": 2}
+    assert {record.process for record in records(tmp_path)} == {"fresh"}
     order = [
         record.config["tracker"]["tags"]
         for record in sorted(records(tmp_path), key=lambda item: item.started_at)
     ]
     assert order[0] == ["anchor"]
+
+
+def test_a_quick_trial_is_forked_once_and_what_must_be_independent_is_fresh(tmp_path: Path) -> None:
+    def started() -> dict[str, list[str]]:
+        """How each replicate's process was started, by the trial's last mode."""
+        found: dict[str, list[str]] = {}
+        for record in sorted(records(tmp_path), key=lambda item: item.replicate):
+            found.setdefault(record.config["modes"][-1], []).append(record.process)
+        return found
+
+    definition(tmp_path, model={"value": "resnet50"}, modes={"values": [["xla"], ["autocluster"]]})
+    assert sweep(tmp_path).returncode == 0
+    assert started() == {"xla": ["forked"], "autocluster": ["fresh"]}, "it has a flag of its own"
+    assert sweep(tmp_path, "--rerun", "model=resnet50").returncode == 0
+    assert started() == {"xla": ["forked", "fresh"], "autocluster": ["fresh", "fresh"]}
+    shutil.rmtree(tmp_path / "results")
+    assert sweep(tmp_path, "--fresh-processes").returncode == 0
+    assert started() == {"xla": ["fresh"], "autocluster": ["fresh"]}
 
 
 def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(
@@ -400,6 +419,7 @@ def test_a_device_cannot_be_swept_because_the_launcher_assigns_it(
         ["mine.yaml", "--launcher", "slurm", "--slurm", "partition=a b", "--chunk", "2"],
         ["mine.yaml", "--rerun", "verdict=ambiguous"],
         ["mine.yaml", "--accept-contaminated"],
+        ["mine.yaml", "--fresh-processes"],
     ],
 )
 def test_the_command_that_resumes_has_the_options_of_the_one_that_was_stopped(

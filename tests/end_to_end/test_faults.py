@@ -34,6 +34,8 @@ REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
 
 FAKE = (sys.executable, str(SUPPORT / "fake_trial.py"))
 
+FAKE_PARENT = (sys.executable, str(SUPPORT / "fake_parent.py"), "")
+
 IN_DRIVER = ("plan.loaded", "driver.submit", "driver.ended")
 
 IN_QUICK_TRIAL = (
@@ -131,7 +133,9 @@ def real_sweep(
     store.check_writable()
     match([task], read_index(store), software=composer.software, retry=())
     launcher = LocalLauncher(
-        [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))], command=FAKE
+        [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))],
+        command=FAKE,
+        parent=FAKE_PARENT,
     )
     Driver(launcher, store, screen, extra=["ui=plain"], logs=results / "logs").run([task])
     return screen.ends

@@ -22,10 +22,32 @@ from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.dialogue import LOG_LIMIT_BYTES
 from xla_sweeps.schema.measurement import Load, Phase, Round, Status
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.forking import Parent
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import children
 
 WORKER = str(SUPPORT / "fake_worker.py")
+
+PARENT = (sys.executable, str(SUPPORT / "fake_parent.py"), "any")
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
+    """Forks measuring processes."""
+    log = tmp_path_factory.mktemp("parent") / "log"
+    made = Parent(PARENT, environment=os.environ, cores=(), log=log)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["fresh", "forked"], autouse=True)
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How `attempt` starts measuring processes."""
+    forks = request.getfixturevalue("parent") if request.param == "forked" else None
+    monkeypatch.setattr(sys.modules[__name__], "START", forks)
+
+
+START: Parent | None = None
 
 
 @dataclass
@@ -71,10 +93,11 @@ def attempt(
     trial = replace(TRIAL, timeouts=limits)
     machine = machine or QuietMachine()
     own_stop = process.Stop()
+    connection = START.connection() if START else None
     try:
-        return process.run_attempt(
+        result = process.run_attempt(
             ReplicateJob(trial=trial, replicate=0, modes=("graph", "xla"), order_seed=1),
-            environment=dict(os.environ),
+            environment=os.environ | {"XLA_SWEEPS_FAKE_WORKER": " ".join(script)},
             log=tmp_path / "child.log",
             watch=machine.watch,
             stop=stop or own_stop,
@@ -82,9 +105,14 @@ def attempt(
             on_event=on_event,
             quiet_s=quiet_s,
             command=(sys.executable, WORKER, *script),
+            parent=connection,
         )
+        assert result.process == ("forked" if START else "fresh")
+        return result
     finally:
         own_stop.close()
+        if connection:
+            connection.close()
         if leases:
             leases.close()
         assert not alive(machine.pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
 if __name__ == "__main__":
-    for launcher in (LocalLauncher, SlurmLauncher):
+    here = Path(__file__)
+    parent = {"parent": (sys.executable, str(here.with_name("fake_parent.py")), "")}
+    for launcher, more in ((LocalLauncher, parent), (SlurmLauncher, {})):
         defaults = launcher.__init__.__kwdefaults__
         assert defaults is not None
-        defaults["command"] = (sys.executable, str(Path(__file__).with_name("fake_trial.py")))
+        defaults.update(command=(sys.executable, str(here.with_name("fake_trial.py"))), **more)
+    os.environ["XLA_SWEEPS_FAKE_WORKER"] = os.environ.get("FAKE_WORKER", "")
     main()

@@ -232,7 +232,8 @@ def _measured(records: Sequence[Record]) -> Mapping[str, object]:
 def _launcher(request: _Request) -> Launcher:
     options, results_dir = request.options, request.store.results_dir
     if options.launcher == "local":
-        return LocalLauncher(request.slots or [])
+        slots = request.slots or []
+        return LocalLauncher(slots, parent=()) if options.fresh_processes else LocalLauncher(slots)
     if options.launcher == "ray":
         from xla_sweeps.sweep.launchers.ray import RayLauncher
 

@@ -22,6 +22,7 @@ _OPTIONS_OF_LAUNCHERS = {
     "chunk": ("slurm",),
     "slots": ("ray", "slurm"),
     "accept_contaminated": ("local", "ray", "slurm"),
+    "fresh_processes": ("local",),
 }
 """Options of `sweep` that only some launchers accept."""
 
@@ -37,6 +38,7 @@ class Options:
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
         accept_contaminated: whether contaminated replicates count as measured.
+        fresh_processes: whether no measuring process is forked from one that has loaded TensorFlow.
         address: of a Ray cluster.
         slurm: options for sbatch, by name.
         chunk: trials in one Slurm task.
@@ -54,6 +56,7 @@ class Options:
     retry: tuple[Status, ...] = ()
     rerun: tuple[str, str] | None = None
     accept_contaminated: bool = False
+    fresh_processes: bool = False
     address: str | None = None
     slurm: Mapping[str, str] | None = None
     chunk: int = 1
@@ -91,6 +94,7 @@ def options_of(arguments: Sequence[str]) -> Options:
         retry=_statuses(options.retry),
         rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
         accept_contaminated=options.accept_contaminated,
+        fresh_processes=options.fresh_processes,
         address=options.address,
         slurm=dict(_pair(text, "--slurm") for text in options.slurm),
         chunk=max(1, options.chunk),
@@ -151,6 +155,11 @@ def _add_running(add: Callable[..., object]) -> None:
         action="store_true",
         help="keep contaminated trials instead of measuring them again",
     )
+    add(
+        "--fresh-processes",
+        action="store_true",
+        help="local: load TensorFlow for each trial, also at effort=quick, which else forks them",
+    )
     add("--address", help="ray: the cluster's address (default: start one on this machine)")
     add(
         "--slurm",
@@ -187,8 +196,9 @@ def _check_launcher(parser: argparse.ArgumentParser, options: argparse.Namespace
     """Refuse an option that the chosen launcher does not accept."""
     for name, fitting in _OPTIONS_OF_LAUNCHERS.items():
         if getattr(options, name) != parser.get_default(name) and options.launcher not in fitting:
+            option = f"--{name.replace('_', '-')}"
             raise ConfigError(
-                f"--{name} is for --launcher {' or '.join(fitting)}, not for {options.launcher}"
+                f"{option} is for --launcher {' or '.join(fitting)}, not for {options.launcher}"
             )
 
 
@@ -209,6 +219,7 @@ def resume_words(options: Options) -> list[str]:
         if getattr(options, name) != getattr(defaults, name):
             words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     words += ["--accept-contaminated"] if options.accept_contaminated else []
+    words += ["--fresh-processes"] if options.fresh_processes else []
     for key, value in (options.slurm or {}).items():
         words += ["--slurm", f"{key}={value}"]
     for status in options.retry:

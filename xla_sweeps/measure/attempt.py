@@ -11,7 +11,7 @@ from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception
 from xla_sweeps.measure.gpu import SHARED, GpuWatch
 from xla_sweeps.schema.measurement import Failure, Flag, Load, ModeOutcome, Phase, Round, Status
-from xla_sweeps.schema.record import GpuSpan, ModelFacts
+from xla_sweeps.schema.record import GpuSpan, ModelFacts, ProcessStart
 
 CLOCK_TOLERANCE = 0.05
 
@@ -70,10 +70,12 @@ class Attempt:
     """What one measuring process reported before it ended, and how it ended.
 
     Attributes:
+        process: how it was started, as in `Record`.
         dead_mode: the label of the mode whose preparation killed the process, or "".
         status: `ok` where the process finished; otherwise why it did not.
     """
 
+    process: ProcessStart = "unknown"
     status: Status = Status.OK
     failure: Failure | None = None
     dead_mode: str = ""

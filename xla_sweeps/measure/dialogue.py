@@ -11,7 +11,6 @@ import math
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ReplicateJob, Timeouts
 from xla_sweeps.system import leases as leasing
 from xla_sweeps.system.files import trim
+from xla_sweeps.system.forking import Child
 from xla_sweeps.system.leases import Leases, Readable
 
 DUMP_GRACE_S = 0.5
@@ -56,7 +56,7 @@ class Dialogue:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: Child,
         job: ReplicateJob,
         channel: Any,
         log: Path,
@@ -213,7 +213,7 @@ def limit_of(phase: Phase, timeouts: Timeouts) -> float:
 
 
 @contextlib.contextmanager
-def _end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
+def _end_of(process: Child) -> Iterator[int | None]:
     """A descriptor that is readable once the process has ended; None on an old kernel."""
     try:
         descriptor = os.pidfd_open(process.pid)

@@ -1,6 +1,6 @@
 """Run one measuring process: start it, follow its events, end it.
 
-Each attempt at a replicate is a child in a process group of its own, with its output in a log file
+Each attempt at a replicate is a process in a group of its own, with its output in a log file
 and a deadline for every stage. A crash, a hang or a kill of the child becomes a failure in the
 result, and nothing that it started outlives it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from xla_sweeps.schema.measurement import ModeOutcome, Phase, Status
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.files import tail, trim
+from xla_sweeps.system.forking import Child, Forked, Order, fork
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import adopting_orphans, signal_group
 from xla_sweeps.system.text import redacted
@@ -34,6 +36,8 @@ EXIT_GRACE_S = 0.5
 TERM_GRACE_S = 5.0
 
 _LOG_TAIL_BYTES = 8192
+
+WORKER = (sys.executable, "-m", "xla_sweeps.tf.worker")
 
 _MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
 
@@ -88,7 +92,8 @@ def run_attempt(
     leases: Leases,
     on_event: Callable[[protocol.Event], None],
     quiet_s: float = 0.0,
-    command: Sequence[str] = (sys.executable, "-m", "xla_sweeps.tf.worker"),
+    command: Sequence[str] = WORKER,
+    parent: socket.socket | None = None,
 ) -> Attempt:
     """Run one measuring process to its end, whatever that is.
 
@@ -102,6 +107,8 @@ def run_attempt(
         on_event: called with every event, between blocks.
         quiet_s: how long to wait for a quiet machine before the child times anything.
         command: what to start; gets our process id and the event descriptor as arguments.
+        parent: a connection to one that has loaded TensorFlow and forks the process instead, where
+            it can.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
@@ -113,20 +120,14 @@ def run_attempt(
         os.fdopen(read_end, "rb", buffering=0) as channel,
     ):
         try:
-            process = subprocess.Popen(
-                [*command, str(os.getpid()), str(write_end)],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env={**environment, **mark},
-                pass_fds=[write_end],
-                start_new_session=True,
+            process = _start(
+                command, parent, environment, mark, output.fileno(), write_end, job, stop
             )
         finally:
             os.close(write_end)
         fault_point("spawn.after")
-        attempt = Attempt()
-        with Stop() as memory:
+        attempt = Attempt(process="forked" if isinstance(process, Forked) else "fresh")
+        with process, Stop() as memory:
             stops = {"memory": memory, "interrupt": stop}
             try:
                 with watch(process.pid, memory.request) as watcher:
@@ -156,8 +157,42 @@ def run_attempt(
     if attempt.finished and not killed_for:
         return attempt
     if attempt.failure is None or killed_for:
-        _note_end(attempt, job, process.returncode, killed_for, log, _oom_kills() - oom_before)
+        _note_end(attempt, job, process.wait(), killed_for, log, _oom_kills() - oom_before)
     return attempt
+
+
+def _start(
+    command: Sequence[str],
+    parent: socket.socket | None,
+    environment: Mapping[str, str],
+    mark: Mapping[str, str],
+    output: int,
+    events: int,
+    job: ReplicateJob,
+    stop: Stop,
+) -> Child:
+    """The measuring process: forked from one that has loaded TensorFlow, or a fresh one."""
+    if parent is not None:
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        forked = fork(
+            parent,
+            Order(environment=dict(environment), cores=cores),
+            output=output,
+            descriptors=[events],
+            patience_s=job.trial.timeouts.build_s,
+            stops=[stop],
+        )
+        if forked is not None:
+            return forked
+    return subprocess.Popen(
+        [*command, str(os.getpid()), str(events)],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        env={**environment, **mark},
+        pass_fds=[events],
+        start_new_session=True,
+    )
 
 
 def _note_end(
@@ -184,7 +219,7 @@ def _note_end(
     attempt.status, attempt.failure = status, failure
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> bool:
+def _end_group(process: Child) -> bool:
     """Let the child end by itself if it is about to; returns whether it did.
 
     Otherwise SIGTERM, then SIGKILL, to its whole group.

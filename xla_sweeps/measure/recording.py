@@ -67,6 +67,7 @@ def make_record(
         seconds=attempt.seconds,
         request_id=request_id(trial),
         words=settings.words,
+        process=attempt.process,
     )
 
 

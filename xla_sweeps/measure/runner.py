@@ -5,9 +5,11 @@ A record is saved after every replicate, however it ended.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import signal
+import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -99,6 +101,7 @@ class _Session:
     stop: process.Stop
     signals: StopSignals
     assignment: Assignment
+    parent: socket.socket | None = None
     records: list[Record] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
@@ -162,6 +165,7 @@ def run_trial(
             stop=stop,
             signals=signals,
             assignment=assignment,
+            parent=_parent_of(assignment),
         )
         tracker.open(header)
         try:
@@ -247,6 +251,7 @@ def _attempts(session: _Session, job: ReplicateJob, log: Path) -> Attempt:
                     leases=leases,
                     on_event=lambda event: _follow(session, number, event),
                     quiet_s=quiet_s,
+                    parent=session.parent,
                 )
         except OSError as error:
             raise StoreError(
@@ -266,6 +271,16 @@ def _attempts(session: _Session, job: ReplicateJob, log: Path) -> Attempt:
         )
         if not remaining:
             return attempt
+
+
+def _parent_of(assignment: Assignment) -> socket.socket | None:
+    """The connection to the process that forks measuring processes, if the launcher has one."""
+    with contextlib.suppress(OSError):
+        if assignment.warm >= 0:
+            parent = socket.socket(fileno=assignment.warm)
+            parent.set_inheritable(False)
+            return parent
+    return None
 
 
 def _was_contaminated(session: _Session) -> bool:

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -118,6 +118,10 @@ class GpuSpan:
     energy_j: Seconds | None = None
 
 
+ProcessStart = Literal["unknown", "fresh", "forked"]
+"""How a measuring process was started; unknown in older records."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One replicate of a trial: immutable once stored.
@@ -139,6 +143,8 @@ class Record:
         log: the replicate's log file, relative to the results folder.
         request_id: of what was asked for, whatever device measured it; "" in older records.
         words: arguments of the command that measures the trial again; None in older records.
+        process: whether the measuring process was started afresh, or forked from one that had
+            loaded TensorFlow.
     """
 
     trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
@@ -161,6 +167,7 @@ class Record:
     log: str = ""
     request_id: str = ""
     words: tuple[str, ...] | None = None
+    process: ProcessStart = "unknown"
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:

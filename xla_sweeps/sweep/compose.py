@@ -67,6 +67,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
+        forks: whether its first measuring process may be forked: it is quick, and runs no code of
+            the user.
         silent_s: seconds without a line of output after which its command has hung.
     """
 
@@ -86,6 +88,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     wanted: int = 0
     silent_s: float = math.inf
     timed_s: float = 0.0
+    forks: bool = False
 
 
 _FREE = {"batch_size": range(1, MAX_BATCH + 1), "seed": range(MAX_SEED + 1)}
@@ -220,6 +223,10 @@ class Composer:
             accepted=self._accepted,
             silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
             timed_s=trial.effort.timed_s(len(trial.modes)),
+            forks=trial.effort.name == "quick"
+            and trial.effort.replicates == 1
+            and trial.model.source != "local"
+            and self._config_dir is None,
         )
         return _Family(pattern, trial, ids, request_ids(trial))
 

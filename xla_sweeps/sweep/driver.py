@@ -164,7 +164,10 @@ class Driver:
         if self._collector.is_held(task):
             self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
             return
-        job = self._job(task, slot, max(len(known), len(task.seen)))
+        known_records = max(len(known), len(task.seen))
+        # Forks share one layout of memory: they are not independent, as replicates have to be.
+        forks = task.forks and not known_records and not self._backlog.anchors.includes(task)
+        job = self._job(task, slot, known_records, forks)
         fault_point("driver.submit")
         future = self._launcher.submit(job)
         self._running[future] = RunningJob(task, job, known, time.monotonic())
@@ -207,11 +210,11 @@ class Driver:
         self._progress.ended(job, word, new)
 
 
-def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, int], Job]:
+def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, int, bool], Job]:
     """Makes the jobs of this process; their logs are numbered."""
     numbers = itertools.count(1)
 
-    def job(task: Task, slot: str | None, known_records: int) -> Job:
+    def job(task: Task, slot: str | None, known_records: int, forks: bool) -> Job:
         given = {word.partition("=")[0] for word in task.words}
         return Job(
             arguments=(*task.words, *(w for w in extra if w.partition("=")[0] not in given)),
@@ -219,6 +222,7 @@ def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, 
             accelerator=task.accelerator,
             slot=slot,
             silent_s=task.silent_s,
+            forks=forks,
             log=logs / f"{next(numbers):05d}-{os.getpid()}.log",
         )
 

@@ -62,6 +62,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         together: leases to hold, besides the device's own, while a process measures: of all
             devices that would slow each other down.
         config_dir: a further folder of configuration files, or "".
+        warm: descriptor of a connection to a process that has loaded TensorFlow, which forks the
+            measuring processes (`system.forking`); -1 for none.
     """
 
     parent: int = 0
@@ -69,6 +71,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded: str = ""
     together: tuple[str, ...] = ()
     config_dir: str = ""
+    warm: int = -1
 
     def environment(self) -> dict[str, str]:
         """The variable that carries it."""

@@ -78,13 +78,19 @@ def measure(job: ReplicateJob, channel: Channel) -> None:
 
 
 def main(work: Callable[[ReplicateJob, Channel], None] = measure) -> int:
+    """Do the job of a process that was started for it; see `run`."""
+    parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent(parent)
+    return run(descriptor, work)
+
+
+def run(descriptor: int, work: Callable[[ReplicateJob, Channel], None] = measure) -> int:
     """Do the job; the exit code is 0 even if modes failed, which the events report.
 
     Args:
+        descriptor: of the channel of events.
         work: what to do with the job.
     """
-    parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
-    die_with_parent(parent)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     channel = Channel(descriptor)

@@ -64,6 +64,7 @@ class Job:
         slot: name of the slot that it must run on, for a launcher that `targets` them; or None.
         silent_s: seconds without a line in its log after which it is killed: all its stages time
             out sooner.
+        forks: whether its measuring process may be forked from one that has loaded TensorFlow.
     """
 
     arguments: tuple[str, ...]
@@ -72,6 +73,7 @@ class Job:
     known_records: int = 0
     accelerator: str | None = None
     slot: str | None = None
+    forks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,9 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -35,10 +37,15 @@ from xla_sweeps.system.devices import (
     near_cores,
     usable_cores,
 )
+from xla_sweeps.system.environment import child_environment
+from xla_sweeps.system.forking import Parent
 from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
 
 STOP_GRACE_S = 20.0
+
+PARENT = (sys.executable, "-m", "xla_sweeps.tf.parent")
+"""Loads TensorFlow once, and forks measuring processes."""
 
 _CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
 
@@ -130,6 +137,7 @@ def _slots(
 class _Running:
     job: Job
     slot: Slot
+    parent: socket.socket | None = None
     process: subprocess.Popen[bytes] | None = None
     stopped: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
@@ -141,6 +149,8 @@ class LocalLauncher:
     Args:
         slots: the slots to use.
         command: what a job's arguments follow.
+        parent: forks the measuring processes of jobs that allow it, one for each slot; empty where
+            all are to be fresh.
 
     Attributes:
         together: leases that every job holds while it measures, besides its own device's.
@@ -149,10 +159,17 @@ class LocalLauncher:
     name = "local"
     targets = True
 
-    def __init__(self, slots: Sequence[Slot], *, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        *,
+        command: Sequence[str] = COMMAND,
+        parent: Sequence[str] = PARENT,
+    ) -> None:
         self.together: tuple[str, ...] = ()
         self._slots = list(slots)
-        self._command = tuple(command)
+        self._command, self._parent = tuple(command), tuple(parent)
+        self._parents: dict[str, Parent] = {}
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
 
@@ -185,11 +202,28 @@ class LocalLauncher:
             idle = [slot for slot in self._idle(job.accelerator) if job.slot in (None, slot.name)]
             if not idle:
                 raise DeviceError("no device is idle")
-            self._running[future] = _Running(job, idle[0])
+            running = self._running[future] = _Running(job, idle[0])
+        if job.forks and self._parent:
+            running.parent = self._connected(job, idle[0])
         threading.Thread(
             target=self._run, args=(future,), name=f"job on {idle[0].name}", daemon=True
         ).start()
         return future
+
+    def _connected(self, job: Job, slot: Slot) -> socket.socket | None:
+        """A connection to the slot's parent, which is started here; None where there is none."""
+        if slot.name not in self._parents:
+            environ = job_environment(os.environ, slot)
+            self._parents[slot.name] = Parent(
+                self._parent,
+                environment=child_environment(environ, device=slot.device, extra={}),
+                cores=slot.cores,
+                log=job.log.with_name(f"parent-{slot.name.replace(':', '')}.log"),
+            )
+        with contextlib.suppress(OSError):
+            make_log_folder(job.log)
+            return self._parents[slot.name].connection()
+        return None
 
     def slot_of(self, future: Future[Ended]) -> str:
         """The slot that the job runs on."""
@@ -221,6 +255,8 @@ class LocalLauncher:
         self.stop(now=True)
         for item in list(self._running.values()):
             item.ended.wait(5)
+        while self._parents:
+            self._parents.popitem()[1].close()
 
     def _run(self, future: Future[Ended]) -> None:
         """Run one job; the kernel ends its process with this thread, so the thread waits for it."""
@@ -240,14 +276,16 @@ class LocalLauncher:
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
         make_log_folder(job.log)
-        with job.log.open("ab") as output:
+        parent = running.parent
+        with job.log.open("ab") as output, parent or contextlib.nullcontext():
             process = subprocess.Popen(
                 [*self._command, *job.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env=job_environment(os.environ, slot) | self._assignment(job).environment(),
+                pass_fds=[parent.fileno()] if parent else [],
+                env=job_environment(os.environ, slot) | self._assignment(running).environment(),
             )
         if slot.cores:
             with contextlib.suppress(OSError):
@@ -264,9 +302,12 @@ class LocalLauncher:
             detail=reason_of(code, last_line(job.log)),
         )
 
-    def _assignment(self, job: Job) -> Assignment:
+    def _assignment(self, running: _Running) -> Assignment:
         return Assignment(
-            parent=os.getpid(), known_records=job.known_records, together=self.together
+            parent=os.getpid(),
+            known_records=running.job.known_records,
+            together=self.together,
+            warm=running.parent.fileno() if running.parent else -1,
         )
 
     def take_turns(self) -> None:
