@@ -16,7 +16,7 @@ from xla_sweeps.config.settings import settings_of
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
-from xla_sweeps.report.terminal.roofline import verdict
+from xla_sweeps.report.roofline import verdict
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.system.text import displayable
 

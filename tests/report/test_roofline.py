@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.terminal.roofline import NOT_AVAILABLE, roofline_lines, scaled, verdict
+from xla_sweeps.report.roofline import NOT_AVAILABLE, roofline_lines, scaled, verdict
 from xla_sweeps.schema.roofline import Peak, Work
 
 PEAKS = (
