@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.schema.explanation import Place
+from xla_sweeps.tf.operations import CALLS
 
 _PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("purelib", "platlib"))
 
@@ -23,23 +24,6 @@ _NOT_USERS = (
 )
 
 _FRAMEWORKS = tuple(f"/{name}/" for name in ("tensorflow", "keras", "tf_keras", "xla_sweeps"))
-
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-"""Operations in whose place XLA puts the function that they call."""
-
-BOOKKEEPING = CALLS | {
-    "Placeholder",
-    "PlaceholderWithDefault",
-    "_Arg",
-    "_Retval",
-    "Const",
-    "Identity",
-    "IdentityN",
-    "NoOp",
-    "ReadVariableOp",
-    "StopGradient",
-}
-"""Operations that compute nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ from xla_sweeps.measure import agreement
 from xla_sweeps.measure.failures import error_line, error_text
 from xla_sweeps.schema.explanation import Clustering, Place, State, Trap, TrapName
 from xla_sweeps.schema.trial import Precision
-from xla_sweeps.tf.explain.graph import BOOKKEEPING, TracedOp, called_functions, named_in
+from xla_sweeps.tf.explain.graph import TracedOp, called_functions, named_in
+from xla_sweeps.tf.operations import computes
 
 FEW = 0.5
 """Below this share of clustered operations auto-clustering finds little."""
@@ -276,9 +277,9 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
     nodes = [node for graph in graphs for node in graph.node]
     clusters = sum(node.op == "_XlaRun" for node in nodes)
     by_name = {str(item.definition.name): item.place for item in ops}
-    outside = [node for node in nodes if _computes(str(node.op))]
+    outside = [node for node in nodes if computes(str(node.op))]
     functions = {item.function for item in ops}
-    total = sum(_computes(item.op) and item.op not in functions for item in ops)
+    total = sum(computes(item.op) and item.op not in functions for item in ops)
     return Clustering(
         operations=total,
         outside=total if not clusters else min(total, len(outside)),
@@ -288,13 +289,6 @@ def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
             for node in outside
         ),
     )
-
-
-_RUNTIME = frozenset({"Switch", "Merge", "SyncDevice", "_Send", "_Recv", "_HostSend", "_HostRecv"})
-
-
-def _computes(op: str) -> bool:
-    return op not in BOOKKEEPING and op not in _RUNTIME and not op.startswith("_Xla")
 
 
 def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:

@@ -1,0 +1,27 @@
+"""Which operations of TensorFlow's graphs compute something. Pure."""
+
+from __future__ import annotations
+
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+"""Operations in whose place XLA puts the function that they call."""
+
+BOOKKEEPING = CALLS | {
+    "Placeholder",
+    "PlaceholderWithDefault",
+    "_Arg",
+    "_Retval",
+    "Const",
+    "Identity",
+    "IdentityN",
+    "NoOp",
+    "ReadVariableOp",
+    "StopGradient",
+}
+"""Operations that compute nothing."""
+
+_RUNTIME = frozenset({"Switch", "Merge", "SyncDevice", "_Send", "_Recv", "_HostSend", "_HostRecv"})
+
+
+def computes(op: str) -> bool:
+    """Whether an operation of this type computes something, outside of what XLA compiles."""
+    return op not in BOOKKEEPING and op not in _RUNTIME and not op.startswith("_Xla")
