@@ -29,10 +29,10 @@ def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> N
     whole = completed(known, "the process died with SIGABRT")
     assert whole.refusals == ()
     assert whole.compiler is None
+    why = "the process died with SIGABRT"
     assert dict(whole.missing) == {
-        "registered": "the process died with SIGABRT",
-        "compiler": "the process died with SIGABRT",
-        "roofline": "the process died with SIGABRT",
+        **dict.fromkeys(("registered", "compiler", "program", "time", "roofline"), why),
+        **dict.fromkeys(("graph_operations", "hlo_operations"), why),
         "clustering": "an earlier reason",
     }
     assert {trap.name for trap in whole.traps} == set(TrapName)
@@ -60,5 +60,5 @@ def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
         events.append(holder.split(" (pid")[0])
         measuring.close()
 
-    explaining.explain(settings, on_stage=lambda stage: None, on_wait=wait)
+    explaining.explain(settings, trace=True, on_stage=lambda stage: None, on_wait=wait)
     assert events == ["vgg16", "starts"]

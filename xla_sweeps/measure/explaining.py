@@ -34,12 +34,16 @@ OPS_LIMIT_S = 300.0
 
 _WORKER = (sys.executable, "-m", "xla_sweeps.tf.explain.worker")
 
-_PARTS = ("registered", "operations", "refusals", "compiler", "clustering", "roofline")
+_PARTS = (
+    *("registered", "operations", "refusals", "compiler", "clustering", "roofline"),
+    *("graph_operations", "hlo_operations", "program", "time"),
+)
 
 
 def explain(
     settings: Settings,
     *,
+    trace: bool,
     on_stage: Callable[[protocol.Stage], None],
     on_wait: Callable[[str], None],
 ) -> tuple[Explanation, bool]:
@@ -47,6 +51,7 @@ def explain(
 
     Args:
         settings: of the trial; what only concerns timing is ignored.
+        trace: whether to trace where the time goes.
         on_stage: called when a stage begins.
         on_wait: told who measures.
 
@@ -57,7 +62,7 @@ def explain(
         KeyboardInterrupt: a signal ended it.
     """
     trial = replace(settings.trial, modes=MODES)
-    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=False)
+    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=trace)
     known = Explanation(model=trial.model.name, device="")
 
     def follow(event: protocol.Event) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xla_sweeps.report.roofline import roofline_lines
-from xla_sweeps.schema.explanation import Explanation, Place, Refusal, State, Trap
+from xla_sweeps.schema.explanation import Explanation, Kind, Place, Refusal, State, Trap
 
 PLACES = 3
 """Places that are listed; JSON has all."""
@@ -28,11 +28,24 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Figures, with what they are of in the last column.
+
+    Attributes:
+        bars: for each row its share of the longest bar, from 0 to 1; or none.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    bars: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A title and what is found under it."""
 
     title: str
-    items: tuple[Line, ...]
+    items: tuple[Line | Table, ...]
 
 
 def facts(known: Explanation) -> str:
@@ -51,7 +64,9 @@ def sections(known: Explanation) -> tuple[Section, ...]:
         Section("What XLA refuses", tuple(_refused(known))),
         Section("Silent traps", tuple(map(_trap, traps))),
         Section("Auto-clustering", tuple(_clustering(known))),
+        Section("What XLA makes of it", tuple(_program(known))),
         Section("How fast it could be", tuple(_roofline(known))),
+        Section("Where the time goes", tuple(_time(known))),
     )
 
 
@@ -108,6 +123,113 @@ def _roofline(known: Explanation) -> Iterator[Line]:
         yield _missing(known, "roofline", "its bound")
         return
     yield from map(Line, roofline_lines(known.roofline))
+
+
+def _program(known: Explanation) -> Iterator[Line | Table]:
+    counts = {
+        "graph_operations": "operations in the graph that graph mode runs",
+        "hlo_operations": "operations in the program before XLA's optimizer",
+    }
+    for part, words in counts.items():
+        count = getattr(known, part)
+        yield _missing(known, part, words) if count is None else Line(f"{count:,} {words}")
+    found = known.program
+    if found is None:
+        yield _missing(known, "program", "the program after XLA's optimizer")
+        return
+    unit = "thunks" if "CPU" in known.device else "kernels"
+    yield Line(f"{found.operations:,} operations ({unit}) after it:")
+    calls = ", ".join(f"{name} {count:,}" for name, count in found.library.items())
+    counted = {
+        "fusions": found.fusions,
+        f"library calls{f': {calls}' if calls else ''}": sum(found.library.values()),
+        "convolutions": found.convolutions,
+        "dots": found.dots,
+        "copies": found.copies,
+        "transposes": found.transposes,
+        "converts": found.converts,
+    }
+    yield Table(("", "of them"), tuple((f"{count:,}", name) for name, count in counted.items()))
+    if "CPU" in known.device and found.convolutions + found.dots:
+        yield Line(
+            "– which of the convolutions and dots Eigen computes, and which generated code: "
+            "not available: the program does not say"
+        )
+    yield Line(
+        f"one call must read {_megabytes(found.read_bytes)} MB and write "
+        f"{_megabytes(found.written_bytes)} MB, operation by operation"
+    )
+    if found.largest:
+        yield Line("the fusions that read and write most:")
+        yield Table(
+            ("read MB", "write MB", "holds", "from"),
+            tuple(
+                (
+                    _megabytes(item.read_bytes),
+                    _megabytes(item.written_bytes),
+                    f"{item.operations:,}",
+                    _listed([_bare(layer) for layer in item.layers]) or str(item.kind),
+                )
+                for item in found.largest
+            ),
+        )
+
+
+def _time(known: Explanation) -> Iterator[Line | Table]:
+    found = known.time
+    if found is None:
+        yield _missing(known, "time", "a trace")
+        return
+    graph, xla = found.modes
+    yield Line(
+        f"the fastest of {graph.calls} traced calls of each mode, ms; tracing makes them slower"
+    )
+    kinds = [kind for kind in Kind if kind in graph.by_kind or kind in xla.by_kind]
+    parts = [
+        *((str(kind), graph.by_kind.get(kind, 0.0), xla.by_kind.get(kind, 0.0)) for kind in kinds),
+        ("gaps between operations", graph.gaps_s, xla.gaps_s),
+        ("host, before the first and after the last operation", graph.host_s, xla.host_s),
+        ("one call", graph.call_s, xla.call_s),
+    ]
+    yield _lost(parts, "in")
+    if found.lost:
+        yield Line("where XLA loses most:")
+        yield _lost(
+            [
+                (f"{_bare(item.layer)}: {item.kind}", item.graph_s, item.xla_s)
+                for item in found.lost
+            ],
+            "layer",
+        )
+    else:
+        yield Line("XLA loses time in no layer")
+
+
+def _lost(rows: Sequence[tuple[str, float, float]], what: str) -> Table:
+    """Seconds of graph mode and of XLA as a table, with a bar for what XLA loses."""
+    most = max((xla - graph for _, graph, xla in rows), default=0.0)
+    return Table(
+        ("graph", "XLA", "lost", what),
+        tuple(
+            (f"{1e3 * graph:,.2f}", f"{1e3 * xla:,.2f}", f"{1e3 * (xla - graph):+,.2f}", name)
+            for name, graph, xla in rows
+        ),
+        tuple(max(0.0, xla - graph) / most if most > 0 else 0.0 for _, graph, xla in rows),
+    )
+
+
+def _listed(layers: Sequence[str]) -> str:
+    rest = len(layers) - PLACES
+    return ", ".join(layers[:PLACES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _bare(layer: str) -> str:
+    """A layer without its class, which JSON has."""
+    return layer.partition(" (")[0]
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.2f}"
 
 
 def _missing(known: Explanation, part: str, words: str) -> Line:

@@ -1,4 +1,4 @@
-"""What XLA refuses of a model, where it silently does something else, and how fast it could be.
+"""What XLA does with a model: what it refuses, changes and makes of it, and where time goes.
 
 Frozen values: None means "not available", with the reason in `Explanation.missing`.
 """
@@ -131,6 +131,123 @@ class Trap:
     places: tuple[Place, ...] = ()
 
 
+class Kind(StrEnum):
+    """What an operation mainly does."""
+
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise convolution"
+    PRODUCT = "matrix product"
+    REDUCTION = "reduction"
+    ELEMENTWISE = "elementwise"
+    COPY = "copy"
+    """It moves numbers, and computes none."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusion:
+    """Operations that XLA runs as one.
+
+    Attributes:
+        name: of the instruction.
+        operations: of the program before it that it holds.
+        read_bytes: what it must read: each operand once, of one that it only slices the slices.
+        written_bytes: what it must write.
+        layers: Keras layers that its operations come from.
+    """
+
+    name: str
+    kind: Kind
+    operations: int
+    read_bytes: int
+    written_bytes: int
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What XLA makes of the model, for one call; the bodies of loops are counted once.
+
+    Attributes:
+        operations: that run on the device; a fusion is one. On a CPU XLA calls them thunks.
+        fusions: operations that hold others, without those that a library computes.
+        library: calls into a library that the program names, by target.
+        convolutions: those in no library call, in fusions too; `dots` likewise.
+        copies: operations of their own; `transposes` and `converts` likewise.
+        read_bytes: what all operations must read; `written_bytes` likewise.
+        largest: the fusions that read and write most.
+    """
+
+    operations: int
+    fusions: int
+    library: Mapping[str, int]
+    convolutions: int
+    dots: int
+    copies: int
+    transposes: int
+    converts: int
+    read_bytes: int
+    written_bytes: int
+    largest: tuple[Fusion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeTime:
+    """Where the time of one call goes; the parts add up to the call.
+
+    Where several operations run at once, each gets an equal part of that time.
+
+    Attributes:
+        call_s: the fastest of the calls that were traced, seconds.
+        by_kind: in operations, seconds.
+        gaps_s: between operations, with none running.
+        host_s: before the first operation and after the last.
+        calls: how many were traced.
+    """
+
+    mode: str
+    call_s: float
+    by_kind: Mapping[Kind, float]
+    gaps_s: float
+    host_s: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTime:
+    """What one layer costs in graph mode and under XLA.
+
+    A fusion's time is shared among its layers by the elements that they compute in it.
+
+    Attributes:
+        layer: as `name (Class)`; of an operation without one `at NAME`.
+        kind: of the operations that take most of it.
+        graph_s: seconds a call; `xla_s` likewise.
+    """
+
+    layer: str
+    kind: Kind
+    graph_s: float
+    xla_s: float
+
+    @property
+    def lost_s(self) -> float:
+        """What XLA takes longer, seconds."""
+        return self.xla_s - self.graph_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time:
+    """Where the time goes, by a trace of a few calls; tracing makes them slower.
+
+    Attributes:
+        lost: the layers that XLA loses most time in, the worst first.
+    """
+
+    modes: tuple[ModeTime, ...]
+    lost: tuple[LayerTime, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What is known of one model so far.
@@ -140,6 +257,9 @@ class Explanation:
         registered: the devices whose kernels this TensorFlow lists.
         operations: of the traced graph, its functions included.
         roofline: the least time of a call, and what each mode achieves of it.
+        graph_operations: that compute something, in the graph that graph mode runs: after
+            TensorFlow's optimizer.
+        hlo_operations: of the program that XLA compiles, before its optimizer.
         traps: one for each name once the process has finished.
         missing: why a part is not available, by its name here.
     """
@@ -154,6 +274,10 @@ class Explanation:
     compiler: CompilerVerdict | None = None
     clustering: Clustering | None = None
     roofline: Roofline | None = None
+    graph_operations: int | None = None
+    hlo_operations: int | None = None
+    program: Program | None = None
+    time: Time | None = None
     traps: tuple[Trap, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
 

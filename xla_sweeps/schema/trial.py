@@ -231,7 +231,8 @@ class ReplicateJob:
         modes: labels still to be measured; fewer than the trial's after a mode killed an earlier
             process.
         order_seed: of the order of modes in the rounds and of the inputs.
-        measure: whether to measure, or only to build, trace, compile and verify.
+        measure: whether to measure, or only to build, trace, compile and verify; for `explain`,
+            whether to trace calls.
         counted: what an earlier replicate counted; None: nothing is known.
     """
 

@@ -1,7 +1,8 @@
-"""Read the text of an unoptimized HLO module: its live instructions, and a loop's steps. Pure."""
+"""Read the text of an HLO module: its live instructions, and a loop's steps. Pure."""
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,16 @@ from typing import Any
 
 STEPS_LIMIT = 10_000
 """Loops of more steps are not followed to their end."""
+
+NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"})
+"""Operations for which nothing runs."""
+
+_BODIES = {
+    "while": ("condition", "body"),
+    "call": ("to_apply",),
+    "conditional": ("true_computation", "false_computation", "branch_computations"),
+}
+"""Which of the computations that an operation calls run as operations of their own."""
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY\s+)?%?(?P<name>[\w.\-]+)\b.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s*(?P<root>ROOT\s+)?%?(?P<name>[\w.\-]+)\s*=\s*(?P<rest>\S.*)$")
@@ -23,6 +34,9 @@ _CALLED = re.compile(
 )
 _INDEX = re.compile(r"\bindex=(\d+)")
 _DIRECTION = re.compile(r"\bdirection=(\w+)")
+_ARRAY = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\]")
+_NUMBER = re.compile(r"\d+")
+_OP_NAME = re.compile(r'\bop_name="([^"]*)"')
 
 Value = int | tuple[Any, ...] | None
 """An integer, a truth value, a tuple of values, or None for what is not known."""
@@ -33,6 +47,7 @@ class Instruction:
     """One line of a computation.
 
     Attributes:
+        type: of the result, as XLA writes it: `f32[2,3]{1,0}`, `(f32[2], s32[])`.
         dtype: of the array's elements, as XLA writes it: `f32`; "" for tuples.
         shape: sizes of the array; None for tuples and for sizes that are not fixed.
         arguments: what stands between the operation's parentheses.
@@ -44,12 +59,30 @@ class Instruction:
     line: str
     is_root: bool
     is_tuple: bool
+    type: str
     dtype: str
     shape: tuple[int, ...] | None
     operation: str
     arguments: str
     attributes: str
     called: Mapping[str, tuple[str, ...]]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the result, all arrays of a tuple together."""
+        return (
+            sum(
+                math.prod(map(int, _NUMBER.findall(array["shape"]))) * _bits(array["dtype"])
+                for array in _ARRAY.finditer(self.type)
+            )
+            // 8
+        )
+
+    @property
+    def op_name(self) -> str:
+        """The TensorFlow operation that it comes from, or ""."""
+        found = _OP_NAME.search(self.attributes)
+        return found[1] if found else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +134,30 @@ class Module:
                 self.entry = current if start["entry"] else self.entry or current
             elif item := _instruction(line):
                 self.computations.setdefault(current, Computation()).instructions[item.name] = item
+
+    def running(self) -> Iterator[tuple[Computation, Instruction]]:
+        """The instructions that run as operations of their own, those of loops once.
+
+        Those are in the entry, and in what loops, conditions and calls run.
+        """
+        todo, seen = [self.entry] if self.entry else [], {self.entry}
+        while todo:
+            computation = self.computations[todo.pop()]
+            for item in computation.live():
+                new = [
+                    name
+                    for role in _BODIES.get(item.operation, ())
+                    for name in item.called.get(role, ())
+                    if name not in seen
+                ]
+                seen.update(new)
+                todo += new
+                if item.operation not in NO_WORK and item.operation not in _BODIES:
+                    yield computation, item
+
+    def operations(self) -> int:
+        """How many operations run, those of loops once."""
+        return sum(1 for _ in self.running())
 
     def values(
         self, name: str, parameters: Sequence[Value] | None = None
@@ -177,6 +234,7 @@ def _instruction(line: str) -> Instruction | None:
         line=line.strip(),
         is_root=bool(found["root"]),
         is_tuple=kind.startswith("("),
+        type=kind,
         dtype=shape["dtype"] if shape else "",
         shape=tuple(int(size) for size in shape["shape"].split(",") if size) if shape else None,
         operation=called["operation"],
@@ -257,3 +315,9 @@ def _common(left: Value, right: Value) -> Value:
     if isinstance(left, tuple) and isinstance(right, tuple):
         return tuple(map(_common, left, right))
     return left if left == right else None
+
+
+def _bits(dtype: str) -> int:
+    """Bits of one element; 0 for what holds no numbers, as `token`."""
+    width = _NUMBER.search(dtype)
+    return int(width[0]) if width else 8 * (dtype == "pred")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 """Operations in whose place XLA puts the function that they call."""
 
@@ -25,3 +28,12 @@ _RUNTIME = frozenset({"Switch", "Merge", "SyncDevice", "_Send", "_Recv", "_HostS
 def computes(op: str) -> bool:
     """Whether an operation of this type computes something, outside of what XLA compiles."""
     return op not in BOOKKEEPING and op not in _RUNTIME and not op.startswith("_Xla")
+
+
+def computing(graphs: Sequence[Any]) -> int:
+    """How many operations of graphs compute something.
+
+    Args:
+        graphs: as `modes.collected_graphs` has them.
+    """
+    return sum(computes(str(node.op)) for graph in graphs for node in graph.node)

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from xla_sweeps.report import explanation
+from xla_sweeps.report.explanation import Line, Table
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import Explanation, OpList, Support
 from xla_sweeps.system.text import displayable
@@ -27,10 +28,22 @@ def explanation_text(known: Explanation) -> str:
     for section in explanation.sections(known):
         lines += ["", section.title]
         for item in section.items:
-            lines += _wrapped(item.text, 2)
-            for more in item.more:
-                lines += _wrapped(more, 6)
+            lines += _table(item) if isinstance(item, Table) else _line(item)
     return "\n".join(displayable(line) for line in lines) + "\n"
+
+
+def _line(item: Line) -> list[str]:
+    return [*_wrapped(item.text, 2), *(part for more in item.more for part in _wrapped(more, 6))]
+
+
+def _table(table: Table) -> Iterator[str]:
+    """Figures to the right, and what they are of behind them, cut where the line ends."""
+    rows = [table.head, *table.rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table.head) - 1)]
+    for row in rows:
+        figures = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
+        line = f"    {figures}  {row[-1]}"
+        yield line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
 def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:

@@ -19,9 +19,14 @@ from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, Tr
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ExecutionMode, Precision, ReplicateJob
 from xla_sweeps.tf import devices, models, modes
-from xla_sweeps.tf.explain import refusals, roofline, traps
-from xla_sweeps.tf.explain.graph import TracedOp, named_in, noting_layers, traced_ops
+from xla_sweeps.tf.explain import program, refusals, roofline, traps
+from xla_sweeps.tf.explain.graph import Origins, TracedOp, named_in, noting_layers, traced_ops
+from xla_sweeps.tf.explain.trace import CALLS, Profile, graph_work, profiled, time_of
+from xla_sweeps.tf.hlo import Module
+from xla_sweeps.tf.operations import computing
 from xla_sweeps.tf.preparation import NUDGE
+
+REFUSED = "XLA does not compile the model"
 
 
 @dataclass
@@ -87,13 +92,42 @@ def explain(job: ReplicateJob, channel: Any) -> None:
             device=device,
             inputs=tuple(f"{item.name}{[size, *item.shape]} {item.dtype}" for item in built.inputs),
         )
-        known = explain_subject(subject, channel.send)
+        known = explain_subject(subject, channel.send, trace=job.measure)
         time_subject(known, subject, channel.send)
     channel.send(protocol.Finished(contaminated=False, sync={}, seconds={}))
 
 
-def explain_subject(subject: Subject, tell: Tell) -> Explanation:
-    """Explain one model, and send what is known after each step."""
+@dataclass
+class Traced:
+    """What the steps share: the modes of the model, and what is known of them.
+
+    Attributes:
+        graph: graph mode.
+        ops: of its traced graph.
+        origins: finds the layer of an operation.
+        compiled: the same under XLA, once XLA takes it.
+        graphs: the graphs that graph mode ran.
+        profile: of a few calls.
+        program: the text of XLA's optimized program.
+    """
+
+    graph: modes.ModeExecutable
+    ops: Sequence[TracedOp]
+    origins: Origins
+    compiled: modes.ModeExecutable | None = None
+    graphs: Sequence[Any] = ()
+    profile: Profile | None = None
+    program: str = ""
+
+
+def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Explanation:
+    """Explain one model, and send what is known after each step.
+
+    Args:
+        subject: the model.
+        tell: sends an event.
+        trace: whether to trace where the time goes.
+    """
     known = Explanation(
         model=subject.name,
         device=subject.jit_device,
@@ -109,6 +143,7 @@ def explain_subject(subject: Subject, tell: Tell) -> Explanation:
     except Exception as error:
         traceback.print_exc()
         return _sent(_untraceable(known, error), tell)
+    traced = Traced(graph=graph, ops=ops, origins=Origins(ops))
     known = replace(known, operations=len(ops), refusals=refusals.refusals(ops))
     shapes = traps.recompiles_per_shape(subject.model, subject.batch)
     structural = (
@@ -118,8 +153,11 @@ def explain_subject(subject: Subject, tell: Tell) -> Explanation:
     )
     known = _sent(replace(known, traps=structural), tell)
     tell(protocol.Stage(phase=Phase.COMPILE, mode=str(ExecutionMode.XLA)))
-    known = _sent(_lower(known, subject, ops), tell)
-    known = _sent(_run(known, subject, graph, ops), tell)
+    for step in (_lower, _run):
+        known = _sent(step(known, subject, traced), tell)
+    tell(protocol.Stage(phase=Phase.MEASURE))
+    known = _sent(_program(known, subject, traced, trace=trace), tell)
+    known = _sent(_time(known, traced, trace=trace), tell)
     tell(protocol.Stage(phase=Phase.COMPILE, mode=str(ExecutionMode.AUTOCLUSTER)))
     known = _sent(_cluster(known, subject, ops), tell)
     ignored = traps.jit_compile_ignored(subject.model, subject.layers)
@@ -151,12 +189,20 @@ def _with(known: Explanation, *more: Trap) -> Explanation:
     return replace(known, traps=(*known.traps, *more))
 
 
+def _without(known: Explanation, why: str, *parts: str) -> Explanation:
+    return replace(known, missing={**known.missing, **dict.fromkeys(parts, why)})
+
+
 def _untraceable(known: Explanation, error: Exception) -> Explanation:
     verdict = _verdict(error, Phase.TRACE, ())
     why = "the model cannot be traced"
-    missing = dict.fromkeys(("operations", "refusals", "clustering", "roofline"), why)
     unknown = tuple(traps.unknown(name, why) for name in TrapName)
-    return replace(known, compiler=verdict, missing=missing, traps=unknown)
+    return _without(
+        replace(known, compiler=verdict, traps=unknown),
+        why,
+        *("operations", "refusals", "clustering", "roofline"),
+        *("graph_operations", "hlo_operations", "program", "time"),
+    )
 
 
 def _verdict(error: Exception, phase: Phase, ops: Sequence[TracedOp]) -> CompilerVerdict:
@@ -167,42 +213,51 @@ def _verdict(error: Exception, phase: Phase, ops: Sequence[TracedOp]) -> Compile
     )
 
 
-def _lower(known: Explanation, subject: Subject, ops: Sequence[TracedOp]) -> Explanation:
+def _lower(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     """Lower the model to HLO for both batches: the compiler's verdict, and whether they agree."""
     texts = []
     try:
-        function = modes.make_executable(subject.call, ExecutionMode.XLA, subject.batches).function
+        compiled = modes.make_executable(subject.call, ExecutionMode.XLA, subject.batches)
         for batch in subject.batches:
-            lowered = function.experimental_get_compiler_ir(batch)
+            lowered = compiled.function.experimental_get_compiler_ir(batch)
             texts.append(str(lowered(stage="hlo")))
         subject.hlo = texts[0]
     except Exception as error:
         traceback.print_exc()
-        verdict = _verdict(error, Phase.COMPILE, ops)
-        missing = traps.unknown(TrapName.RECOMPILES_PER_VALUE, "XLA does not compile the model")
-        return _with(replace(known, compiler=verdict), missing)
-    known = replace(known, compiler=CompilerVerdict(compiles=True))
-    return _with(known, traps.recompiles_per_value(texts, ops))
+        missing = traps.unknown(TrapName.RECOMPILES_PER_VALUE, REFUSED)
+        known = replace(known, compiler=_verdict(error, Phase.COMPILE, traced.ops))
+        return _without(_with(known, missing), REFUSED, "hlo_operations")
+    traced.compiled = compiled
+    known = replace(
+        known,
+        compiler=CompilerVerdict(compiles=True),
+        hlo_operations=Module(texts[0]).operations(),
+    )
+    return _with(known, traps.recompiles_per_value(texts, traced.ops))
 
 
-def _run(
-    known: Explanation, subject: Subject, graph: modes.ModeExecutable, ops: Sequence[TracedOp]
-) -> Explanation:
+def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     """Run graph mode and XLA on the same inputs, and compare what they return."""
-    first, again = _outputs(graph), _outputs(graph)
+    graph, ops = traced.graph, traced.ops
+    with modes.collected_graphs() as traced.graphs:
+        ran = _ran(graph)
+    first, again = (_outputs(graph), _outputs(graph)) if ran is None else (ran, ran)
     if not isinstance(again, Exception):
         subject.ran[str(ExecutionMode.GRAPH)] = graph
-    compiled: traps.Ran = RuntimeError("XLA does not compile the model")
-    if known.compiler is not None and known.compiler.compiles:
-        try:
-            executable = modes.make_executable(subject.call, ExecutionMode.XLA, subject.batches)
-            compiled = _outputs(executable)
-            if not isinstance(compiled, Exception):
-                subject.ran[str(ExecutionMode.XLA)] = executable
-        except Exception as error:
-            compiled = error
-        if isinstance(compiled, Exception) and not isinstance(first, Exception):
-            known = replace(known, compiler=_verdict(compiled, Phase.COMPILE, ops))
+    compiled: traps.Ran = RuntimeError(REFUSED)
+    if traced.compiled is not None:
+        compiled = _outputs(traced.compiled)
+        if isinstance(compiled, Exception):
+            traced.compiled = None
+            if not isinstance(first, Exception):
+                known = replace(known, compiler=_verdict(compiled, Phase.COMPILE, ops))
+        else:
+            subject.ran[str(ExecutionMode.XLA)] = traced.compiled
+    known = (
+        replace(known, graph_operations=computing(traced.graphs))
+        if ran is None
+        else _without(known, error_line(ran), "graph_operations")
+    )
     vanished = (
         first if isinstance(first, Exception) and not isinstance(compiled, Exception) else None
     )
@@ -222,6 +277,44 @@ def _run(
     )
 
 
+def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) -> Explanation:
+    """Profile a few calls, and read there what XLA made of the model; it is not compiled again."""
+    if traced.compiled is None:
+        return _without(known, REFUSED, "program", "time")
+    try:
+        traced.profile = profiled(
+            {str(ExecutionMode.GRAPH): traced.graph, str(ExecutionMode.XLA): traced.compiled}
+            if trace
+            else {str(ExecutionMode.XLA): traced.compiled},
+            calls=CALLS if trace else 1,
+        )
+        traced.program = traced.profile.program(traced.compiled)
+        if not traced.program:
+            lowered = traced.compiled.function.experimental_get_compiler_ir(subject.batches[0])
+            traced.program = str(lowered(stage="optimized_hlo"))
+        return replace(known, program=program.program_of(traced.program, traced.origins))
+    except Exception as error:
+        traceback.print_exc()
+        return _without(known, error_line(error), "program", "time")
+
+
+def _time(known: Explanation, traced: Traced, *, trace: bool) -> Explanation:
+    """Read from the profile where the time of graph mode and of XLA goes."""
+    if not trace:
+        return _without(known, "left out by --no-trace", "time")
+    if traced.profile is None or not traced.program:
+        return known
+    try:
+        work = {
+            ExecutionMode.GRAPH: graph_work(traced.graphs, traced.origins),
+            ExecutionMode.XLA: program.work_by_name(traced.program, traced.origins),
+        }
+        return replace(known, time=time_of(traced.profile, work))
+    except Exception as error:
+        traceback.print_exc()
+        return _without(known, error_line(error), "time")
+
+
 def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
     """The same on inputs changed by as little as rounding."""
 
@@ -229,6 +322,18 @@ def _nudged(graph: modes.ModeExecutable) -> modes.ModeExecutable:
         return tensor * (1 + NUDGE) if tensor.dtype.is_floating else tensor
 
     return replace(graph, inputs=[tf.nest.map_structure(changed, graph.inputs[0])])
+
+
+def _ran(executable: modes.ModeExecutable) -> Exception | None:
+    """Call once; returns why it failed, or None."""
+    try:
+        executable.prepare()
+        executable.step()
+        executable.synchronize()
+    except Exception as error:
+        traceback.print_exc()
+        return error
+    return None
 
 
 def _outputs(executable: modes.ModeExecutable) -> traps.Ran:

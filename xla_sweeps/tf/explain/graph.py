@@ -7,6 +7,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +230,7 @@ def _line(graph: Any, name: str) -> str:
     except (AttributeError, KeyError, ValueError):
         return ""
     files = [
-        (str(Path(frame.filename).resolve()), frame.lineno)
+        (_resolved(frame.filename), frame.lineno)
         for frame in frames
         if not frame.filename.startswith("<")
     ]
@@ -242,6 +243,11 @@ def _line(graph: Any, name: str) -> str:
     for file, number in (own or others)[-1:]:
         return f"{_short(file)}:{number}"
     return ""
+
+
+@cache
+def _resolved(file: str) -> str:
+    return str(Path(file).resolve())
 
 
 def _short(file: str) -> str:
@@ -259,3 +265,34 @@ def attribute_types(definition: Any) -> Mapping[str, tuple[int, ...]]:
         for name, value in definition.attr.items()
         if value.type or value.list.type
     }
+
+
+class Origins:
+    """Finds where an operation comes from by its name, in a graph that ran or in a program.
+
+    TensorFlow and XLA keep the names of traced operations, and put what they add below them.
+
+    Args:
+        ops: of the traced graph.
+    """
+
+    def __init__(self, ops: Sequence[TracedOp]) -> None:
+        self._layers = {item.place.node: item.place.layer for item in ops if item.place.layer}
+        self._scopes: dict[str, set[str]] = {}
+        for node, layer in self._layers.items():
+            scope = _scope(node)
+            while scope:
+                self._scopes.setdefault(scope, set()).add(layer)
+                scope = _scope(scope)
+
+    def __call__(self, name: str) -> str:
+        """The layer as `name (Class)`, else `at NAME`; "" without a name."""
+        scope, found = name, {self._layers[name]} if name in self._layers else set[str]()
+        while scope and not found:
+            found = self._scopes.get(scope, set())
+            scope = _scope(scope)
+        return next(iter(found)) if len(found) == 1 else f"at {name}" if name else ""
+
+
+def _scope(name: str) -> str:
+    return name.rpartition("/")[0]

@@ -1,0 +1,101 @@
+"""An explanation with something in every part."""
+
+from __future__ import annotations
+
+from xla_sweeps.schema.explanation import (
+    Clustering,
+    CompilerVerdict,
+    Explanation,
+    Fusion,
+    Kind,
+    LayerTime,
+    ModeTime,
+    Place,
+    Program,
+    Refusal,
+    State,
+    Time,
+    Trap,
+    TrapName,
+)
+
+PLACES = tuple(
+    Place(op="AsString", node=f"net/text/{n}", layer=f"text_{n} (Text)", line=f"net.py:{n}")
+    for n in range(5)
+)
+
+LARGEST = tuple(
+    Fusion(
+        name=f"fusion.{n}",
+        kind=Kind.ELEMENTWISE,
+        operations=7,
+        read_bytes=3_000_000,
+        written_bytes=1_000_000,
+        layers=tuple(f"layer_{n}_{number} (BatchNormalization)" for number in range(n)),
+    )
+    for n in range(5)
+)
+
+KNOWN = Explanation(
+    model="net",
+    device="XLA_CPU_JIT",
+    tensorflow="2.21.0",
+    registered=("XLA_CPU_JIT",),
+    operations=1234,
+    refusals=(
+        Refusal(
+            op="AsString",
+            devices=("XLA_CPU_JIT",),
+            reason="no kernel",
+            advice="texts in tf.data " * 8,
+            places=PLACES,
+        ),
+    ),
+    compiler=CompilerVerdict(compiles=False, message="a long message of the compiler " * 6),
+    clustering=Clustering(operations=10, outside=4, clusters=1, places=PLACES[:1]),
+    graph_operations=345,
+    hlo_operations=456,
+    program=Program(
+        operations=67,
+        fusions=17,
+        library={"__onednn$matmul": 2},
+        convolutions=23,
+        dots=19,
+        copies=3,
+        transposes=0,
+        converts=1,
+        read_bytes=12_340_000,
+        written_bytes=5_670_000,
+        largest=LARGEST,
+    ),
+    time=Time(
+        modes=(
+            ModeTime(
+                mode="graph",
+                call_s=0.010,
+                by_kind={Kind.CONVOLUTION: 0.006, Kind.DEPTHWISE: 0.001},
+                gaps_s=0.002,
+                host_s=0.001,
+                calls=5,
+            ),
+            ModeTime(
+                mode="xla",
+                call_s=0.015,
+                by_kind={Kind.CONVOLUTION: 0.007, Kind.DEPTHWISE: 0.006},
+                gaps_s=0.001,
+                host_s=0.001,
+                calls=3,
+            ),
+        ),
+        lost=(
+            LayerTime(
+                layer="deep (DepthwiseConv2D)", kind=Kind.DEPTHWISE, graph_s=0.001, xla_s=0.005
+            ),
+            LayerTime(layer="wide (Conv2D)", kind=Kind.CONVOLUTION, graph_s=0.006, xla_s=0.007),
+        ),
+    ),
+    traps=(
+        Trap(name=TrapName.OTHER_SHAPE, state=State.NONE),
+        Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="gone", fix="check before"),
+    ),
+)
