@@ -1,4 +1,4 @@
-"""The command `explain`: what XLA refuses of a model, its silent traps, how fast it could be."""
+"""The command `explain`: what XLA does with a model, and why it gains or loses."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ def explain_command(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument(
+        "--html", type=path_of, metavar="FILE", help="write a page with the same facts, too"
+    )
+    parser.add_argument("--no-trace", action="store_true", help="leave out where the time goes")
+    parser.add_argument(
         "-o", "--output", type=path_of, help="file to write to (default: standard output)"
     )
     parser.add_argument(
@@ -59,13 +63,34 @@ def explain_command(arguments: Sequence[str]) -> int:
             raise ConfigError(f"explain: '{word}': expected KEY=VALUE, as in model={word}")
     if not any(word.lstrip("+").startswith("model=") for word in options.overrides):
         raise ConfigError("explain: name a model, as in `xla-sweeps explain model=resnet50`")
-    return show(options.overrides, config_dir=options.config_dir, form=form, output=output)
+    return show(
+        options.overrides,
+        config_dir=options.config_dir,
+        form=form,
+        output=output,
+        page=options.html,
+        trace=not options.no_trace,
+    )
 
 
 def show(
-    overrides: Sequence[str], *, config_dir: Path | None, form: str, output: Path | None
+    overrides: Sequence[str],
+    *,
+    config_dir: Path | None,
+    form: str,
+    output: Path | None,
+    page: Path | None,
+    trace: bool,
 ) -> int:
     """Explain one model.
+
+    Args:
+        overrides: the model, as in a trial.
+        config_dir: a further folder of configuration files.
+        form: `text` or `json`.
+        output: file for it, or None for standard output.
+        page: file for the same as a page, or None.
+        trace: whether to trace where the time goes.
 
     Raises:
         XlaSweepsError: the request cannot be composed.
@@ -73,6 +98,7 @@ def show(
     keys = {word.lstrip("+~").partition("=")[0] for word in overrides}
     settings = settings_of(plain(compose_config(overrides, config_dir=config_dir)), explicit=keys)
     from xla_sweeps.measure import explaining, protocol
+    from xla_sweeps.report.explanation_page import explanation_page
     from xla_sweeps.report.terminal.console import progress_console
     from xla_sweeps.report.terminal.explanation import explanation_text, stage_line
 
@@ -85,7 +111,11 @@ def show(
     def say_waiting(holder: str) -> None:
         console.print(f"waiting for {displayable(holder)}", style="dim", markup=False)
 
-    known, finished = explaining.explain(settings, on_stage=follow, on_wait=say_waiting)
+    known, finished = explaining.explain(
+        settings, trace=trace, on_stage=follow, on_wait=say_waiting
+    )
+    if page is not None:
+        export.write_text(explanation_page(known), page)
     text = explanation_text(known) if form == "text" else _json(_document(known))
     export.write_text(text, output)
     return 0 if finished else 1
@@ -123,4 +153,4 @@ def _ops_document(ops: OpList, chosen: Sequence[Any]) -> dict[str, Any]:
 
 
 def _json(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1) + "\n"
