@@ -109,6 +109,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
             macs=model.macs,
             macs_at_least=model.macs_at_least,
             effective_precision=model.precision,
+            graph_operations=model.graph_operations,
             eager_is_graph=model.eager_is_graph,
             replica_of=model.replica_of,
             request_id=last.request_id,

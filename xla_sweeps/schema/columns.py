@@ -116,6 +116,11 @@ class TrialColumns:
         "`f32`, `bf16 98 %, f32 2 %`",
         default="",
     )
+    graph_operations: int | None = _number(
+        "operations that compute something in the graph that graph mode runs, after TensorFlow's "
+        "optimizer",
+        unit="1",
+    )
     eager_is_graph: bool = as_column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
         page=True,

@@ -51,6 +51,8 @@ class ModelFacts:
             counted.
         macs_note: why not, or a caveat.
         macs_by_type: the same by the type of their operands, as XLA writes it: `f32`, `bf16`.
+        graph_operations: that compute something, in the graph that graph mode ran: after
+            TensorFlow's optimizer. None where graph mode did not run, and in older records.
         fingerprint: sixteen hex digits of the operations that were traced, with shapes and types,
             without names and constants; "" where nothing was traced, and in older records.
         eager_is_graph: whether its "eager" calls run a graph that was traced before (a SavedModel's
@@ -71,6 +73,7 @@ class ModelFacts:
     macs: Count | None = None
     macs_note: str = ""
     macs_by_type: Mapping[str, Count] = field(default_factory=dict)
+    graph_operations: Count | None = None
     fingerprint: str = ""
     eager_is_graph: bool = False
     replica_of: str = ""

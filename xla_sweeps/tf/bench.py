@@ -166,7 +166,9 @@ def count_macs(bench: Bench, xla: modes.ModeExecutable | None, channel: Channel)
 
 
 def note_build(bench: Bench, executable: modes.ModeExecutable, channel: Channel) -> None:
-    """Note what was built, from the first mode that is traced."""
+    """Note what was built, from the first mode that is traced, and what graph mode made of it."""
+    if executable.mode is ExecutionMode.GRAPH:
+        bench.facts = replace(bench.facts, graph_operations=executable.operations)
     if executable.concrete is None or bench.facts.fingerprint:
         return
     try:

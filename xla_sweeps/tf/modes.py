@@ -20,6 +20,7 @@ import tensorflow as tf
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import devices
+from xla_sweeps.tf.operations import computing
 
 JIT_COMPILE = {
     ExecutionMode.DEFAULT: None,
@@ -42,6 +43,8 @@ class ModeExecutable:
     concrete: Any = None
     trace_s: float | None = None
     clusters: int = 0
+    operations: int = 0
+    """Those of the graphs that ran which compute something, known once it was called."""
     steady_call_s: float = 0.0
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
@@ -129,7 +132,8 @@ def make_executable(
 def first_call_s(executable: ModeExecutable) -> float:
     """Seconds of the first call with a synchronization; XLA compiles in it.
 
-    The XLA clusters that TensorFlow makes of the graph are counted into `executable.clusters`; only
+    The operations of the graph that runs are counted into `executable.operations`, and the XLA
+    clusters that TensorFlow makes of it into `executable.clusters`; only
     a first call shows them. Raises whatever TensorFlow raises.
     """
     executable.prepare()
@@ -139,6 +143,7 @@ def first_call_s(executable: ModeExecutable) -> float:
         executable.synchronize()
         elapsed = time.perf_counter() - started
     executable.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
+    executable.operations = computing(graphs)
     return elapsed
 
 
