@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import command
+
+from xla_sweeps.cli.explain import explain_command
+from xla_sweeps.measure import explaining
+from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 
 MODELS = """
 import os
@@ -126,3 +131,46 @@ def test_a_mistake_is_one_line(words: list[str], line: str, folder: Path) -> Non
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+HOSTILE = "\x1b[2J\x9b2J\u202ekaerb"
+
+
+def explained(*words: str, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Run the command with an explanation of hostile words; whether each was to be traced."""
+    traced: list[bool] = []
+    trap = Trap(name=TrapName.OTHER_SHAPE, state=State.FOUND, what=HOSTILE)
+    known = Explanation(model="net", device="XLA_CPU_JIT", traps=(trap,))
+
+    def explain(_settings: Any, *, trace: bool, **_rest: Any) -> tuple[Explanation, bool]:
+        traced.append(trace)
+        return known, True
+
+    monkeypatch.setattr(explaining, "explain", explain)
+    assert explain_command(["model=resnet50", "device=cpu", *words]) == 0
+    return traced
+
+
+def test_json_escapes_the_control_characters_of_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "known.json"
+    explained("--format", "json", "-o", str(path), monkeypatch=monkeypatch)
+    text = path.read_text()
+    assert not set(HOSTILE) & set("\x1b\x9b\u202e") & set(text)
+    assert json.loads(text)["traps"][0]["what"] == HOSTILE
+
+
+def test_a_page_is_written_beside_the_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page, text = tmp_path / "known.html", tmp_path / "known.txt"
+    words = ("--html", str(page), "-o", str(text))
+    assert explained(*words, monkeypatch=monkeypatch) == [True]
+    for path in (page, text):
+        assert "other_shape" in path.read_text()
+        assert not set("\x1b\x9b\u202e") & set(path.read_text())
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_no_trace_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    words = ("--no-trace", "-o", str(tmp_path / "known.txt"))
+    assert explained(*words, monkeypatch=monkeypatch) == [False]

@@ -12,10 +12,11 @@ from xla_sweeps.system.text import displayable
 
 _STYLE = """
 :root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 14px/1.5 ui-monospace, monospace; max-width: 60rem; margin: 2rem auto }
 h1 { margin: 0 } h2 { margin: 2rem 0 .5rem; font-size: 1.1rem }
-ul { list-style: none; margin: 0; padding: 0 } ul ul { margin-left: 1.5rem; opacity: .8 }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0 }
+ul { list-style: none; margin: 0; padding: 0; white-space: pre-wrap }
+ul ul { margin-left: 1.5rem; opacity: .8 }
+table { border-collapse: collapse; margin: .5rem 0 }
 td, th { padding: .1rem .8rem .1rem 0; text-align: right; font-weight: normal }
 th { opacity: .8; border-bottom: 1px solid } td:last-child, th:last-child { text-align: left }
 td.bar { width: 12rem } td.bar svg { display: block; width: 100%; height: .8rem; fill: #c2410c }

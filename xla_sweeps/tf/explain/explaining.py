@@ -157,7 +157,7 @@ def explain_subject(subject: Subject, tell: Tell, *, trace: bool = True) -> Expl
         known = _sent(step(known, subject, traced), tell)
     tell(protocol.Stage(phase=Phase.MEASURE))
     known = _sent(_program(known, subject, traced, trace=trace), tell)
-    known = _sent(_time(known, traced, trace=trace), tell)
+    known = _sent(_time(known, subject, traced, trace=trace), tell)
     tell(protocol.Stage(phase=Phase.COMPILE, mode=str(ExecutionMode.AUTOCLUSTER)))
     known = _sent(_cluster(known, subject, ops), tell)
     ignored = traps.jit_compile_ignored(subject.model, subject.layers)
@@ -298,10 +298,12 @@ def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: boo
         return _without(known, error_line(error), "program", "time")
 
 
-def _time(known: Explanation, traced: Traced, *, trace: bool) -> Explanation:
+def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) -> Explanation:
     """Read from the profile where the time of graph mode and of XLA goes."""
     if not trace:
         return _without(known, "left out by --no-trace", "time")
+    if "GPU" in subject.device:
+        return _without(known, "a GPU's operations are not read from the trace so far", "time")
     if traced.profile is None or not traced.program:
         return known
     try:
