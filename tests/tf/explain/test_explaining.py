@@ -171,7 +171,10 @@ def test_variables_that_each_call_makes_are_refused_before_anything_is_known() -
     assert known.refusals is None
     assert known.operations is None
     assert known.clustering is None
-    assert set(known.missing) == {"refusals", "operations", "clustering"}
+    assert set(known.missing) == {
+        *("refusals", "operations", "clustering", "roofline"),
+        *("graph_operations", "hlo_operations", "program", "time"),
+    }
     assert set(states(known).values()) == {State.UNKNOWN}
 
 
