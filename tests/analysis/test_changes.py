@@ -96,6 +96,33 @@ def test_swapping_the_sides_inverts_every_ratio(
         assert (change.preliminary, change.replicates_a) == (other.preliminary, other.replicates_b)
 
 
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"onednn": False}, "onednn=false"),
+        ({"threads": {"intra": 1, "inter": None}}, "threads.intra=1"),
+        ({"xla_flags": {"xla_a": True}}, "xla_flags.xla_a=true"),
+    ],
+)
+def test_trials_that_differ_in_flags_alone_are_compared_where_nothing_else_matches(
+    config: dict[str, Any], told: str
+) -> None:
+    plain = trial({"graph": 0.2}, seed=10)
+    other = trial({"graph": 0.1}, seed=20, asked="q2", config={**CONFIG, **config})
+    (change,) = compare(plain, other).changes
+    assert change.ratio == pytest.approx(2, rel=0.01)
+    assert change.name == f"resnet50 224 px, batch 4, TensorFlow's defaults → {told}"
+    rows = {what: (a, b) for what, a, b in compare(plain, other).environment}
+    assert rows["runtime"] == ("TensorFlow's defaults", told)
+    found = difference_of(side(plain, other), side(other, title="B"))
+    (change,) = found.changes
+    assert change.name == f"resnet50 224 px, batch 4, {told}"
+    assert change.ratio == 1
+    assert found.only_a == ("resnet50 224 px, batch 4 on Some CPU",)
+    larger = trial({"graph": 0.1}, seed=20, asked="q2", config={**CONFIG, **config, "seed": 9})
+    assert compare(plain, larger).changes == ()
+
+
 def test_a_side_against_itself_has_no_differences() -> None:
     records = trial({"graph": 0.2, "xla": 0.1})
     assert {change.ratio for change in compare(records, records).changes} == {1.0}

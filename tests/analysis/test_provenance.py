@@ -11,6 +11,7 @@ from factories import make_record
 from xla_sweeps.analysis import provenance
 from xla_sweeps.config import compose, settings
 from xla_sweeps.schema.options import OPTIONS
+from xla_sweeps.schema.overrides import option_of
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices
 
@@ -73,11 +74,15 @@ def test_a_command_holds_every_option_that_defines_the_trial() -> None:
         "source": "hub",
         "model": {"name": "vgg16"},
         "modes": ["graph", "xla"],
+        "onednn": False,
+        "threads": {"intra": 1, "inter": None},
+        "xla_flags": {"xla_cpu_enable_fast_math": True},
+        "tf_xla_flags": {"tf_xla_max_cluster_size": 10},
     }
     defining = {option.name for option in OPTIONS if option.defines_trial}
     assert {*others, "jit"} == defining, "a new option: give it another value here"
     words = shlex.split(provenance.command_of(make_record(config=others)))[3:]
-    assert {word.partition("=")[0] for word in words} == {*others}
+    assert {option_of(word) for word in words} == {*others}
 
 
 def test_names_in_a_command_are_quoted_for_the_shell() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import command
 from comparisons import trial
-from factories import MODEL, failed_outcome, make_outcome, make_record
+from factories import CONFIG, MODEL, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -98,6 +98,19 @@ def test_the_exit_code_is_for_ci(
     assert len(lines) == len(said)
     for line, start in zip(lines, said, strict=True):
         assert line.startswith(start)
+
+
+def test_flags_of_one_folder_are_compared_by_a_filter_of_each_side(tmp_path: Path) -> None:
+    for seed, graph, config in ((10, 0.2, CONFIG), (20, 0.1, {**CONFIG, "onednn": False})):
+        for record in trial({"graph": graph}, seed=seed, asked=f"q{seed}", config=config):
+            Store(tmp_path / "A").save(record)
+    asked = ("--where-a", "runtime=null", "--where-b", "runtime~onednn")
+    done = command("compare", "A", "A", *asked, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = " ".join(done.stdout.split())
+    assert "1 trials on both sides, 1 comparisons: 0 slower, 1 faster" in text
+    assert "TensorFlow's defaults" in text
+    assert "onednn=false" in text
 
 
 def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:

@@ -26,6 +26,7 @@ from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.system.process import Assignment
 
 WORKER = str(SUPPORT / "fake_worker.py")
@@ -281,6 +282,25 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # twice it would have no effect
     given = runner.child_environment(asked.trial, asked)
     assert given["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit"
+
+
+def test_a_trials_flags_follow_those_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_mine=1")
+    asked = to_settings(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
+    runtime = Runtime(
+        xla_flags={"xla_b": "true"},
+        tf_xla_flags={"tf_xla_cpu_global_jit": "true"},
+        intra_threads=1,
+        onednn=False,
+    )
+    trial = replace(asked.trial, modes=("autocluster",), runtime=runtime)
+    child = runner.child_environment(trial, asked)
+    assert child["XLA_FLAGS"] == "--xla_mine=1 --xla_b=true"
+    assert child["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit=true"
+    assert (child["TF_NUM_INTRAOP_THREADS"], child["TF_ENABLE_ONEDNN_OPTS"]) == ("1", "0")
+    assert "TF_NUM_INTEROP_THREADS" not in child
 
 
 def test_a_full_disk_is_detected_before_anything_is_measured(

@@ -10,6 +10,7 @@ from factories import EFFORT, TRIAL
 from xla_sweeps.schema.trial import (
     ExecutionMode,
     Precision,
+    Runtime,
     Trial,
     baseline_of,
     headline_candidates,
@@ -75,11 +76,20 @@ def test_trials_that_may_be_pooled_share_an_identity() -> None:
         replace(TRIAL, model=replace(TRIAL.model, resolution_px=192)),
         replace(TRIAL, precision=Precision.MIXED_BFLOAT16),
         replace(TRIAL, tf32=True),
+        replace(TRIAL, runtime=Runtime(onednn=False)),
+        replace(TRIAL, runtime=Runtime(intra_threads=1)),
+        replace(TRIAL, runtime=Runtime(xla_flags={"xla_cpu_enable_fast_math": "true"})),
         replace(TRIAL, device="gpu:0"),
     ],
 )
 def test_whatever_affects_the_numbers_changes_the_identity(other: Trial) -> None:
     assert trial_id(other, IDENTITY) != trial_id(TRIAL, IDENTITY)
+
+
+def test_trials_with_the_defaults_of_tensorflow_keep_the_ids_of_earlier_versions() -> None:
+    assert trial_id(TRIAL, IDENTITY) == "5dcc19b2b779a9f0"
+    assert request_id(TRIAL) == "2e1282ca3eb3e526"
+    assert request_id(replace(TRIAL, runtime=Runtime(onednn=True))) != request_id(TRIAL)
 
 
 def test_another_machine_or_version_changes_the_identity() -> None:

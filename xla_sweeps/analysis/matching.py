@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xla_sweeps.analysis import provenance
 from xla_sweeps.schema import options
 from xla_sweeps.schema.build import build_of, newest
+from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 
@@ -22,6 +23,8 @@ _TOLD = ("model", "batch_size", "source", "effort", "modes", *_NAMED)
 """Options that tell trials apart without their key."""
 
 _VALUES_SHOWN = 4
+
+DEFAULTS = "TensorFlow's defaults"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +43,14 @@ class Trial:
     Attributes:
         asked: equal for trials that were asked for in the same words, on whatever device and
             versions.
+        runtime: the options of TensorFlow itself that it sets, or "".
+        otherwise: equal for trials that differ in these alone.
         facts: what tells it from others, by name.
     """
 
     asked: str
+    runtime: str
+    otherwise: str
     device: str
     records: tuple[Record, ...]
     summary: TrialSummary
@@ -76,7 +83,9 @@ def match(first: Side, second: Side) -> Matched:
 
     By device too where both sides have several, else across machines.
 
-    Where one side measured the same with several versions, the latest counts.
+    Where one side measured the same with several versions, the latest counts. What is left on both
+    sides is matched with other flags, threads or libraries of TensorFlow, where a side has one set
+    of them.
     """
     sides = (_trials(first, second), _trials(second, first))
     a, b = map(_latest, sides)
@@ -91,19 +100,47 @@ def match(first: Side, second: Side) -> Matched:
         there = b.get(asked, {})
         same = [(here[device], there[device]) for device in here if device in there]
         pairs += same or ([] if several else itertools.product(here.values(), there.values()))
-    matched = {id(trial) for pair in pairs for trial in pair}
     every = [[trial for here in side.values() for trial in here.values()] for side in (a, b)]
+    pairs += _other_runtimes(*every, but=pairs, same_device=several)
+    matched = {id(trial) for pair in pairs for trial in pair}
     names = _names([*every[0], *every[1]])
     only_a, only_b = (
-        [f"{names[id(one)]} on {one.device}" for one in side if id(one) not in matched]
+        [
+            f"{_named(names[id(one)], one, one)} on {one.device}"
+            for one in side
+            if id(one) not in matched
+        ]
         for side in every
     )
     return Matched(
-        pairs=tuple((names[id(x)], _devices(x, y), x, y) for x, y in pairs),
+        pairs=tuple((_named(names[id(x)], x, y), _devices(x, y), x, y) for x, y in pairs),
         only_a=tuple(only_a),
         only_b=tuple(only_b),
         notes=tuple(notes),
     )
+
+
+def _other_runtimes(
+    first: Sequence[Trial],
+    second: Sequence[Trial],
+    *,
+    but: Sequence[tuple[Trial, Trial]],
+    same_device: bool,
+) -> list[tuple[Trial, Trial]]:
+    """Pairs of what is not matched that differ in the options of TensorFlow itself alone."""
+    matched = {id(trial) for pair in but for trial in pair}
+    groups: dict[str, tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
+    for number, side in enumerate((first, second)):
+        for trial in side:
+            if id(trial) not in matched:
+                groups[trial.otherwise][number].append(trial)
+    return [
+        (x, y)
+        for sides in groups.values()
+        if min(len({trial.runtime for trial in side}) for side in sides) == 1
+        for x, y in itertools.product(*sides)
+        if x.runtime != y.runtime and (x.device == y.device or not same_device)
+    ]
 
 
 def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
@@ -134,6 +171,8 @@ def _trials(side: Side, other: Side) -> list[Trial]:
         trials.append(
             Trial(
                 asked=records[-1].request_id or known.get(key, key),
+                runtime=runtime_of(records[-1].config),
+                otherwise=_config_key(records[-1], runtime=False),
                 device=summary.device,
                 records=records,
                 summary=summary,
@@ -155,9 +194,15 @@ def _latest(trials: Sequence[Trial]) -> dict[str, dict[str, Trial]]:
     return found
 
 
-def _config_key(record: Record) -> str:
-    """Equal for records of the same configuration; the model counts as it was built."""
+def _config_key(record: Record, *, runtime: bool = True) -> str:
+    """Equal for records of the same configuration; the model counts as it was built.
+
+    Args:
+        record: of the trial.
+        runtime: whether the options of TensorFlow itself count.
+    """
     document = {key: record.config.get(key) for key in options.IDENTIFYING}
+    document |= {"runtime": runtime_of(record.config)} if runtime else {}
     document |= {
         "resolution_px": record.model.resolution_px,
         "source": record.model.source,
@@ -210,6 +255,13 @@ def _names(trials: Sequence[Trial]) -> dict[int, str]:
     return names
 
 
+def _named(name: str, a: Trial, b: Trial) -> str:
+    """A pair's name with the options of TensorFlow itself, where a side sets any."""
+    runtimes = dict.fromkeys((a.runtime, b.runtime))
+    told = " → ".join(runtime or DEFAULTS for runtime in runtimes)
+    return name if told == DEFAULTS else f"{name}, {told}"
+
+
 def _devices(a: Trial, b: Trial) -> str:
     return a.device if a.device == b.device else f"{a.device} → {b.device}"
 
@@ -231,6 +283,9 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
                 else {}
             ),
             "flags": provenance.flags_of(record) or "none",
+            "runtime": runtime_of(record.config) or DEFAULTS,
+            "threads": loaded.get("intra_op_threads"),
+            "oneDNN": loaded.get("onednn"),
             **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
             "effective precision": record.model.precision,
             "TF32": record.config.get("tf32"),

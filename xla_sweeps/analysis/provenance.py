@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_sweeps.schema import options
-from xla_sweeps.schema.overrides import overrides, repeats
+from xla_sweeps.schema.overrides import overrides, repeats, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import JIT_CANDIDATES, mode_of
 
@@ -80,7 +80,8 @@ def _words_of(record: Record) -> list[str]:
         value = config.get(option.name)
         value = options.name_of(value) if option.in_files or option.choices else value
         is_shown = option.name in ("model", "source") or value not in (option.default, None, "")
-        if is_shown and option.defines_trial and option.name not in ("jit", "modes"):
+        made = ("jit", "modes", *options.RUNTIME)
+        if is_shown and option.defines_trial and option.name not in made:
             words[option.name] = value
     if words.get("source") == "local":
         words["model"] = words.pop("source")
@@ -94,7 +95,7 @@ def _words_of(record: Record) -> list[str]:
     jit = next((jit for jit, listed in implied.items() if listed == modes), None)
     plain = [f"jit={jit}"] if jit else []
     words |= {"modes": modes} if modes and not jit else {}
-    return [*overrides(words), *plain]
+    return [*overrides(words), *plain, *runtime_of(config).split()]
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:

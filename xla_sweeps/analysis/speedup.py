@@ -41,6 +41,7 @@ from xla_sweeps.schema.columns import (
     Verdict,
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 from xla_sweeps.schema.trial import (
@@ -104,6 +105,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
             scenario=options.name_of(first.config.get("scenario")),
             effort=options.name_of(first.config.get("effort")),
             modes=",".join(map(str, first.config.get("modes") or ())),
+            runtime=runtime_of(first.config),
             device=str(first.device.get("name", "")),
             params=model.params,
             macs=model.macs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -50,6 +51,10 @@ def compare_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--where", metavar="EXPR", help="only these trials, as in `results --where`"
     )
+    for side in ("a", "b"):
+        parser.add_argument(
+            f"--where-{side}", metavar="EXPR", help=f"of {side.upper()} only these, in addition"
+        )
     options = parser.parse_args(arguments)
     conditions = [word for text in options.fail_on for word in text.split(",") if word]
     return show(
@@ -59,6 +64,7 @@ def compare_command(arguments: Sequence[str]) -> int:
         output=options.output,
         fail_on=conditions,
         where=options.where,
+        each=(options.where_a, options.where_b),
         accept_contaminated=options.accept_contaminated,
     )
 
@@ -67,7 +73,12 @@ _COLUMNS = tuple(field.name for field in fields(changes.Change))
 
 
 def between(
-    first: Path, second: Path, *, where: str | None = None, accept_contaminated: bool = False
+    first: Path,
+    second: Path,
+    *,
+    where: str | None = None,
+    each: tuple[str | None, str | None] = (None, None),
+    accept_contaminated: bool = False,
 ) -> Difference:
     """What changed from one results folder to another.
 
@@ -75,18 +86,20 @@ def between(
         first: A, the baseline results.
         second: B, the candidate results.
         where: a filter (`parse_filter`); a trial matches if any of its rows does.
+        each: a further filter of A, and of B.
         accept_contaminated: let contaminated sides count like others.
 
     Raises:
         StoreError: a folder has no records, or no row of either matches.
     """
-    chosen = parse_filter(where) if where is not None else None
+    chosen = [[parse_filter(text) for text in (where, own) if text is not None] for own in each]
     sides = []
-    for folder, other in ((first, second), (second, first)):
+    for folder, other, filters in zip((first, second), (second, first), chosen, strict=True):
         rows = load(folder)
         trials = None
-        if chosen is not None:
-            trials = matching(rows.table, chosen)["trial_id"].unique().to_pylist()
+        if filters:
+            table = functools.reduce(matching, filters, rows.table)
+            trials = table["trial_id"].unique().to_pylist()
         records, found, problems = summaries(folder, rows, only=trials)
         for problem in (*rows.problems, *problems):
             warn(problem)
@@ -94,7 +107,8 @@ def between(
         title = str(folder) if name == other.resolve().name else name
         sides.append(Side(title=title, records=records, summaries=found))
     if not any(side.summaries for side in sides):
-        raise StoreError(f"compare: {no_match(where)} in {first} or {second}")
+        asked = " and ".join(text for text in (where, *each) if text) or None
+        raise StoreError(f"compare: {no_match(asked)} in {first} or {second}")
     return changes.difference_of(*sides, accept_contaminated=accept_contaminated)
 
 
@@ -106,13 +120,14 @@ def show(
     output: Path | None,
     fail_on: Sequence[str],
     where: str | None = None,
+    each: tuple[str | None, str | None] = (None, None),
     accept_contaminated: bool = False,
 ) -> int:
     """Compare and show; exit code 1 if one of the conditions is met (`changes.FAIL_ON`)."""
     for condition in fail_on:
         if condition not in changes.FAIL_ON:
             raise unknown_name("condition of --fail-on", condition, changes.FAIL_ON)
-    found = between(first, second, where=where, accept_contaminated=accept_contaminated)
+    found = between(first, second, where=where, each=each, accept_contaminated=accept_contaminated)
     rows = [changes.change_dict(change) for change in found.changes]
     if form == "csv":
         export.write_text(export.csv_text(rows, _COLUMNS), output)

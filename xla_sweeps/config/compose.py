@@ -34,7 +34,7 @@ from xla_sweeps.config.foreign import (
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, NAMES
-from xla_sweeps.schema.overrides import override_value
+from xla_sweeps.schema.overrides import option_of, override_value
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
 
@@ -109,8 +109,14 @@ def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
 
 
 def full_key(override: str) -> str:
-    """The override as Hydra composes it: `tracker=wandb` sets `tracker.name`."""
+    """The override as Hydra composes it: `tracker=wandb` sets `tracker.name`.
+
+    A key below one that takes any is added, since the configuration does not have it.
+    """
     key, equals, value = override.partition("=")
+    option = BY_NAME.get(option_of(override))
+    if option is not None and option.open_keys and key[0] not in "+~":
+        return f"++{override}"
     full = _SHORT.get(key.lstrip("+"))
     return override if full is None else f"{full}{equals}{value}"
 

@@ -72,7 +72,7 @@ def check_value(key: str, value: Any, *, where: str) -> None:
             f"{where}: {name} names files or runs code, which only your own command line may: "
             f"remove it here and add {option.usage} there"
         )
-    if inner and not option.keys:
+    if inner and not (option.keys or option.open_keys):
         raise ConfigError(f"{where}: {key}: {name} has no keys; write {option.usage}")
     check_size(value, where=f"{where}: {key}")
     for text in _texts(value):

@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog, compose, local_model, values
+from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.trial import (
@@ -132,7 +133,7 @@ def settings_of(
     check_accelerator_name(document["accelerator"])
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))
-    trial = _to_trial(document, explicit, device)
+    trial = _to_trial(document, explicit, device, environ)
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
         devices.check_accelerator(device, document["accelerator"])
@@ -173,7 +174,10 @@ def candidate_mode(jit: Any) -> ExecutionMode:
 
 
 def _to_trial(
-    document: Mapping[str, Any], explicit: Collection[str], device: devices.Device
+    document: dict[str, Any],
+    explicit: Collection[str],
+    device: devices.Device,
+    environ: Mapping[str, str],
 ) -> Trial:
     spec = _model(document, explicit)
     _require_source(spec)
@@ -198,6 +202,7 @@ def _to_trial(
         memory_limit_bytes=devices.memory_limit_default()
         if limit_gib is None
         else round(values.number(document, "memory_limit_gib", at_most=MAX_MEMORY_GIB) * 2**30),
+        runtime=runtime_of(document, environ),
     )
 
 

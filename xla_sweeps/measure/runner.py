@@ -44,7 +44,7 @@ from xla_sweeps.system.process import Assignment, StopSignals
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
-CPU_CLUSTERING_FLAG = "--tf_xla_cpu_global_jit"
+CPU_CLUSTERING_FLAG = "tf_xla_cpu_global_jit"
 """Allows auto-clustering on a CPU; has no effect if it is given twice (TensorFlow 2.21)."""
 
 
@@ -304,11 +304,28 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
         settings: of the command.
     """
     variables = environment.child_environment(os.environ, device=settings.device, extra={})
+    runtime = trial.runtime
+    flags = {
+        name: [f"--{flag}={value}" for flag, value in asked.items()]
+        for name, asked in (
+            ("XLA_FLAGS", runtime.xla_flags),
+            ("TF_XLA_FLAGS", runtime.tf_xla_flags),
+        )
+    }
     clusters = any(mode_of(label) is ExecutionMode.AUTOCLUSTER for label in trial.modes)
-    given = variables.get("TF_XLA_FLAGS", "").split()
+    given = environment.flag_names(variables.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
     if clusters and settings.device.kind == "cpu" and CPU_CLUSTERING_FLAG not in given:
-        variables["TF_XLA_FLAGS"] = " ".join([*given, CPU_CLUSTERING_FLAG])
-    return variables
+        flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")
+    for name, words in flags.items():
+        if words:
+            variables[name] = " ".join([*variables.get(name, "").split(), *words])
+    switches = {
+        "TF_ENABLE_ONEDNN_OPTS": None if runtime.onednn is None else int(runtime.onednn),
+        "TF_NUM_INTRAOP_THREADS": runtime.intra_threads,
+        "TF_NUM_INTEROP_THREADS": runtime.inter_threads,
+    }
+    asked = {name: str(value) for name, value in switches.items() if value is not None}
+    return variables | asked
 
 
 def _follow(session: _Session, number: int, event: protocol.Event) -> None:

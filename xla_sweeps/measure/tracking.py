@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.options import name_of
+from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ExecutionMode, headline_candidates, mode_of
@@ -107,6 +108,7 @@ def _trial_scalars(config: Mapping[str, Any]) -> dict[str, Any]:
         "effort": name_of(config["effort"]),
         "execution_modes": list(config["modes"]),
         "pretrained": config.get("weights", "random") != "random",
+        "runtime": runtime_of(config),
     }
 
 

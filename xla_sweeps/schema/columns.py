@@ -99,6 +99,13 @@ class TrialColumns:
     scenario: str = as_column("call, detect", page=True, wandb=True)
     effort: str = as_column("quick, standard, publish", page=True)
     modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
+    runtime: str = as_column(
+        "flags, threads and libraries of TensorFlow that the trial sets, as options: "
+        "`onednn=false threads.intra=1`; empty for its defaults",
+        page=True,
+        wandb=True,
+        default="",
+    )
     device: str = as_column("the device's name, as its driver reports it", page=True, wandb=True)
     params: int | None = _number(
         "parameters, moving statistics included", unit="1", page=True, wandb=True

@@ -42,6 +42,7 @@ class Option:
         choices: the values, with what each means ("" where its name says it); empty where any
             value of the right type goes.
         keys: the keys below it, with their defaults: `timeouts.compile=600`.
+        open_keys: whether the keys below it are names that only `config.settings` knows.
         in_files: whether its values are the files of a folder of `conf/`.
         identifies: whether trials that differ in it are different trials, as long as their records
             hold it; what is resolved into another key is not.
@@ -58,6 +59,7 @@ class Option:
     unset: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, Any] = field(default_factory=dict)
+    open_keys: bool = False
     in_files: bool = False
     identifies: bool = False
     foreign: Literal["value", "name", "nothing"] = "value"
@@ -222,6 +224,39 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
+        name="onednn",
+        usage="onednn=BOOL",
+        purpose=EXECUTED,
+        help="oneDNN's kernels, which XLA does not use",
+        unset="TensorFlow's choice",
+    ),
+    Option(
+        name="threads",
+        usage="threads.KEY=N",
+        purpose=EXECUTED,
+        help="threads on the CPU: intra share the work of one operation, inter run operations side "
+        "by side",
+        unset="one for each core",
+        keys={"intra": None, "inter": None},
+    ),
+    Option(
+        name="xla_flags",
+        usage="xla_flags.NAME=VALUE",
+        purpose=EXECUTED,
+        help="a flag of XLA (XLA_FLAGS), as in xla_flags.xla_cpu_enable_fast_math=true; several: "
+        "xla_flags={NAME:VALUE,NAME:VALUE}",
+        unset="XLA's",
+        open_keys=True,
+    ),
+    Option(
+        name="tf_xla_flags",
+        usage="tf_xla_flags.NAME=VALUE",
+        purpose=EXECUTED,
+        help="a flag of TensorFlow for XLA (TF_XLA_FLAGS), likewise",
+        unset="TensorFlow's",
+        open_keys=True,
+    ),
+    Option(
         name="effort",
         usage="effort=LEVEL",
         purpose=PRECISION,
@@ -318,11 +353,17 @@ RETIRED = ("known_records",)
 LOGGED = (
     *("variant", "family", "task", "execution_modes", "pretrained", "xla", "device_kind"),
     *("tensorflow", "keras", "driver", "cuda", "host", "python", "xla_sweeps", "git", "flags"),
+    "runtime",
 )
 """Keys of a W&B run's config that are no options; W&B sends them back when a run is resumed."""
 
-NESTED = tuple(option.name for option in OPTIONS if option.keys or option.in_files)
+NESTED = tuple(
+    option.name for option in OPTIONS if option.keys or option.open_keys or option.in_files
+)
 """Options whose values may be nested: `effort: {block_s: 1}` is `effort.block_s=1`."""
+
+RUNTIME = ("onednn", "threads", "xla_flags", "tf_xla_flags")
+"""Options of TensorFlow itself, which `overrides.runtime_of` puts into one text."""
 
 IDENTIFYING = tuple(option.name for option in OPTIONS if option.identifies)
 """Options that tell trials apart."""

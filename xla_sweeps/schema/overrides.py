@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.schema.options import NESTED
+from xla_sweeps.schema.options import NESTED, RUNTIME
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
@@ -91,6 +91,16 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[key] = value
     return flat
+
+
+def runtime_of(config: Mapping[str, Any]) -> str:
+    """The options of TensorFlow itself that a configuration sets, as words: `threads.intra=1`.
+
+    In alphabetical order, joined by blanks; "" where it sets none.
+    """
+    asked = flattened({name: config.get(name) for name in RUNTIME})
+    given = {key: value for key, value in sorted(asked.items()) if value not in (None, {})}
+    return " ".join(overrides(given))
 
 
 def tidy(number: float) -> int | float:

@@ -178,6 +178,25 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What TensorFlow reads when it loads; what is absent is as TensorFlow has it.
+
+    Attributes:
+        xla_flags: XLA's own flags, by name; each value as it is written, `true` or `256`.
+        tf_xla_flags: flags of TensorFlow's side of XLA, likewise.
+        intra_threads: threads that share the work of one operation.
+        inter_threads: threads that run operations side by side.
+        onednn: whether TensorFlow uses oneDNN's kernels.
+    """
+
+    xla_flags: Mapping[str, str] = field(default_factory=dict)
+    tf_xla_flags: Mapping[str, str] = field(default_factory=dict)
+    intra_threads: int | None = None
+    inter_threads: int | None = None
+    onednn: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One model at one resolution and batch size on one device, in all its modes.
 
@@ -187,6 +206,7 @@ class Trial:
         device: `cpu` or `gpu:N`.
         scenario: what one timed call does.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
+        runtime: flags, threads and libraries of TensorFlow that are not its defaults.
     """
 
     model: ModelSpec
@@ -200,6 +220,7 @@ class Trial:
     effort: Effort
     timeouts: Timeouts
     memory_limit_bytes: int
+    runtime: Runtime = field(default_factory=Runtime)
 
     @property
     def baseline(self) -> str:
@@ -363,6 +384,9 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
         document["effort"].pop(key)
+    runtime = document.pop("runtime")
+    asked = {name: value for name, value in runtime.items() if value not in (None, {})}
+    document |= {"runtime": asked} if asked else {}
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path
         recipe = document["model"]["recipe"]
         document["model"]["recipe"] = {

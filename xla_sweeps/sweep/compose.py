@@ -356,7 +356,10 @@ def _location(
     named = [
         key
         for key in values
-        if f"{key}=" in text or f"'{values[key]}'" in text or f"'{key}'" in text
+        if f"{key}=" in text
+        or f"{key}." in text
+        or f"'{values[key]}'" in text
+        or f"'{key}'" in text
     ]
     line = next((lines[key] for key in named if key in lines), None)
     return where if line is None else f"{where}:{line}"

@@ -177,6 +177,11 @@ def child_environment(
     }
 
 
+def flag_names(value: str) -> set[str]:
+    """The names of the flags in a value of `XLA_FLAGS` or `TF_XLA_FLAGS`."""
+    return {word.lstrip("-").partition("=")[0] for word in value.split()}
+
+
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
     """The flags that a trial ignores, because they name files that XLA would write or read."""
     return _flags(environ)[1]

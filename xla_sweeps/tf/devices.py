@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,8 +98,26 @@ def loaded_environment() -> dict[str, Any]:
         "cuda": str(build.get("cuda_version", "")),
         "cudnn": str(build.get("cudnn_version", "")),
         "tf32": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
-        "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
-        "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+        "intra_op_threads": _threads("INTRA"),
+        "inter_op_threads": _threads("INTER"),
+        "onednn": _onednn(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "tf_xla_flags": os.environ.get("TF_XLA_FLAGS", ""),
         "libraries": loaded_libraries(),
         "devices": [device.name for device in tf.config.list_logical_devices()],
     }
+
+
+def _threads(kind: str) -> int:
+    """Threads of a pool of TensorFlow: as many as the variable says, else as there are cores."""
+    given = os.environ.get(f"TF_NUM_{kind}OP_THREADS", "")
+    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))
+
+
+def _onednn() -> bool | None:
+    """Whether oneDNN's kernels are on (a private module of TensorFlow, tried on 2.21.0)."""
+    try:
+        from tensorflow.python.util import _pywrap_util_port
+    except ImportError:
+        return None
+    return bool(_pywrap_util_port.IsMklEnabled())

@@ -142,7 +142,7 @@ def _floats(column: pyarrow.ChunkedArray) -> np.typing.NDArray[np.float64]:
 
 
 QUESTION = (
-    *("model", "source", "scenario", "resolution_px", "batch_size", "precision"),
+    *("model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"),
     *("device", "origin", "candidate", "baseline"),
 )
 """Columns that make a question, however often it was measured."""

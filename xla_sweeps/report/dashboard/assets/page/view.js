@@ -94,7 +94,7 @@ function facetOf(rows, name) {
   return { data, values, sorted, ranks: Uint16Array.from(values, (_, code) => sorted.indexOf(code)) };
 }
 
-const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision"];
+const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"];
 const QUESTION = [...CONFIGURATION, "device", "origin", "candidate", "baseline"];
 
 /** For each row a number, the same for rows that agree in all these columns. */
@@ -124,7 +124,8 @@ function renumbered(keys) {
 const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 /** What tells trials of one name apart, the plainest first. */
 const TOLD_APART_BY = [
-  ...["results", "origin", "source", "scenario", "effort", "modes", "software", "driver", "environment_flags"],
+  ...["results", "origin", "source", "scenario", "runtime", "effort", "modes", "software", "driver"],
+  "environment_flags",
   ...["environment_id", "host", "measured_at", "trial_id"],
 ];
 

@@ -1,0 +1,150 @@
+"""The options of TensorFlow itself: what is refused, and the trial that they give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings, to_settings
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.overrides import runtime_of
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.sweep.compose import Composer, Place
+from xla_sweeps.system import environment, library_flags
+from xla_sweeps.system.devices import resolve_device
+from xla_sweeps.system.library_flags import Flags
+
+LISTED = {
+    "XLA_FLAGS": {
+        **{"xla_cpu_enable_fast_math": "bool", "xla_cpu_prefer_vector_width": "int"},
+        **{"xla_gpu_autotune_gemm_rtol": "float", "xla_cpu_max_isa": "str", "xla_dump_to": "str"},
+    },
+    "TF_XLA_FLAGS": {"tf_xla_max_cluster_size": "int"},
+}
+
+
+@pytest.fixture(autouse=True)
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What TensorFlow would list, as it is kept; it is never asked."""
+    monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
+    library_flags.known.cache_clear()
+    version = environment.versions()["tensorflow"]
+    (tmp_path / "flags").mkdir()
+    for variable, kinds in LISTED.items():
+        place = tmp_path / "flags" / f"{version}-{variable}.json"
+        place.write_bytes(msgspec.json.encode(Flags(kinds, ["xla_gpu_late_flag=true"])))
+    monkeypatch.setattr(library_flags, "_ask", lambda variable, value: (-6, ""))
+
+
+def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
+    return to_settings(compose_config(["device=cpu", *overrides]), environ=environ or {})
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "xla_flags.xla_cpu_enable_fastmath=true",
+            "unknown flag in xla_flags 'xla_cpu_enable_fastmath=true'. "
+            "Did you mean 'xla_cpu_enable_fast_math'?",
+        ),
+        (
+            "xla_flags.xla_cpu_enable_fast_math=2",
+            "xla_flags.xla_cpu_enable_fast_math=2: expected true or false",
+        ),
+        (
+            "xla_flags.xla_cpu_prefer_vector_width=wide",
+            "xla_flags.xla_cpu_prefer_vector_width=wide: expected an integer",
+        ),
+        (
+            "xla_flags.xla_cpu_max_isa='a b'",
+            "xla_flags.xla_cpu_max_isa=a b: expected letters, digits and",
+        ),
+        ("xla_flags.xla_dump_to=here", "xla_flags.xla_dump_to=here: a trial's flags name no files"),
+        (
+            "tf_xla_flags.tf_xla_persistent_cache_directory=here",
+            "tf_xla_flags.tf_xla_persistent_cache_directory=here: a trial's flags name no files",
+        ),
+        ("xla_flags=fast", "xla_flags=fast: write xla_flags.NAME=VALUE"),
+        ("threads.intra=0", "threads.intra=0: must be at least 1"),
+        ("threads.intra=1.5", "threads.intra=1.5: expected an integer"),
+        ("threads=2", "threads=2: write threads.intra=N or threads.inter=N"),
+        ("onednn=maybe", "onednn=maybe: expected true or false"),
+    ],
+)
+def test_what_tensorflow_would_not_take_is_refused_in_one_line(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings(override)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "environ"),
+    [
+        ("onednn=false", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
+        ("threads.intra=1", {"TF_NUM_INTRAOP_THREADS": "2"}),
+        ("threads.inter=1", {"TF_NUM_INTEROP_THREADS": "2"}),
+        (
+            "xla_flags.xla_cpu_enable_fast_math=true",
+            {"XLA_FLAGS": "--a --xla_cpu_enable_fast_math"},
+        ),
+    ],
+)
+def test_what_the_environment_sets_too_is_refused(override: str, environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"set.* too"):
+        settings(override, environ=environ)
+    assert settings(override, environ={"XLA_FLAGS": "--xla_other=1"}).trial.runtime
+
+
+def test_values_get_the_types_of_their_flags() -> None:
+    found = settings(
+        "xla_flags={xla_cpu_enable_fast_math:True,xla_cpu_prefer_vector_width:512}",
+        "xla_flags.xla_gpu_autotune_gemm_rtol=1",
+        "xla_flags.xla_gpu_late_flag=true",
+        "tf_xla_flags.tf_xla_max_cluster_size=10",
+        "onednn=false",
+        "threads.intra=1",
+    )
+    assert found.document["xla_flags"] == {
+        "xla_cpu_enable_fast_math": True,
+        "xla_cpu_prefer_vector_width": 512,
+        "xla_gpu_autotune_gemm_rtol": 1.0,
+        "xla_gpu_late_flag": True,
+    }
+    assert found.trial.runtime.xla_flags["xla_cpu_enable_fast_math"] == "true"
+    assert runtime_of(found.document) == (
+        "onednn=false tf_xla_flags.tf_xla_max_cluster_size=10 threads.intra=1 "
+        "xla_flags.xla_cpu_enable_fast_math=true xla_flags.xla_cpu_prefer_vector_width=512 "
+        "xla_flags.xla_gpu_autotune_gemm_rtol=1.0 xla_flags.xla_gpu_late_flag=true"
+    )
+    again = settings(*runtime_of(found.document).split())
+    assert again.trial == found.trial
+    assert request_id(again.trial) != request_id(settings().trial)
+
+
+def test_an_absent_option_and_an_empty_one_are_one_request() -> None:
+    plain = settings()
+    empty = settings("xla_flags={}", "threads.intra=null", "onednn=null")
+    assert plain.trial == empty.trial
+    assert plain.document == empty.document
+    assert runtime_of(plain.document) == ""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"xla_flags.xla_cpu_enable_fast_math": True, "threads.intra": 1, "onednn": False},
+        {"xla_flags": {"xla_cpu_enable_fast_math": True}, "threads": {"intra": 1}, "onednn": False},
+    ],
+)
+def test_a_sweep_varies_them_in_either_notation(values: dict[str, object]) -> None:
+    place = Place(resolve_device("cpu"), 2)
+    task = Composer([], places=[place], environ={}).task({"model": "mobilenet_v2", **values})
+    typed = settings(
+        "xla_flags.xla_cpu_enable_fast_math=true", "threads.intra=1", "onednn=false"
+    ).trial
+    assert task.request_id == request_id(typed)

@@ -1,0 +1,126 @@
+"""Checks the options of TensorFlow itself: its flags, its threads, oneDNN."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from xla_sweeps.config import values
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.trial import Runtime
+from xla_sweeps.system import library_flags
+from xla_sweeps.system.environment import flag_names
+
+MAX_THREADS = 4096
+
+_VARIABLES = {"xla_flags": "XLA_FLAGS", "tf_xla_flags": "TF_XLA_FLAGS"}
+
+_SWITCHES = {
+    "onednn": "TF_ENABLE_ONEDNN_OPTS",
+    "threads.intra": "TF_NUM_INTRAOP_THREADS",
+    "threads.inter": "TF_NUM_INTEROP_THREADS",
+}
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+_TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
+"""A value of a flag that is a text: it neither ends the flag nor leaves the folder."""
+
+_NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from$|_cache_prefix")
+
+
+def runtime_of(document: dict[str, Any], environ: Mapping[str, str]) -> Runtime:
+    """The options of TensorFlow itself; in the document each flag gets a value of its type.
+
+    Args:
+        document: the configuration as plain data.
+        environ: variables that the measuring process gets too.
+
+    Raises:
+        ConfigError: a flag that the installed TensorFlow does not have, a value of another type, or
+            one that the environment sets too.
+    """
+    threads = document["threads"]
+    if not isinstance(threads, Mapping):
+        raise ConfigError(f"threads={threads}: write threads.intra=N or threads.inter=N")
+    for name in threads:
+        if name not in ("intra", "inter"):
+            raise unknown_name("option of threads", str(name), ("intra", "inter"))
+    asked = {"onednn": document["onednn"]} | {
+        f"threads.{name}": threads.get(name) for name in ("intra", "inter")
+    }
+    for key, variable in _SWITCHES.items():
+        if asked[key] is not None and variable in environ:
+            raise ConfigError(f"{key}={asked[key]}: {variable} is set too; unset it")
+    counts = {
+        name: None
+        if threads.get(name) is None
+        else values.integer(threads, name, at_least=1, at_most=MAX_THREADS, prefix="threads.")
+        for name in ("intra", "inter")
+    }
+    for option in _VARIABLES:
+        document[option] = _flags(option, document[option], environ) or None
+    return Runtime(
+        xla_flags=_written(document["xla_flags"]),
+        tf_xla_flags=_written(document["tf_xla_flags"]),
+        intra_threads=counts["intra"],
+        inter_threads=counts["inter"],
+        onednn=None if asked["onednn"] is None else values.boolean(document, "onednn"),
+    )
+
+
+def _flags(option: str, given: Any, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The flags of one option, each with a value of its type."""
+    if given is None or given == {}:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{option}={given}: write {option}.NAME=VALUE")
+    variable = _VARIABLES[option]
+    found = {}
+    for name, value in given.items():
+        key = f"{option}.{name}"
+        if not _NAME.fullmatch(str(name)):
+            raise ConfigError(f"{key}={value}: expected a flag's name: small letters, digits and _")
+        if _NAMES_FILES.search(name):
+            raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
+        if name in flag_names(environ.get(variable, "")):
+            raise ConfigError(f"{key}={value}: {variable} sets it too; unset it there")
+        found[name] = _typed(option, name, value)
+    return dict(sorted(found.items()))
+
+
+def _typed(option: str, name: str, value: Any) -> Any:
+    """The value in the flag's own type; TensorFlow itself is asked about what it does not list."""
+    known, key = library_flags.known(_VARIABLES[option]), f"{option}.{name}"
+    if name in known.kinds:
+        return _value(key, value, known.kinds[name])
+    text = str(_value(key, value, "str"))
+    if not library_flags.accepts(_VARIABLES[option], name, text):
+        raise unknown_name(f"flag in {option}", f"{name}={text}", known.kinds)
+    return value
+
+
+def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
+    """A flag's value in its own type: `bool`, `int`, `float` or `str`."""
+    one = {key: value}
+    if kind == "bool":
+        return values.boolean(one, key)
+    if kind == "int":
+        return values.integer(one, key, at_least=-(2**63), at_most=2**63 - 1)
+    if kind == "float" and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ConfigError(f"{key}={value}: expected a number")
+    if kind == "float":
+        return float(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if not isinstance(value, str | int | float) or not _TEXT.fullmatch(text):
+        raise ConfigError(f"{key}={value}: expected letters, digits and _ . , : = + -")
+    return text
+
+
+def _written(flags: Mapping[str, Any] | None) -> dict[str, str]:
+    """Each value as it is written behind its flag."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (flags or {}).items()
+    }
