@@ -74,7 +74,7 @@ def trust(rows: Iterable[Row]) -> dict[str, Any]:
 
 def answers(rows: Iterable[Row]) -> list[Row]:
     """One row of what was asked: the most replicates, then the newest."""
-    names = ("model", "source", "scenario", "resolution_px", "batch_size", "precision")
+    names = ("model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime")
     sides = ("device", "origin", "candidate", "baseline")
     rank = ("replicates", "measured_at", "trial_id")
     asked: dict[tuple[Any, ...], list[Row]] = {}

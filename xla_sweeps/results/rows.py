@@ -45,7 +45,7 @@ from xla_sweeps.system.parquet import check_size
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 8
+VERSION = 9
 
 _LIMIT_BYTES = 2**30
 
