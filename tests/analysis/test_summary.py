@@ -394,8 +394,8 @@ def test_only_a_difference_past_the_floor_counts(
 
 
 def test_an_aa_pair_is_one_comparison() -> None:
-    assert comparison_pairs(["graph", "graph_2"]) == [("graph", "graph_2")]
-    assert comparison_pairs(["graph"]) == []
+    assert comparison_pairs(("graph", "graph_2")) == (("graph", "graph_2"),)
+    assert comparison_pairs(("graph",)) == ()
 
 
 def test_the_time_of_a_call_in_blocks_and_the_latency_of_single_calls_are_two_things() -> None:

@@ -276,15 +276,14 @@ class Samples:
 
     def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
         self.contaminated = contaminated
-        labels = dict.fromkeys(block.mode for item in rounds for block in item.blocks)
+        found = [
+            {block.mode: block.elapsed_ns / block.calls / 1e9 for block in item.blocks}
+            for item in rounds
+        ]
+        labels = dict.fromkeys(itertools.chain.from_iterable(found))
         self._place = {label: number for number, label in enumerate(labels)}
-        call_s = [[np.nan] * len(labels) for _ in rounds]
-        for number, item in enumerate(rounds):
-            for block in item.blocks:
-                place = self._place[block.mode]
-                call_s[number][place] = block.elapsed_ns / block.calls / 1e9
-        shape = (len(rounds), len(labels))
-        self._call_s = np.array(call_s).reshape(shape)
+        call_s = [[blocks.get(label, np.nan) for label in labels] for blocks in found]
+        self._call_s = np.array(call_s).reshape((len(rounds), len(labels)))
         self._known = ~np.isnan(self._call_s)
         self._whole = bool(self._known.all()) and not any(item.dirty for item in rounds)
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema import options
@@ -59,14 +60,22 @@ def command_of(record: Record) -> str:
     """
     flags = record.environment.get("flags") or {}
     variables = [
-        f"{name}={shlex.quote(str(value))}"
-        for name, value in sorted(flags.items())
-        if _SWITCH.fullmatch(name) and not _LOADS.search(name)
+        word for name, value in sorted(flags.items()) if (word := _assignment(name, str(value)))
     ]
     words = tuple(_words_of(record)) if record.words is None else record.words
     if not repeats(words) or not all(map(str.isprintable, variables)):
         return ""
-    return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
+    return " ".join([*variables, "python -m xla_sweeps", *map(_quoted, words)])
+
+
+_quoted = lru_cache(maxsize=4096)(shlex.quote)
+
+
+@lru_cache(maxsize=4096)
+def _assignment(name: str, value: str) -> str:
+    """A variable as a shell takes it, or "" where a command may not set it."""
+    allowed = _SWITCH.fullmatch(name) and not _LOADS.search(name)
+    return f"{name}={shlex.quote(value)}" if allowed else ""
 
 
 def _words_of(record: Record) -> list[str]:

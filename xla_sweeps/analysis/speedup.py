@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from xla_sweeps.analysis.estimates import (
     over_replicates,
     variance_budget,
 )
-from xla_sweeps.analysis.pool import MIN_REPLICATES, NOTHING, UNKNOWN, Pool, Prior
+from xla_sweeps.analysis.pool import MIN_REPLICATES, NOTHING, UNKNOWN, Pair, Pool, Prior
 from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
@@ -62,15 +63,21 @@ EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
 
 
-def comparison_pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
+@lru_cache
+def comparison_pairs(labels: tuple[str, ...]) -> tuple[Pair, ...]:
     """(baseline, candidate) of every comparison: the headline's first, then against eager."""
+    against_eager = [("eager", label) for label in labels if label != "eager"]
+    return tuple(
+        dict.fromkeys([*_headline_pairs(labels), *(against_eager if "eager" in labels else ())])
+    )
+
+
+@lru_cache
+def _headline_pairs(labels: tuple[str, ...]) -> tuple[Pair, ...]:
     if len(labels) < 2:
-        return []
+        return ()
     baseline = baseline_of(labels)
-    pairs = [(baseline, candidate) for candidate in headline_candidates(labels)]
-    if "eager" in labels:
-        pairs += [("eager", label) for label in labels if label != "eager"]
-    return list(dict.fromkeys(pairs))
+    return tuple((baseline, candidate) for candidate in headline_candidates(labels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +180,9 @@ def compare(
         judged = _judgement(
             value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
         )
-    labels = list(modes)
     return ComparisonRow(
         trial=shared.trial,
-        headline=baseline == baseline_of(labels) and candidate in headline_candidates(labels),
+        headline=(baseline, candidate) in _headline_pairs(tuple(modes)),
         candidate=_mode_columns(second),
         baseline=_mode_columns(first),
         speedup=SpeedupColumns(

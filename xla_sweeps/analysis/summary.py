@@ -53,7 +53,7 @@ class Measured:
 
     records: Sequence[Record]
     counted: Sequence[Record]
-    labels: Sequence[str]
+    labels: tuple[str, ...]
     build_changed: bool
     replicates: Replicates
 
@@ -73,7 +73,7 @@ def measured_of(records: Sequence[Record]) -> Measured:
     return Measured(
         records=kept,
         counted=_counted(kept),
-        labels=list(dict.fromkeys(label for record in kept for label in record.modes)),
+        labels=tuple(dict.fromkeys(label for record in kept for label in record.modes)),
         build_changed=len(kept) < len(every),
         replicates=Replicates(samples_of(kept)),
     )

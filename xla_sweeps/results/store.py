@@ -150,7 +150,7 @@ class Store:
     def keys(self, trial_id: str) -> list[tuple[str, int]]:
         """Trial and number of each record of a trial, unread, in order."""
         try:
-            names = _names(self.records_dir / trial_id)
+            names = _names(f"{self.records_dir}/{trial_id}")
         except (FileNotFoundError, NotADirectoryError):
             return []
         matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
@@ -175,7 +175,7 @@ class Store:
     def listing(self, trial_id: str) -> str:
         """A fingerprint of a trial's files: their names, sizes, times and places on the disk."""
         lines = []
-        with contextlib.suppress(OSError), os.scandir(self.records_dir / trial_id) as found:
+        with contextlib.suppress(OSError), os.scandir(f"{self.records_dir}/{trial_id}") as found:
             for entry in found:
                 if _NUMBERED.fullmatch(entry.name):
                     stat = entry.stat(follow_symlinks=False)
@@ -226,23 +226,23 @@ class Store:
                 problems.append(f"{_shown(self.records_dir / name)}: {_reason(error)}")
                 continue
             for _, number in keys:
-                path = self.records_dir / name / f"{number}.json"
-                record = self._read(path, problems)
+                record = self._read(name, number, problems)
                 if record is not None:
                     records.setdefault(name, []).append(record)
         return Loaded(records=records, problems=tuple(problems))
 
-    def _read(self, path: Path, problems: list[str]) -> Record | None:
+    def _read(self, name: str, number: int, problems: list[str]) -> Record | None:
         """A record; None, with a line in `problems`, where it cannot be used."""
+        path = f"{self.records_dir}/{name}/{number}.json"
         try:
             record = Record.from_json(files.read_regular(path))
-            if record.trial_id != path.parent.name:
+            if record.trial_id != name:
                 raise RecordFormatError(f"it is a record of trial {record.trial_id}")
         except NewerSchemaError as error:
             problems.append(f"{_shown(path)}: {displayable(error)}")
         except RecordFormatError as error:
             problems.append(
-                f"{_shown(path)}: {displayable(error)}; moved to {self._quarantine(path)}, "
+                f"{_shown(path)}: {displayable(error)}; moved to {self._quarantine(Path(path))}, "
                 "to be measured again"
             )
         except OSError as error:
@@ -289,7 +289,7 @@ def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str,
         return None, (f"{_shown(folder)}: its records cannot be used ({reason}); left out",)
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: str | Path) -> list[str]:
     with os.scandir(folder) as found:
         return [entry.name for entry in found]
 
@@ -311,7 +311,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _shown(path: Path) -> str:
+def _shown(path: str | Path) -> str:
     return displayable(path)
 
 

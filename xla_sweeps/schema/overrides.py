@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema.options import NESTED, RUNTIME
@@ -77,6 +78,7 @@ def repeats(words: Sequence[str]) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def option_of(word: str) -> str:
     """The option that an override sets: `effort` of `effort.block_s=1`."""
     return re.split(r"[=./@]", word.lstrip("+~"), maxsplit=1)[0]

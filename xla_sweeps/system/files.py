@@ -16,7 +16,7 @@ READ_LIMIT_BYTES = 64 * 2**20
 """The largest file that is read whole: a record of a long trial has less than a hundredth of it."""
 
 
-def read_regular(path: Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
+def read_regular(path: str | Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
     """The content of a regular file that somebody else may have put there.
 
     A link is not followed, a pipe or device is not waited for, and at most `limit` bytes are read.
