@@ -80,8 +80,8 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
     assert not any(name.startswith(("test", "conf/")) or "/test" in name for name in names)
     assert {
         "xla_sweeps/report/dashboard/assets/page.html",
-        "xla_sweeps/report/dashboard/assets/echarts.min.js",
-        "xla_sweeps/report/dashboard/assets/licenses/echarts.LICENSE",
+        "xla_sweeps/report/dashboard/assets/plot.min.js",
+        "xla_sweeps/report/dashboard/assets/licenses/plot.LICENSES",
     } <= names
 
 

@@ -22,6 +22,7 @@ SCRIPTS = (
         "state.js",
         "view.js",
         "scales.js",
+        "picture.js",
         "panels.js",
         "marks.js",
         "filters.js",
@@ -52,7 +53,7 @@ def render(packed: bytes, *, title: str) -> str:
     """
     style, loader = _asset("page.css"), _asset("loader.js")
     library, program = (
-        _asset("echarts.min.js"),
+        _asset("plot.min.js"),
         "\n".join(_asset(f"page/{name}") for name in SCRIPTS),
     )
     program = f'"use strict";\n(() => {{\n{program}\n}})();\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from synthetic_rows import base_row, compared
 
 pytestmark = pytest.mark.browser
 
-LABELS = """echarts.getInstanceByDom(document.querySelector('#answer-charts .canvas'))
-  .getOption().yAxis[0].data"""
+Studies = Callable[[int], Study]
 
-LOOKS = """echarts.getInstanceByDom(document.querySelector('#answer-charts .canvas'))
-  .getZr().storage.getDisplayList(true).map(({style, shape}) => [style.text ?? '',
-    style.fill ?? '', style.stroke ?? '', shape?.height ?? 0])"""
+LABELS = """[...document.querySelectorAll(
+  "#answer-charts [data-mark='y-axis tick label'] text")].map((text) => text.textContent)"""
+
+LOOKS = """[...document.querySelectorAll("#answer-charts svg [data-mark=bar] rect")]
+  .map((bar) => [bar.getAttribute("fill"), bar.getAttribute("stroke")])"""
 
 
 def measured(number: int, rate: float, **changes: Any) -> dict[str, Any]:
@@ -91,12 +93,14 @@ def test_preliminary_and_contaminated_figures_are_hollow_and_marked(
 ) -> None:
     visit(browser, write_page(tmp_path / "page.html", doubtful()), [("theme", "light")])
     draw_everything(browser)
-    looks = browser.evaluate(LOOKS)
-    texts = [text for text, *_ in looks]
+    texts = browser.evaluate(
+        "[...document.querySelectorAll('#answer-charts svg text')].map((one) => one.textContent)"
+    )
     for figure in ("▲ 1.70×~", "▲ 1.60×*", "▲ 1.50×", "▲ 1.40×"):
         assert figure in texts
-    fills = [fill for _, fill, _, height in looks if height == 12]
-    assert fills == ["#ffffff", "#ffffff", "#0072b2", "#0072b2"]
+    blue = "#0072b2"
+    hollow, full = ["#ffffff", blue], [blue, blue]
+    assert browser.evaluate(LOOKS) == [hollow, hollow, full, full]
     legend = browser.evaluate("document.querySelector('#answer-charts .legend').innerText")
     assert "hollow: * fewer than 3 replicates: preliminary; ~ contaminated" in legend
     open_all_details(browser)
@@ -155,36 +159,82 @@ def choose_published(browser: Browser, page: Study) -> None:
     assert browser.complaints == []
 
 
-def test_a_mouse_over_every_chart_brings_no_complaint(browser: Browser, tmp_path: Path) -> None:
-    rows = [
+def two_devices() -> list[dict[str, Any]]:
+    return [
         row
+        | {
+            "device": f"GPU {device}",
+            "trial_id": f"{device}{n:015}",
+            "macs": 1e9 * (n + 1),
+            "compile_s_extra": 5.0 + n,
+            "break_even_calls": 100.0 * (n + 1),
+        }
         for device in ("A", "B")
         for n, row in enumerate(doubtful())
-        for row in [
-            row
-            | {
-                "device": f"GPU {device}",
-                "trial_id": f"{device}{n:015}",
-                "macs": 1e9 * (n + 1),
-                "compile_s_extra": 5.0 + n,
-                "break_even_calls": 100.0 * (n + 1),
-            }
-        ]
     ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
+
+
+CENTRES = """[...document.querySelectorAll(
+  '[data-chart={}] [data-mark={}] :is(path, circle, rect)')]
+  .map((mark) => mark.getBoundingClientRect())
+  .map(({{left, top, width, height}}) => [left + width / 2, top + height / 2])"""
+
+
+@pytest.mark.parametrize(
+    ("chart", "marks", "words"),
+    [
+        ("pairs", "bar", {"1.40×", "1.50×", "1.60×*", "1.70×~"}),
+        (
+            "where",
+            "cell",
+            {"1.40× over 1 pair of 1 model", "1.60×* over 1 pair", "1.70×~ over 1 pair"},
+        ),
+        ("flops", "dot", {"100 img/s", "140 img/s", "150 img/s", "160 img/s*", "170 img/s~"}),
+        ("cost", "dot", {"1.40×", "1.50×", "1.60×*", "1.70×~"}),
+        ("devices", "dot", {"1.40×", "1.50×", "1.60×*", "1.70×~"}),
+    ],
+)
+def test_a_mouse_over_each_mark_of_a_chart_brings_its_figure(
+    browser: Browser, tmp_path: Path, chart: str, marks: str, words: set[str]
+) -> None:
+    visit(browser, write_page(tmp_path / "page.html", two_devices()))
     draw_everything(browser)
-    hosts = browser.evaluate("document.querySelectorAll('figure .canvas').length")
+    bring(browser, f"[data-chart={chart}] .canvas")
+    said = set()
+    for x, y in browser.evaluate(CENTRES.format(chart, marks)):
+        browser.hover_at(x - 1, y)
+        browser.hover_at(x, y)
+        browser.wait("!document.getElementById('tip').hidden", timeout_s=5)
+        said.add(browser.evaluate("document.getElementById('tip').innerText"))
+    for figure in words:
+        assert any(figure in text for text in said), (figure, said)
+    assert browser.complaints == []
+
+
+def test_a_mouse_over_every_chart_brings_no_complaint(browser: Browser, study: Studies) -> None:
+    visit(browser, study(900))
+    draw_everything(browser)
+    open_all_details(browser)
+    draw_everything(browser)
+    names = browser.evaluate("[...document.querySelectorAll('figure')].map((f) => f.dataset.chart)")
     seen = 0
-    for number in range(hosts):
-        browser.evaluate(
-            f"document.querySelectorAll('figure .canvas')[{number}].id = 'canvas-{number}'"
-        )
-        if not browser.evaluate(f"document.getElementById('canvas-{number}').checkVisibility()"):
+    for name in names:
+        canvas = f"[data-chart={name}] .canvas"
+        if not browser.evaluate(f"document.querySelector('{canvas}').checkVisibility()"):
             continue
-        seen += 1
-        _, _, left, top, width, height = browser.place(f"#canvas-{number}")
+        browser.evaluate(f"document.querySelector('{canvas}').scrollIntoView({{block: 'center'}})")
+        box = browser.evaluate(
+            f"Object.values(document.querySelector('{canvas}').getBoundingClientRect().toJSON())"
+        )
+        left, top, width, height = box[:4]
+        tips = 0
         for across in range(1, 12):
             for down in range(1, 8):
                 browser.hover_at(left + width * across / 12, max(0, top) + height * down / 8)
-    assert seen >= 5
+                tips += browser.evaluate("!document.getElementById('tip').hidden")
+        assert tips, name
+        seen += 1
+    assert seen == 7
+    words = browser.evaluate("document.getElementById('tip').innerText")
+    assert "undefined" not in words
     assert browser.complaints == []

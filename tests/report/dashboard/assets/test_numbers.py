@@ -433,12 +433,13 @@ def test_lines_over_resolution_join_rows_of_one_model_that_differ_in_nothing_els
     visit(browser, page, [("model", "resnet50")])
     draw_everything(browser)
     labels = browser.evaluate(
-        "[...document.querySelectorAll('#compare figure .canvas')]"
-        ".filter((one) => one.checkVisibility()).map((one) => one.ariaLabel)"
+        "[...document.querySelectorAll('#compare figure')]"
+        ".filter((one) => one.checkVisibility())"
+        ".map((one) => one.querySelector('h3').textContent)"
     )
     assert labels == [
-        "By resolution (px): resnet50 · batch 1: 1.10× at 96, 1.50× at 224.",
-        "By batch size: resnet50 · 224 px: 1.50× at 1, 1.70× at 8.",
+        "By resolution: resnet50 · batch 1: 1.10× at 96 px, 1.50× at 224 px",
+        "By batch size: resnet50 · 224 px: 1.50× at 1, 1.70× at 8",
     ]
     assert browser.complaints == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from urllib.parse import parse_qsl
 
@@ -170,49 +169,7 @@ def test_a_chip_filters_by_its_verdict_and_shows_the_count(
     assert address(browser) == []
 
 
-def test_a_range_dragged_on_a_parallel_axis_filters_the_page(
-    browser: Browser, study: Studies
-) -> None:
-    page = study(300)
-    visit(browser, page)
-    bring(browser, ".fold-chart")
-    browser.click(".fold-chart > summary")
-    bring(browser, "#everything-charts .canvas")
-    browser.wait("document.querySelector('#everything-charts canvas') !== null")
-    host = "document.querySelector('#everything-charts .canvas')"
-    ends = browser.evaluate(
-        f"""(async () => {{
-          {host}.scrollIntoView({{block: 'center', behavior: 'instant'}});
-          await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)));
-          const chart = echarts.getInstanceByDom({host}), box = {host}.getBoundingClientRect();
-          const {{parallelAxis}} = chart.getOption();
-          const axis = parallelAxis.find((one) => one.id === 'speedup');
-          const system = chart.getModel().getSeriesByIndex(0).coordinateSystem;
-          return [Math.log10(1.02), Math.log10(1.6)]
-            .map((value) => system.dataToPoint(value, `dim${{axis.dim}}`))
-            .map(([x, y]) => [box.left + x, box.top + y]);
-        }})()"""
-    )
-    browser.drag(tuple(ends[0]), tuple(ends[1]))
-    low, high = browser.wait("xlaSweeps.state.brush.get('speedup')")
-    assert 10**low == pytest.approx(1.02, rel=0.03)
-    assert 10**high == pytest.approx(1.6, rel=0.03)
-    shown = browser.evaluate("xlaSweeps.filtered()")
-    expected = [
-        place
-        for place in selected(page.rows, ())
-        if low <= math.log10(page.rows[place]["speedup"] or 1e-9) <= high
-    ]
-    assert shown == expected
-    assert 0 < len(shown) < len(selected(page.rows, ()))
-    link = browser.evaluate("location.href")
-    browser.open(link)
-    browser.wait("document.documentElement.dataset.ready === 'true'")
-    assert browser.evaluate("xlaSweeps.filtered()") == expected
-    assert browser.complaints == []
-
-
-def test_a_range_is_set_by_keys_too(browser: Browser, study: Studies) -> None:
+def test_a_range_is_set_by_keys_and_kept_in_the_address(browser: Browser, study: Studies) -> None:
     page = study(300)
     visit(browser, page)
     draw_everything(browser)
@@ -231,6 +188,8 @@ def test_a_range_is_set_by_keys_too(browser: Browser, study: Studies) -> None:
     expected = [
         place for place in selected(page.rows, ()) if 1.1 <= (page.rows[place]["speedup"] or 0) <= 2
     ]
+    assert browser.evaluate("xlaSweeps.filtered()") == expected
+    visit(browser, Study(uri=browser.evaluate("location.href"), rows=[], meta={}, path=page.path))
     assert browser.evaluate("xlaSweeps.filtered()") == expected
 
 

@@ -28,18 +28,7 @@ function answerSection() {
     fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
     words.textContent = view.overview.pairs ? wordsOf(view) : "";
   });
-  byId("answer-charts").append(
-    chart({
-      title: "Every pair, by speedup",
-      how: "Bars start at 1× on a logarithmic scale; whiskers (a band if there are many pairs) are 95 % intervals; differences within the shaded band do not count.",
-      build: sortedPairs,
-      table: pairsTable,
-      wide: true,
-      worth: (view) => view.overview.compared > 0,
-      click: (event, view) =>
-        event.data?.row !== undefined && view.state.set({ model: view.rows.text("model", event.data.row) }),
-    }),
-  );
+  byId("answer-charts").append(sortedChart());
   addPanel(byId("published"), published, { worth: (view) => alone(view).length > 0 });
 }
 

@@ -7,24 +7,15 @@ const COMPARED_LINES = 12;
 
 function compareSection() {
   byId("compare-charts").append(
-    chart({
-      title: "Speedup across devices",
-      wide: true,
-      how: "A line per model: the geometric mean over the same configurations on each device.",
-      build: slopeChart,
-      table: slopeTable,
-      worth: (view) => slopes(view).lines.length > 0,
-    }),
+    chart({ name: "devices", build: slopeChart, table: slopeTable, worth: (view) => slopes(view).lines.length > 0 }),
     ...[
       ["resolution_px", "resolution (px)"],
       ["batch_size", "batch size"],
-    ].map(([column, name]) =>
+    ].map(([column, title]) =>
       chart({
-        title: `Speedup over ${name}`,
-        wide: true,
-        how: "A line per setting of the chosen model; colour and shape: verdict.",
-        build: (view, theme, width) => lineOver(view, theme, width, column, name),
-        table: (view) => lineTable(view, column, name),
+        name: column,
+        build: (view, theme, width) => lineOver(view, theme, width, column, title),
+        table: (view) => lineTable(view, column, title),
         worth: (view) => linesOver(view, column).length > 0,
       }),
     ),
@@ -79,103 +70,64 @@ function slopes(view) {
 
 function slopeChart(view, theme, width) {
   const { devices, complete, configurations, lines } = slopes(view);
-  const drawn = lines.slice(0, COMPARED_LINES);
-  const values = drawn.flatMap(({ means }) => means.map((mean) => mean.value)).filter(present);
-  const series = drawn.map((line) => ({
-    type: "line",
-    name: chartText(line.name),
-    symbol: "circle",
-    symbolSize: 7,
-    data: line.means.map((mean, place) => ({
-      value: present(mean.value) ? Math.log2(mean.value) : null,
-      tip: [line.name, `${times(mean.value)}${line.doubts[place]} over ${pairsOf(mean)}`],
-      itemStyle: hollowIf(line.doubts[place], theme, theme.quiet),
-    })),
-    lineStyle: { width: 1.6, color: theme.quiet },
-    connectNulls: true,
-    emphasis: { focus: "series", lineStyle: { width: 3, color: theme.text } },
+  const drawn = lines.slice(0, COMPARED_LINES).map(({ name, means, doubts }) => ({
+    name,
+    points: devices
+      .map((device, place) => ({ at: place, mean: means[place], value: means[place].value, doubt: doubts[place], verdict: "", name, device }))
+      .filter(({ value }) => present(value)),
   }));
-  Object.assign(series[0], unityMarks(theme, floorOf(view)));
-  const ends = drawn.map(({ name, means }) => {
-    const x = means.findLastIndex((mean) => present(mean.value));
-    return { name, x, value: means[x].value };
-  });
-  const means = devices.map(
+  const [first] = drawn;
+  const ends = first.points.toSorted((a, b) => b.value - a.value);
+  const medians = devices.map(
     (device, place) => `${device} ${times(median(lines.map((line) => line.means[place].value).filter(present)))}`,
   );
-  const label = `Median speedup of ${plural(lines.length, "model")}: ${means.join(", ")}.`;
   return {
-    label,
+    ...linesChart(drawn, { theme, width, floor: floorOf(view), label: null, title: (place) => cutMiddle(shortDevice(devices[place]), width < 600 ? 9 : 18), places: devices.map((_, i) => i) }),
+    finding: `${first.name} depends most on the device: ${times(ends[0].value)} on ${shortDevice(ends[0].device)}, ${times(ends.at(-1).value)} on ${shortDevice(ends.at(-1).device)}`,
+    how: "A line per model: the geometric mean over the same configurations on each device.",
     note: [
-      label,
+      `Median of ${plural(lines.length, "model")}: ${medians.join(", ")}.`,
       `Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`,
       drawn.length < lines.length ? `Drawn: the ${drawn.length} models that the device changes most.` : "",
     ].join(" "),
-    height: 340,
-    option: {
-      grid: { left: 56, right: Math.min(180, width * 0.38), top: 12, bottom: 44 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ data, dataIndex }) => data && tip(...data.tip, devices[dataIndex]),
-      },
-      xAxis: {
-        ...nameAxis(
-          theme,
-          devices.map((device) => cut(shortDevice(device), width < 600 ? 9 : 18)),
-        ),
-        boundaryGap: false,
-        axisLabel: { color: theme.text, fontSize: 12, interval: 0 },
-      },
-      yAxis: { ...speedupAxis(theme, "speedup", values), nameGap: 40 },
-      series: [...series, endLabels(theme, ends)],
-    },
+    tip: ({ name, mean, doubt, device }) => [name, `${times(mean.value)}${doubt} over ${pairsOf(mean)}`, device],
   };
 }
 
-/** The lines' names at their right ends, moved apart so that they do not overlap. */
-function endLabels(theme, ends) {
-  const gap = 13;
+/** Lines `{name, points: [{at, value, verdict, doubt}]}` of speedups over places, named at their right ends. */
+function linesChart(lines, { theme, width, floor, label, title, places }) {
+  const points = lines.flatMap((line) => line.points.map((point) => ({ ...point, line: line.name })));
+  const right = Math.min(240, width * 0.4);
+  const [height, marginTop, marginBottom] = [Math.max(300, 80 + lines.length * 14), 16, 42];
+  const y = speedupScale("speedup", points.map(({ value }) => value));
+  const last = lines.map((line) => line.points.at(-1));
+  const moved = spread(last, y.domain, height - marginTop - marginBottom);
   return {
-    type: "custom",
-    silent: true,
-    clip: false,
-    data: [[0, 0]],
-    renderItem: ({ coordSys }, api) => {
-      const labels = ends
-        .map(({ name, x: place, value }) => {
-          const [x, y] = api.coord([place, Math.log2(value)]);
-          return { name, x, y, at: y };
-        })
-        .sort((a, b) => a.y - b.y);
-      labels.forEach((label, i) => {
-        if (i) label.at = Math.max(label.y, labels[i - 1].at + gap);
-      });
-      let floor = coordSys.y + coordSys.height + 10;
-      for (const label of labels.toReversed()) {
-        label.at = Math.min(label.at, floor);
-        floor = label.at - gap;
-      }
-      return {
-        type: "group",
-        children: labels.flatMap(({ name, x, y, at }) => [
-          {
-            type: "line",
-            shape: { x1: x + 6, y1: y, x2: x + 20, y2: at },
-            style: { stroke: theme.quiet, lineWidth: 0.6 },
-          },
-          {
-            type: "text",
-            style: {
-              text: chartText(cut(name, 26)),
-              x: x + 23,
-              y: at,
-              verticalAlign: "middle",
-              fontSize: 11,
-              fill: theme.text,
-            },
-          },
-        ]),
-      };
+    legend: verdictLegend(theme, points.map(({ verdict }) => verdict), points.map(({ doubt }) => doubt)),
+    plot: {
+      height,
+      marginTop,
+      marginBottom,
+      marginLeft: 48,
+      marginRight: right,
+      x: { type: "point", domain: places, label, tickFormat: (place) => chartText(title(place)), padding: 0.1 },
+      y: { ...y, grid: true },
+      marks: [
+        ...unityMarks(theme, floor, "y"),
+        Plot.line(points, { x: "at", y: "value", z: "line", stroke: theme.quiet }),
+        Plot.dot(points, { x: "at", y: "value", r: 4, ...verdictDots(theme) }),
+        Plot.link(last, { x1: "at", x2: "at", y1: "value", y2: (_, i) => moved[i], dx: 12, stroke: theme.line }),
+        Plot.text(lines, {
+          x: (_, i) => last[i].at,
+          y: (_, i) => moved[i],
+          text: ({ name }) => chartText(cutMiddle(name, Math.floor(right / 6.4))),
+          textAnchor: "start",
+          dx: 14,
+          stroke: theme.panel,
+          fill: theme.text,
+        }),
+        Plot.dot(points, Plot.pointer({ x: "at", y: "value", r: 7, stroke: theme.text })),
+      ],
     },
   };
 }
@@ -220,56 +172,31 @@ function linesOver(view, column) {
   });
 }
 
-function lineOver(view, theme, width, column, name) {
-  const lines = linesOver(view, column);
-  const drawn = lines.slice(0, COMPARED_LINES);
-  const speedup = view.rows.number("speedup");
-  const values = view.rows.number(column);
-  const places = [...new Set(drawn.flatMap(({ rows }) => rows.map((row) => values[row])))].sort((a, b) => a - b);
-  const series = drawn.map(({ rows }) => ({
-    type: "line",
-    symbolSize: 9,
-    lineStyle: { width: 1.4, color: theme.quiet },
-    data: rows.map((row) => ({
+function lineOver(view, theme, width, column, title) {
+  const all = linesOver(view, column);
+  const [speedup, values] = [view.rows.number("speedup"), view.rows.number(column)];
+  const lines = all.slice(0, COMPARED_LINES).map(({ name, rows }) => ({
+    name,
+    points: rows.map((row) => ({
       row,
-      value: [places.indexOf(values[row]), Math.log2(speedup[row])],
-      ...verdictSymbol(theme, view, row),
+      at: values[row],
+      value: speedup[row],
+      verdict: view.rows.text("verdict", row),
+      doubt: view.doubt(row),
     })),
   }));
-  Object.assign(series[0], unityMarks(theme, floorOf(view)));
-  const ends = drawn.map(({ name: text, rows }) => ({
-    name: text,
-    x: places.indexOf(values[rows.at(-1)]),
-    value: speedup[rows.at(-1)],
-  }));
-  const said = drawn.map(
-    ({ name: text, rows }) =>
-      `${text}: ${times(speedup[rows[0]])} at ${values[rows[0]]}, ${times(speedup[rows.at(-1)])} at ${values[rows.at(-1)]}`,
-  );
+  const places = [...new Set(lines.flatMap(({ points }) => points.map(({ at }) => at)))].sort((a, b) => a - b);
+  const unit = column === "resolution_px" ? " px" : "";
+  const said = lines.slice(0, 2).map(({ name, points }) => {
+    const [first, last] = [points[0], points.at(-1)].map(({ at, value }) => `${times(value)} at ${at}${unit}`);
+    return `${name}: ${first}, ${last}`;
+  });
   return {
-    height: 320,
-    label: `By ${name}: ${said.join("; ")}.`,
-    note: drawn.length < lines.length ? `The first ${drawn.length} of ${lines.length} lines.` : "",
-    option: {
-      grid: { left: 62, right: Math.min(220, width * 0.4), top: 10, bottom: 44 },
-      tooltip: { trigger: "item", formatter: ({ data }) => pairTip(view, data?.row) },
-      xAxis: {
-        ...nameAxis(theme, places),
-        name,
-        nameLocation: "middle",
-        nameGap: 28,
-        nameTextStyle: { color: theme.quiet },
-      },
-      yAxis: {
-        ...speedupAxis(
-          theme,
-          "speedup",
-          drawn.flatMap(({ rows }) => rows.map((row) => speedup[row])),
-        ),
-        nameGap: 46,
-      },
-      series: [...series, endLabels(theme, ends)],
-    },
+    ...linesChart(lines, { theme, width, floor: floorOf(view), label: title, title: String, places }),
+    finding: `By ${title.replace(" (px)", "")}: ${said.join("; ")}`,
+    how: "A line per setting of the chosen model; colour and shape: verdict.",
+    note: lines.length < all.length ? `The first ${lines.length} of ${all.length} lines.` : "",
+    tip: ({ row }) => pairTip(view, row),
   };
 }
 

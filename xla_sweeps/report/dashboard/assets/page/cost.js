@@ -12,15 +12,7 @@ const priced = (view) => view.overview.priced > 1;
 function costSection(state) {
   byId("cost-charts").append(
     budget(state),
-    chart({
-      title: "Extra compile time and break-even",
-      how: "Each point is a pair. Points in the strip at the top never pay back (they are spread to be visible); points at the bottom edge pay back at once. The dashed line is your number of images.",
-      wide: true,
-      build: costScatter,
-      table: costTable,
-      follows: ["images"],
-      worth: priced,
-    }),
+    chart({ name: "cost", build: costScatter, table: costTable, follows: ["images"], worth: priced }),
   );
 }
 
@@ -83,91 +75,58 @@ function costPairs(view) {
 
 function costScatter(view, theme, width) {
   const pairs = costPairs(view);
-  const never = pairs.filter((pair) => pair.images === Infinity).length;
-  const seconds_ = pairs.map((pair) => pair.extra).filter((value) => value > 0);
-  const xs = extent(seconds_) ?? [0.1, 10];
-  const ys = extent(pairs.map((pair) => pair.images).filter((value) => value >= 1 && value < Infinity)) ?? [1e3, 1e6];
+  const panels = devicePanels(view.distinct("device"), width);
   const wanted = imagesWanted(view.state);
-  const yAxis = { ...logAxis(theme, "images to break even", [...ys, wanted], short, { wanted: 9 }), nameGap: 50 };
-  const top = yAxis.max;
-  const rail = top + (top - yAxis.min) * 0.08;
-  const edge = rail + (rail - top) / 2;
-  const panels = devicePanels(
-    theme,
-    view.distinct("device"),
-    width,
-    { ...logAxis(theme, "extra compile time", xs, seconds, { wanted: 5 }), nameGap: 26 },
-    withNever(yAxis, rail, edge),
-  );
-  const drawn = sampled(pairs, COST_POINTS);
-  const quiet = { color: theme.quiet, fontSize: 11 };
-  const series = panels.shown.map((device, place) => ({
-    type: "scatter",
-    xAxisIndex: place,
-    yAxisIndex: place,
-    symbolSize: drawn.length > 700 ? 5 : 8,
-    data: drawn
-      .filter(({ row }) => view.rows.text("device", row) === device)
-      .map(({ row, extra, images: n }) => ({
-        row,
-        value: [
-          Math.log10(Math.max(extra, xs[0])),
-          n === Infinity
-            ? rail + ((((row * 7919) % 100) - 50) / 100) * 0.7 * (rail - top)
-            : Math.log10(Math.max(n, ys[0] / 1.5)),
-        ],
-        ...verdictSymbol(theme, view, row),
-      })),
-    markLine: {
-      silent: true,
-      symbol: "none",
-      label: { ...quiet, position: "insideStartTop", formatter: () => images(wanted) },
-      lineStyle: { color: theme.quiet, type: "dashed" },
-      data: [{ yAxis: Math.log10(wanted) }],
-    },
-    markArea: {
-      silent: true,
-      itemStyle: { color: theme.band },
-      data: [[{ yAxis: (top + rail) / 2 }, { yAxis: edge }]],
-    },
+  const known = pairs.filter((pair) => pair.images < Infinity);
+  const y = logScale("images to break even", [...known.map(({ images: n }) => n).filter((n) => n >= 1), wanted], { wanted: 7 });
+  const [bottom, top] = y.domain;
+  const [rail, edge] = [(top / bottom) ** 0.06, (top / bottom) ** 0.1].map((factor) => top * factor);
+  const x = logScale("extra compile time", pairs.map(({ extra }) => extra).filter((extra) => extra > 0), { write: seconds, wanted: 5 });
+  const drawn = sampled(pairs, COST_POINTS).map(({ row, extra, images: n }) => ({
+    row,
+    x: Math.max(extra, x.domain[0]),
+    y: n === Infinity ? rail : Math.max(n, bottom),
+    device: view.rows.text("device", row),
+    verdict: view.rows.text("verdict", row),
+    doubt: view.doubt(row),
   }));
-  const known = pairs.filter((pair) => pair.images < Infinity).length;
-  const verdicts = Object.keys(VERDICTS).filter((verdict) =>
-    pairs.some(({ row }) => view.rows.text("verdict", row) === verdict),
-  );
+  const facet = { [panels.channel]: "device" };
+  const never = pairs.length - known.length;
+  const middle = breakEvenMedian(view);
+  const half = Number.isFinite(middle) ? `; half of all within ${images(middle)}` : "";
   return {
-    height: panels.height,
-    legend: [
-      ...verdictLegend(verdicts),
-      ...doubtLegend(
-        view,
-        drawn.map(({ row }) => row),
-      ),
-    ],
-    label: `Compilation pays back in ${count(known)} of ${plural(pairs.length, "pair")}, never in ${count(never)}; median ${images(breakEvenMedian(view))}.`,
-    note: [
-      `${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back.`,
-      sampleNote(drawn.length, pairs.length),
-      panels.note,
-    ]
+    finding: `Compiling pays back in ${count(known.length)} of ${plural(pairs.length, "pair")}${half}`,
+    subject: subjectOf(view, `Extra compile time of ${versus(view)}`),
+    how: "Each point is a pair. The points at the top never pay back; those at the bottom edge pay back at once. The dashed line is your number of images.",
+    note: [`${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back.`, sampleNote(drawn.length, pairs.length), panels.note]
       .filter(Boolean)
       .join(" "),
-    option: {
-      ...panels.axes,
-      series: [...series, ...panels.heads],
-      tooltip: { trigger: "item", formatter: ({ data }) => pairTip(view, data.row) },
+    legend: verdictLegend(theme, drawn.map(({ verdict }) => verdict), drawn.map(({ doubt }) => doubt)),
+    plot: {
+      height: panels.height,
+      marginTop: 30,
+      marginLeft: 52,
+      marginBottom: 40,
+      ...panels.facets,
+      x: { ...x, grid: true },
+      y: {
+        ...y,
+        domain: [bottom, edge],
+        ticks: [...y.ticks, rail],
+        tickFormat: (tick) => (tick === rail ? "never" : short(tick)),
+        grid: true,
+      },
+      marks: [
+        Plot.frame({ stroke: theme.line }),
+        Plot.rect([0], { y1: top, y2: edge, fill: theme.band }),
+        Plot.ruleY([wanted], { stroke: theme.quiet, strokeDasharray: "5 4" }),
+        Plot.text([images(wanted)], { y: [wanted], frameAnchor: "left", textAnchor: "start", dx: 6, dy: -7, fill: theme.quiet }),
+        Plot.dot(drawn, { ...facet, x: "x", y: "y", r: drawn.length > 700 ? 2.5 : 4, ...verdictDots(theme) }),
+        panels.heads,
+        Plot.dot(drawn, Plot.pointer({ ...facet, x: "x", y: "y", r: 7, stroke: theme.text })),
+      ],
     },
-  };
-}
-
-/** The axis with one more tick, for the strip of pairs that never pay back. */
-function withNever(axis, rail, max) {
-  const written = axis.axisLabel.formatter;
-  const customValues = [...axis.axisLabel.customValues, rail];
-  return {
-    ...axis,
-    max,
-    axisLabel: { ...axis.axisLabel, customValues, formatter: (place) => (place === rail ? "never" : written(place)) },
+    tip: ({ row }) => pairTip(view, row),
   };
 }
 

@@ -18,9 +18,7 @@ function differenceSection(comparison) {
   const contaminated = comparison.rows.filter((row) => row.contaminated).length;
   byId("difference-charts").append(
     chart({
-      title: `${b} over ${a}`,
-      wide: true,
-      how: "Ratio with its 95 % interval, sorted; the line at 1× means no change.",
+      name: "difference",
       build: (view, theme, width) => differenceChart(comparison, theme, width),
       table: () => differenceTable(comparison),
       worth: () => bySize(comparison).length > 0,
@@ -74,99 +72,35 @@ const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((
 
 function differenceChart(comparison, theme, width) {
   const rows = bySize(comparison);
-  const items = rows.map((row) => ({
-    value: row.ratio,
-    low: row.low,
-    high: row.high,
-    verdict: row.verdict,
-    doubt: doubtOf(row),
-  }));
-  const extremes = items.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
-  const label = `${plural(rows.length, "comparison")} from ${times(rows[0].ratio)} to ${times(rows.at(-1).ratio)}.`;
-  const tooltip = { trigger: "item", formatter: ({ dataIndex }) => differenceTip(rows[dataIndex]) };
-  const legend = verdictLegend(Object.keys(VERDICTS).filter((verdict) => rows.some((row) => row.verdict === verdict)));
-  if (rows.length <= 60) {
-    const room = Math.min(380, width * 0.45);
-    return {
-      label,
-      legend,
-      height: 56 + rows.length * 22,
-      option: {
-        grid: { left: room, right: 76, top: 6, bottom: 44 },
-        tooltip,
-        xAxis: speedupAxis(theme, "ratio", extremes),
-        yAxis: nameAxis(
-          theme,
-          rows.map((row) => `${row.name} · ${row.quantity}`),
-          { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } },
-        ),
-        series: [{ ...pairsAlong(theme, items), ...unityMarks(theme, 0, true) }],
-      },
-    };
-  }
+  const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
+  const devices = [...new Set(rows.map(({ device }) => device))];
+  const series = {
+    count: rows.length,
+    value: (i) => rows[i].ratio,
+    low: (i) => rows[i].low ?? NaN,
+    high: (i) => rows[i].high ?? NaN,
+    verdict: (i) => rows[i].verdict,
+    doubt: (i) => doubtOf(rows[i]),
+    name: (i) => `${rows[i].name} · ${rows[i].quantity}`,
+    key: (i) => rows[i],
+  };
   return {
-    label,
-    legend,
-    height: 340,
-    option: {
-      grid: { left: 56, right: 12, top: 10, bottom: 32 },
-      tooltip,
-      xAxis: {
-        ...axisBase(theme, `${plural(rows.length, "comparison")}, sorted`),
-        min: -0.5,
-        max: rows.length - 0.5,
-        nameGap: 12,
-        axisLabel: { show: false },
-        splitLine: { show: false },
-      },
-      yAxis: { ...speedupAxis(theme, "ratio", extremes), nameGap: 40 },
-      series: [
-        {
-          type: "custom",
-          encode: { x: 0, y: [1, 2, 3] },
-          ...unityMarks(theme, 0),
-          data: items.map((item, i) => [
-            i,
-            Math.log2(item.value),
-            Math.log2(item.low ?? NaN),
-            Math.log2(item.high ?? NaN),
-          ]),
-          renderItem: (params, api) => {
-            const item = items[params.dataIndex];
-            const [x, y] = api.coord([params.dataIndex, Math.log2(item.value)]);
-            const colour = theme[item.verdict] ?? theme.quiet;
-            const children = [
-              markerShape(VERDICT_SHAPES[item.verdict] ?? "rect", x, y, 3.5, colour, item.doubt && theme.panel),
-            ];
-            if (present(item.low))
-              children.unshift({
-                type: "line",
-                shape: {
-                  x1: x,
-                  x2: x,
-                  y1: api.coord([0, Math.log2(item.low)])[1],
-                  y2: api.coord([0, Math.log2(item.high)])[1],
-                },
-                style: { stroke: colour, lineWidth: 1, opacity: 0.7 },
-              });
-            return { type: "group", children };
-          },
-        },
-      ],
-    },
+    ...sortedBars(series, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
+    finding: `${b} is faster than ${a} in ${count(comparison.counts?.faster ?? 0)} of ${plural(rows.length, "comparison")}, slower in ${count(comparison.counts?.slower ?? 0)}`,
+    subject: `${b} over ${a} · ${someOf(devices, 3)} · ${plural(rows.length, "comparison")}`,
+    tip: ({ key }) => differenceTip(key),
   };
 }
 
 const doubtOf = (row) => `${row.preliminary ? "*" : ""}${row.contaminated ? "~" : ""}`;
 
-const differenceTip = (row) =>
-  tip(
-    `${row.name} · ${row.device}`,
-    row.quantity,
-    `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)}${doubtOf(row)} (95 % ${range(row.low, row.high)})`,
-    present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "",
-    [row.preliminary ? "preliminary" : "", row.contaminated ? "contaminated" : ""].filter(Boolean).join(", "),
-  );
+const differenceTip = (row) => [
+  `${row.name} · ${row.device}`,
+  row.quantity,
+  `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)}${doubtOf(row)} (95 % ${range(row.low, row.high)})`,
+  present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "",
+  [row.preliminary ? "preliminary" : "", row.contaminated ? "contaminated" : ""].filter(Boolean).join(", "),
+];
 
 function differenceTable(comparison) {
   const rows = [...bySize(comparison), ...comparison.rows.filter((row) => !present(row.ratio))];

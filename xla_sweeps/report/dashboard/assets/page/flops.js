@@ -15,30 +15,14 @@ function flopsSection(state) {
     },
     "The MobileNet case",
   );
+  const question = "Few operations in many kernels: how far below the trend are the MobileNets?";
+  const tools = el("p", { class: "tools" }, preset, el("span", { class: "note", text: question }));
   byId("flops-charts").append(
-    el(
-      "p",
-      { class: "tools" },
-      preset,
-      el("span", {
-        class: "note",
-        text: "Few operations in many kernels: how far below the trend are the MobileNets?",
-      }),
-    ),
-    chart({
-      title: "Throughput over operations per image",
-      wide: true,
-      how: "Shape: mode; size: parameters. One multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line.",
-      build: flopsScatter,
-      table: flopsTable,
-      worth: differInOperations,
-    }),
+    tools,
+    chart({ name: "flops", build: flopsScatter, table: flopsTable, worth: differInOperations }),
   );
-  addPanel(
-    preset.parentElement,
-    (view) => preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet")),
-    { worth: differInOperations },
-  );
+  const draw = (view) => preset.setAttribute("aria-pressed", String(view.state.model === "mobilenet"));
+  addPanel(tools, draw, { worth: differInOperations });
 }
 
 /** Whether at least three numbers of operations were measured: fewer show no trend. */
@@ -103,68 +87,112 @@ function flopsPoints(view) {
 
 function flopsScatter(view, theme, width) {
   const { unknown, known, byDevice } = flopsPoints(view);
-  const devices = view.distinct("device").filter((device) => byDevice.has(device));
-  const [macs, params] = [view.rows.number("macs"), view.rows.number("params")];
-  const gigaflops = (point) => (2 * macs[point.row]) / 1e9;
-  const rates = known.map((point) => point.throughput);
   const panels = devicePanels(
-    theme,
-    devices,
+    view.distinct("device").filter((device) => byDevice.has(device)),
     width,
-    { ...logAxis(theme, "GFLOPs per image", known.map(gigaflops), short, { wanted: 5 }), nameGap: 26 },
-    { ...logAxis(theme, "images per second", rates), nameGap: 44 },
   );
-  const modes = [...new Set(known.map((point) => point.mode))].sort(
-    (a, b) => ["eager", "graph", "xla"].indexOf(a) - ["eager", "graph", "xla"].indexOf(b),
-  );
-  const most = Math.max(1, ...sampled(known, 5000).map((point) => params[point.row] || 0));
-  const size = (point) => 5 + 11 * Math.sqrt((params[point.row] || 0) / most);
-  const drawn = panels.shown.map((device) => sampled(byDevice.get(device), FLOPS_POINTS));
-  const all = drawn.flat();
-  const series = panels.shown.flatMap((device, place) =>
-    modes.map((mode) => ({
-      type: "scatter",
-      name: mode,
-      xAxisIndex: place,
-      yAxisIndex: place,
-      symbol: modeShape(mode),
-      data: drawn[place]
-        .filter((point) => point.mode === mode)
-        .map((point) => ({
-          value: [Math.log10(gigaflops(point)), Math.log10(point.throughput)],
-          symbolSize: size(point),
-          itemStyle: hollowIf(view.doubt(point.row), theme, theme.quiet, all.length > 400 ? 0.5 : 0.75),
-          point,
-        })),
-    })),
-  );
-  const [least, greatest] = extent(rates);
+  const params = view.rows.number("params");
+  const most = known.reduce((high, { row }) => Math.max(high, params[row] || 0), 1);
+  const trends = panels.shown.flatMap((device) => trendOf(view, device, byDevice.get(device)));
+  const points = panels.shown
+    .flatMap((device) => sampled(byDevice.get(device), FLOPS_POINTS))
+    .map((point) => ({
+      ...point,
+      flops: operationsOf(view, point),
+      device: view.rows.text("device", point.row),
+      doubt: view.doubt(point.row),
+      size: 2.5 + 5 * Math.sqrt((params[point.row] || 0) / most),
+    }));
+  const modes = ["eager", "graph", "xla", ...known.map(({ mode }) => mode)];
+  const drawnModes = [...new Set(modes)].filter((mode) => points.some((point) => point.mode === mode));
+  const facet = { [panels.channel]: "device" };
+  const names = trends.flatMap(({ outliers }) => outliers);
   return {
-    option: {
-      ...panels.axes,
-      series: [...series, ...panels.heads],
-      tooltip: { trigger: "item", formatter: ({ data }) => flopsTip(view, data.point) },
-    },
-    height: panels.height,
-    legend: [
-      ...legendOf(modes.map((mode) => ({ colour: theme.quiet, shape: modeShape(mode), text: mode }))),
-      ...doubtLegend(
-        view,
-        all.map((point) => point.row),
-      ),
-    ],
-    label: `${plural(known.length, "measured mode")} on ${plural(devices.length, "device")}; throughput from ${rate(least)} to ${rate(greatest)}.`,
+    finding: flopsFinding(trends, points),
+    subject: subjectOf(view, `Throughput of ${drawnModes.map(shortMode).join(", ")}`),
+    how: `Shape: mode; size: parameters; one multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points of a mode would lie on one falling line. Dashed: the trend of ${shortMode(view.state.candidate)}; named: what is furthest from it.`,
     note: [
       unknown ? `${plural(unknown, "mode")} without a count of operations left out.` : "",
-      sampleNote(
-        all.length,
-        panels.shown.reduce((n, device) => n + byDevice.get(device).length, 0),
-      ),
+      sampleNote(points.length, panels.shown.reduce((n, device) => n + byDevice.get(device).length, 0)),
       panels.note,
     ]
       .filter(Boolean)
       .join(" "),
+    legend: [
+      ...drawnModes.map((mode) => ({ mark: modeShape(mode)[1], colour: theme.quiet, text: mode })),
+      ...doubtLegend(points.map(({ doubt }) => doubt)),
+    ],
+    plot: {
+      height: panels.height,
+      marginTop: 30,
+      marginLeft: 52,
+      marginBottom: 40,
+      ...panels.facets,
+      r: { type: "identity" },
+      x: { ...logScale("GFLOPs per image", points.map(({ flops }) => flops), { wanted: 5 }), grid: true },
+      y: { ...logScale("images per second", points.map(({ throughput }) => throughput)), grid: true },
+      marks: [
+        Plot.frame({ stroke: theme.line }),
+        Plot.dot(points, {
+          ...facet,
+          x: "flops",
+          y: "throughput",
+          r: "size",
+          symbol: ({ mode }) => modeShape(mode)[0],
+          ...hollowIf(theme, () => theme.quiet),
+          fillOpacity: points.length > 400 ? 0.35 : 0.6,
+          strokeWidth: 0.8,
+        }),
+        Plot.line(
+          trends.flatMap(({ ends }) => ends),
+          { ...facet, x: "x", y: "y", z: "device", stroke: theme.text, strokeDasharray: "5 4" },
+        ),
+        Plot.text(names, { ...facet, x: "x", y: "y", text: "name", dy: -10, stroke: theme.panel, fill: theme.text }),
+        panels.heads,
+        Plot.dot(points, Plot.pointer({ ...facet, x: "flops", y: "throughput", r: 9, stroke: theme.text })),
+      ],
+    },
+    tip: (point) => flopsTip(view, point),
   };
+}
+
+/** 1e9 operations of one image. */
+const operationsOf = (view, { row }) => (2 * view.rows.number("macs")[row]) / 1e9;
+
+/**
+ * The candidate's throughput as a power of operations, on one device, by least squares of the logarithms: the line's
+ * ends, the points furthest from it, and sums of squares; none for fewer than five models.
+ */
+function trendOf(view, device, points) {
+  const own = points.filter(({ mode }) => mode === view.state.candidate);
+  if (new Set(own.map(({ row }) => view.rows.text("model", row))).size < 5) return [];
+  const [xs, ys] = [own.map((point) => Math.log(operationsOf(view, point))), own.map(({ throughput }) => Math.log(throughput))];
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [x0, y0] = [mean(xs), mean(ys)];
+  const spreadOfX = xs.reduce((sum, x) => sum + (x - x0) ** 2, 0);
+  if (!spreadOfX) return [];
+  const slope = xs.reduce((sum, x, i) => sum + (x - x0) * (ys[i] - y0), 0) / spreadOfX;
+  const off = own.map((point, i) => ({ point, off: ys[i] - y0 - slope * (xs[i] - x0), x: Math.exp(xs[i]), y: Math.exp(ys[i]) }));
+  const sorted = off.toSorted((a, b) => a.off - b.off);
+  const named = [...new Map([sorted[0], sorted.at(-1)].map((one) => [one.point, one])).values()];
+  return [
+    {
+      device,
+      ends: extent(xs).map((x) => ({ device, x: Math.exp(x), y: Math.exp(y0 + slope * (x - x0)) })),
+      outliers: named.map(({ point, off: by, x, y }) => ({ device, x, y, by, name: chartText(view.rows.text("model", point.row)) })),
+      residual: off.reduce((sum, { off: by }) => sum + by ** 2, 0),
+      total: ys.reduce((sum, y) => sum + (y - y0) ** 2, 0),
+    },
+  ];
+}
+
+/** How much of the throughput the trends explain, and what is furthest from them. */
+function flopsFinding(trends, points) {
+  if (!trends.length) return `Throughput from ${extent(points.map(({ throughput }) => throughput)).map(rate).join(" to ")}`;
+  const [residual, total] = ["residual", "total"].map((name) => trends.reduce((sum, trend) => sum + trend[name], 0));
+  const below = trends.flatMap(({ outliers }) => outliers).reduce((a, b) => (b.by < a.by ? b : a));
+  const explained = total ? 100 * (1 - residual / total) : 0;
+  return `Operations explain ${percent(explained)} % of the throughput (R² of the logarithms); ${below.name} is furthest below the trend, at ${percent(100 * Math.exp(below.by))} % of it`;
 }
 
 /** Operations of one image, 1e9; "≥" where how often a loop runs is not known. */
@@ -180,11 +208,11 @@ function flopsTip(view, { row, mode, throughput }) {
       ? ["throughput_low", "throughput_high"]
       : ["baseline_throughput_low", "baseline_throughput_high"];
   const [low, high] = sides.map(n);
-  return tip(
+  return [
     rowName(view, row),
     `${mode}: ${rate(throughput)}${view.doubt(row)}${present(low) ? ` (95 % ${short(low)}–${short(high)})` : ""}`,
     `${operations(view, row)} GFLOPs per image, ${short(n("params") / 1e6)} M parameters`,
-  );
+  ];
 }
 
 function flopsTable(view) {

@@ -1,271 +1,180 @@
 /**
- * All pairs from the fastest to the slowest: named bars, or, if there are many, columns with a band.
+ * Every pair from the fastest to the slowest: named bars, or, if there are many, columns with names at both ends.
+ * A series is `{count, value, low, high, verdict, doubt, name, key}`: functions of the place in the order.
  */
 
-const PAIRS_NAMED = 60;
+const PAIRS_NAMED = 120;
+const COLUMNS_MOST = 600;
+const LETTER = 6.3; // pixels, about
 
 /** The chart of all pairs. */
+const sortedChart = () =>
+  chart({
+    name: "pairs",
+    build: sortedPairs,
+    table: pairsTable,
+    worth: (view) => view.overview.compared > 0,
+  });
+
 function sortedPairs(view, theme, width) {
   const rows = view.sorted("speedup").toReversed();
   const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
+  const verdict = view.rows.category("verdict");
   const o = view.overview;
-  const label = `${plural(o.compared, "pair")} from ${times(speedup[rows[0]])} to ${times(speedup[rows.at(-1)])}, ${count(o.faster)} faster, ${count(o.slower)} slower; ${count(o.failed)} failed.`;
-  const named = rows.length <= PAIRS_NAMED;
-  const built = named ? namedPairs(view, theme, width, rows) : pairColumns(view, theme, width, rows);
-  const shown = Object.keys(VERDICTS).filter((verdict) => o[verdict] && verdict !== "failed");
-  return { ...built, label, legend: [...verdictLegend(shown), ...doubtLegend(view, Array.from(rows))] };
+  const series = {
+    count: rows.length,
+    value: (i) => speedup[rows[i]],
+    low: (i) => low[rows[i]],
+    high: (i) => high[rows[i]],
+    verdict: (i) => verdict.values[verdict.data[rows[i]]],
+    doubt: (i) => view.doubt(rows[i]),
+    name: (i) => rowLabel(view, rows[i]),
+    key: (i) => rows[i],
+  };
+  const words = [shortMode(view.state.candidate), shortMode(view.state.baseline)];
+  const models = view.distinct("model");
+  const named = (i) => (models.length > 1 ? `${view.rows.text("model", rows[i])} ` : "");
+  const ends = [0, rows.length - 1].map((i) => `${named(i)}${times(series.value(i))}${series.doubt(i)}`);
+  const of = models.length > 1 ? "" : ` for ${models[0]}`;
+  return {
+    ...sortedBars(series, { theme, width, floor: floorOf(view), failed: o.failed, axis: `speedup of ${words[0]} over ${words[1]}` }),
+    finding:
+      rows.length > 1
+        ? `${words[0]} is faster than ${words[1]}${of} in ${count(o.faster)} of ${plural(o.pairs, "pair")}: from ${ends.join(" to ")}`
+        : `${words[0]} over ${words[1]}${of}: ${ends[0]}`,
+    tip: ({ key }) => pairTip(view, key),
+    click: ({ key }) => view.state.set({ model: view.rows.text("model", key) }),
+  };
 }
 
-const verdictLegend = (verdicts) => verdicts.map((verdict) => el("span", { class: "entry" }, verdictMark(verdict)));
+/** Bars of a series from 1×, sorted. */
+function sortedBars(series, look) {
+  const all = Array.from({ length: series.count }, (_, i) => i);
+  const built = series.count <= PAIRS_NAMED ? namedBars(series, look) : columns(series, look);
+  return { ...built, legend: verdictLegend(look.theme, all.map(series.verdict), all.map(series.doubt)) };
+}
 
-/** Many pairs: a column each, or for each pixel the geometric mean of neighbours. */
-function pairColumns(view, theme, width, rows) {
-  const { failed } = view.overview;
-  const columns = pairBuckets(view, rows, Math.max(100, Math.floor(width - 80)));
-  const tail = failed ? (columns.length * failed) / rows.length : 0;
-  const marks = unityMarks(theme, floorOf(view));
-  if (tail)
-    marks.markArea.data.push([
-      {
-        xAxis: columns.length * 1.01,
-        itemStyle: { color: theme.failed, opacity: 0.18 },
-        name: `✕ ${count(failed)} failed`,
-        label: { color: theme.text, fontSize: 11, position: "insideTopRight" },
-      },
-      { xAxis: columns.length * 1.01 + tail },
-    ]);
-  const pointed = {
-    type: "line",
-    silent: true,
-    showSymbol: false,
-    lineStyle: { width: 0 },
-    data: columns.map(({ row, value }, i) => ({ row, value: [i + 0.5, Math.log2(value)] })),
-    ...marks,
-  };
+/** Few: a line each, with name, whisker and figure. */
+function namedBars(series, { theme, width, floor, failed, axis }) {
+  const items = Array.from({ length: series.count }, (_, i) => ({
+    key: series.key(i),
+    at: i,
+    value: series.value(i),
+    low: series.low(i),
+    high: series.high(i),
+    verdict: series.verdict(i),
+    doubt: series.doubt(i),
+  }));
+  const longest = Math.max(...items.map(({ at }) => series.name(at).length));
+  const left = Math.min(12 + longest * LETTER, 560, width * 0.45);
+  const name = (i) => chartText(cutMiddle(series.name(i), Math.floor((left - 8) / LETTER)));
+  const colour = ({ verdict }) => theme[verdict] ?? theme.quiet;
+  const end = ({ value, high }) => Math.max(1, value, present(high) ? high : 0);
+  const whole = items.flatMap(({ value, low, high }) => [value, low, high]);
   return {
-    height: 340,
-    note:
-      columns.length < rows.length
-        ? "A column is the geometric mean of neighbouring pairs, grey where their verdicts differ; the band shows the mean ends of their intervals."
-        : "",
-    option: {
-      grid: { left: 52, right: 16, top: 12, bottom: 34 },
-      tooltip: {
-        trigger: "axis",
-        axisPointer: { type: "line" },
-        formatter: (event) => pairTip(view, [event].flat().find((one) => one.data?.row !== undefined)?.data.row),
-      },
-      xAxis: {
-        ...axisBase(theme, `${plural(rows.length, "measured pair")}, sorted by speedup`),
-        min: 0,
-        max: columns.length * (tail ? 1.01 : 1) + tail,
-        nameGap: 12,
-        axisLabel: { show: false },
-        splitLine: { show: false },
-      },
-      yAxis: {
-        ...speedupAxis(
-          theme,
-          `speedup over ${shortMode(view.state.baseline)}`,
-          columns.flatMap(({ value, low, high }) => [value, low, high]),
+    how: "Bars start at 1×; whiskers are 95 % intervals; differences within the shaded band do not count.",
+    note: failed ? `${plural(failed, "pair")} failed and ${failed === 1 ? "has" : "have"} no bar.` : "",
+    plot: {
+      height: 64 + items.length * 18,
+      marginLeft: left,
+      marginRight: 84,
+      marginTop: 34,
+      marginBottom: 30,
+      x: { ...speedupScale(axis, whole, { wanted: width / 120 }), axis: items.length > 12 ? "both" : "bottom", grid: true },
+      y: { domain: items.map(({ at }) => at), label: null, tickSize: 0, tickFormat: name, padding: 0.25 },
+      marks: [
+        ...unityMarks(theme, floor, "x"),
+        Plot.barX(items, { x1: 1, x2: "value", y: "at", ...hollowIf(theme, colour) }),
+        Plot.ruleY(
+          items.filter(({ low, high }) => present(low) && present(high)),
+          { x1: "low", x2: "high", y: "at", stroke: theme.text },
         ),
-        nameGap: 38,
-      },
-      series: [pointed, pairsOutline(theme, columns), pairsBand(theme, columns)],
+        Plot.text(items, {
+          x: end,
+          y: "at",
+          text: ({ verdict, value, doubt }) => `${VERDICTS[verdict]?.symbol ?? ""} ${times(value)}${doubt}`,
+          textAnchor: "start",
+          dx: 5,
+        }),
+        Plot.dot(items, Plot.pointerY({ x: "value", y: "at", r: 5, stroke: theme.text })),
+      ],
+    },
+
+  };
+}
+
+/** Many: a column each, or the geometric mean of neighbours; names of the ends above; what failed as a tail. */
+function columns(series, { theme, width, floor, failed = 0, axis }) {
+  const items = buckets(series, Math.min(series.count, COLUMNS_MOST));
+  const end = items.length * (1 + failed / series.count);
+  const narrow = width < 600; // the ends are named below one another, not side by side
+  const [each, wide] = narrow ? [3, width] : [8, width / 2 - 40];
+  const room = (narrow ? 2 * each : each) * 14;
+  const first = Array.from({ length: each }, (_, i) => i);
+  const named = (places) =>
+    places
+      .map((i) => `${chartText(cutMiddle(series.name(i), Math.floor(wide / 6.5) - 8))}  ${times(series.value(i))}${series.doubt(i)}`)
+      .join("\n");
+  const heads = { lineHeight: 1.2, fontSize: 11, lineAnchor: "bottom", dy: -8 };
+  const colour = ({ verdict }) => theme[verdict] ?? theme.quiet;
+  return {
+    how: `${items.length < series.count ? "A column is the geometric mean of neighbours, grey where their verdicts differ" : "A column each, from 1×"}; the dark band is the 95 % interval; differences within the shaded band do not count.`,
+    note: failed ? `Failed: the tail of ${count(failed)} at the right.` : "",
+    plot: {
+      height: 330 + room,
+      marginTop: 16 + room,
+      marginLeft: 46,
+      marginBottom: 28,
+      x: { domain: [0, end], axis: null },
+      y: { ...speedupScale(axis, items.flatMap(({ value, low, high }) => [value, low, high])), grid: true },
+      marks: [
+        ...unityMarks(theme, floor, "y"),
+        Plot.rect(items, {
+          x1: "from",
+          x2: (item) => item.from + 0.9,
+          y1: 1,
+          y2: "value",
+          fill: (item) => (item.doubt ? mixed(theme.panel, colour(item), 0.25) : colour(item)),
+          stroke: (item) => (item.doubt ? colour(item) : "none"),
+          strokeWidth: 0.6,
+        }),
+        Plot.areaY(
+          items.filter(({ low, high }) => present(low) && present(high)),
+          { x: (item) => item.from + 0.45, y1: "low", y2: "high", fill: theme.text, fillOpacity: 0.3 },
+        ),
+        failed ? Plot.rect([0], { x1: items.length, x2: end, fill: theme.failed, fillOpacity: 0.25 }) : null,
+        failed
+          ? Plot.text([`✕ ${count(failed)} failed`], { frameAnchor: "bottom-right", dy: 16, fill: theme.text })
+          : null,
+        Plot.text([named(first)], { ...heads, frameAnchor: "top-left", textAnchor: "start", dy: narrow ? -8 - room / 2 : -8 }),
+        Plot.text([named(first.map((i) => series.count - each + i))], { ...heads, frameAnchor: "top-right", textAnchor: "end" }),
+        Plot.ruleX(items, Plot.pointerX({ x: (item) => item.from + 0.45, stroke: theme.text, strokeOpacity: 0.5 })),
+      ],
     },
   };
 }
 
-/** Neighbouring rows as at most so many columns: means on the logarithmic scale, and the verdict and doubt of all. */
-function pairBuckets(view, rows, most) {
-  const columns = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
-  const verdict = view.rows.category("verdict");
-  const buckets = Math.min(rows.length, most);
-  return Array.from({ length: buckets }, (_, bucket) => {
-    const from = Math.floor((bucket * rows.length) / buckets);
-    const own = Array.from(rows.subarray(from, Math.floor(((bucket + 1) * rows.length) / buckets)));
-    const [value, low, high] = columns.map((column) => {
-      const logs = own.map((row) => Math.log2(column[row])).filter((log) => log === log);
-      return logs.length ? 2 ** (logs.reduce((sum, log) => sum + log, 0) / logs.length) : NaN;
-    });
-    const code = verdict.data[own[0]];
-    const same = own.every((row) => verdict.data[row] === code);
+/** Neighbours as so many columns: means on the logarithmic scale, and the verdict and doubt that all share. */
+function buckets(series, wanted) {
+  return Array.from({ length: wanted }, (_, bucket) => {
+    const start = Math.floor((bucket * series.count) / wanted);
+    const stop = Math.floor(((bucket + 1) * series.count) / wanted);
+    const own = Array.from({ length: stop - start }, (_each, i) => start + i);
+    const mean = (figure) => {
+      const logs = own.map((i) => Math.log(figure(i))).filter((log) => log === log);
+      return logs.length ? Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length) : NaN;
+    };
+    const verdict = series.verdict(start);
     return {
-      row: own[own.length >> 1],
-      value,
-      low,
-      high,
-      verdict: same ? verdict.values[code] : "",
-      hollow: view.doubtOfAll(own),
+      key: series.key(start + (own.length >> 1)),
+      from: bucket,
+      value: mean(series.value),
+      low: mean(series.low),
+      high: mean(series.high),
+      verdict: own.every((i) => series.verdict(i) === verdict) ? verdict : "",
+      doubt: own.every((i) => series.doubt(i)) ? series.doubt(start) : "",
     };
   });
-}
-
-/** Columns as one path for each look, ten times as fast as one element each. */
-function pairsOutline(theme, columns) {
-  return {
-    type: "custom",
-    silent: true,
-    data: [0],
-    renderItem: (params, api) => {
-      const [[left, zero], [right]] = [api.coord([0, 0]), api.coord([1, 0])];
-      const [step, unit] = [right - left, api.coord([0, 1])[1] - zero];
-      const looks = new Map();
-      columns.forEach(({ value, verdict, hollow }, i) => {
-        const look = `${verdict} ${hollow ? "hollow" : "full"}`;
-        if (!looks.has(look)) looks.set(look, { colour: theme[verdict] ?? theme.quiet, hollow, paths: [] });
-        const [x, y] = [left + i * step, zero + unit * Math.log2(value)];
-        looks
-          .get(look)
-          .paths.push(
-            `M${x.toFixed(2)} ${zero}h${(step * 0.9).toFixed(2)}V${y.toFixed(1)}h${(-step * 0.9).toFixed(2)}z`,
-          );
-      });
-      return {
-        type: "group",
-        children: [...looks.values()].map(({ colour, hollow, paths }) => ({
-          type: "path",
-          silent: true,
-          shape: { pathData: paths.join("") },
-          style: hollow
-            ? { fill: mixed(theme.panel, colour, 0.25), stroke: colour, lineWidth: step >= 4 ? 1 : 0 }
-            : { fill: colour },
-        })),
-      };
-    },
-  };
-}
-
-/** The intervals of the columns as one band. */
-function pairsBand(theme, columns) {
-  const bounded = columns
-    .map(({ low, high }, i) => [i + 0.5, low, high])
-    .filter(([, low, high]) => present(low) && present(high));
-  return {
-    type: "custom",
-    silent: true,
-    z: 3,
-    data: [0],
-    renderItem: (params, api) => ({
-      type: "polygon",
-      silent: true,
-      style: { fill: theme.text, opacity: 0.22 },
-      shape: {
-        points: [
-          ...bounded.map(([x, , to]) => api.coord([x, Math.log2(to)])),
-          ...bounded.toReversed().map(([x, from]) => api.coord([x, Math.log2(from)])),
-        ],
-      },
-    }),
-  };
-}
-
-/** Few pairs: one line each, with name and figures. */
-function namedPairs(view, theme, width, rows) {
-  const [speedup, low, high] = ["speedup", "speedup_low", "speedup_high"].map((name) => view.rows.number(name));
-  const room = Math.min(420, width * 0.45);
-  const { shared } = nameParts(view);
-  const { failed } = view.overview;
-  const items = Array.from(rows, (row) => ({
-    row,
-    value: speedup[row],
-    low: low[row],
-    high: high[row],
-    verdict: view.rows.text("verdict", row),
-    doubt: view.doubt(row),
-  }));
-  return {
-    height: 56 + rows.length * (rows.length > 36 ? 19 : 24),
-    note: [
-      shared.length ? `All: ${shared.join(", ")}.` : "",
-      failed ? `${plural(failed, "pair")} failed and ${failed === 1 ? "has" : "have"} no bar; see “What broke”.` : "",
-    ]
-      .filter(Boolean)
-      .join(" "),
-    option: {
-      grid: { left: room, right: 76, top: 6, bottom: 44 },
-      tooltip: { trigger: "item", formatter: (event) => pairTip(view, event.data?.row) },
-      xAxis: speedupAxis(
-        theme,
-        `speedup over ${shortMode(view.state.baseline)}`,
-        items.flatMap((item) => [item.value, item.low, item.high]),
-      ),
-      yAxis: nameAxis(
-        theme,
-        items.map(({ row }) => rowLabel(view, row)),
-        { inverse: true, axisLabel: { width: room - 12, overflow: "truncate" } },
-      ),
-      series: [{ ...pairsAlong(theme, items), ...unityMarks(theme, floorOf(view), true) }],
-    },
-  };
-}
-
-/** Horizontal bars from 1× with whiskers, a symbol and the figure; hollow and marked if there is doubt. */
-function pairsAlong(theme, items) {
-  return {
-    type: "custom",
-    encode: { x: [0, 2, 3], y: 1 },
-    data: items.map((item, i) => ({
-      row: item.row,
-      value: [Math.log2(item.value), i, Math.log2(item.low), Math.log2(item.high)],
-    })),
-    renderItem: (params, api) => {
-      const item = items[params.dataIndex];
-      const [x, y] = api.coord([api.value(0), params.dataIndex]);
-      const [zero] = api.coord([0, params.dataIndex]);
-      const colour = theme[item.verdict] ?? theme.quiet;
-      const children = [
-        {
-          type: "rect",
-          shape: { x: Math.min(x, zero), y: y - 6, width: Math.max(1, Math.abs(x - zero)), height: 12 },
-          style: item.doubt ? { fill: theme.panel, stroke: colour, lineWidth: 1.5 } : { fill: colour },
-        },
-      ];
-      let end = Math.max(x, zero);
-      if (present(item.low)) {
-        const [from, to] = [
-          api.coord([api.value(2), params.dataIndex])[0],
-          api.coord([api.value(3), params.dataIndex])[0],
-        ];
-        end = Math.max(end, to);
-        for (const [x1, y1, x2, y2] of [
-          [from, y, to, y],
-          [from, y - 4, from, y + 4],
-          [to, y - 4, to, y + 4],
-        ])
-          children.push({ type: "line", shape: { x1, y1, x2, y2 }, style: { stroke: theme.text, lineWidth: 1.2 } });
-      }
-      children.push({
-        type: "text",
-        style: {
-          text: `${VERDICTS[item.verdict]?.symbol ?? ""} ${times(item.value)}${item.doubt ?? ""}`,
-          x: end + 6,
-          y,
-          verticalAlign: "middle",
-          fontSize: 11,
-          fill: theme.text,
-        },
-      });
-      return { type: "group", children };
-    },
-  };
-}
-
-/** A pair's tooltip. */
-function pairTip(view, row) {
-  if (row === undefined) return "";
-  const { rows } = view;
-  const n = (name) => rows.number(name)[row];
-  const verdict = VERDICTS[rows.text("verdict", row)];
-  return tip(
-    rowName(view, row),
-    `${verdict?.symbol ?? ""} ${verdict?.word ?? ""} · ${times(n("speedup"))}${view.doubt(row)} (95 % ${range(n("speedup_low"), n("speedup_high"))})`,
-    `${rows.text("candidate", row)} ${rate(n("throughput_samples_per_s"))}, ${rows.text("baseline", row)} ${rate(n("baseline_throughput_samples_per_s"))}`,
-    present(n("compile_s_extra"))
-      ? `extra compile time ${seconds(n("compile_s_extra"))}, ${Number.isNaN(view.breakEven(row)) ? "unknown whether it pays back" : view.breakEven(row) === Infinity ? "never pays back" : `pays back after ${images(view.breakEven(row))}`}`
-      : "",
-    `${plural(n("replicates"), "replicate")}${n("preliminary") ? `, preliminary${withinOneProcess(rows, row)}` : ""}${rows.text("status", row) === "contaminated" ? ", contaminated" : ""}`,
-  );
 }
 
 function pairsTable(view) {

@@ -62,7 +62,7 @@ function showWorthy() {
 
 /** Draws visible panels at once, and panels near the viewport afterwards, one at a time. */
 function drawNear() {
-  const waiting = PANELS.filter((panel) => panel.near && panel.stale);
+  const waiting = PANELS.filter((panel) => panel.near && panel.stale && !panel.element.hidden);
   const inSight = waiting.filter(({ element }) => {
     const { top, bottom } = element.getBoundingClientRect();
     return bottom > 0 && top < innerHeight;
@@ -80,7 +80,7 @@ function drawAll() {
 }
 
 function drawNext() {
-  const next = PANELS.find((panel) => panel.near && panel.stale);
+  const next = PANELS.find((panel) => panel.near && panel.stale && !panel.element.hidden);
   if (!next) return;
   drawPanel(next);
   setTimeout(drawNext);
@@ -104,75 +104,59 @@ function reportErrorOnPage(problem) {
 }
 
 /**
- * A chart with its text and table.
+ * A chart: its finding as the title, what it shows under that, the drawing, its source, and its table.
  * @param {object} spec
- * @param {string} spec.title
- * @param {string} spec.how how to read it.
+ * @param {string} spec.name of the chart, for files and tests.
  * @param {(view: View, theme: object, width: number) => object} spec.build returns
- *   `{option, height, label, note?}`: label is the result in words.
+ *   `{finding, how?, note?, subject?, legend?, plot, tip?, click?}`: the finding is the result in words; `legend` is for
+ *   `legendOf`; `plot` are options of `Plot.plot`; `tip` and `click` take what lies under the mouse.
  * @param {(view: View) => object} spec.table contents for `plainTable`.
- * @param {(event: object, view: View) => void} [spec.click]
- * @param {(view: View) => string} [spec.key] while it stays the same, the chart is not drawn again.
- * @param {(instance: object, view: View, redrawn: boolean) => void} [spec.after] called with the ECharts instance after each drawing.
  * @param {string[]} [spec.follows] as for `addPanel`.
  * @param {(view: View) => boolean} [spec.worth] as for `addPanel`; default: there is a pair.
- * @param {boolean} [spec.wide]
  * @returns {HTMLElement} the figure.
  */
 function chart(spec) {
-  const host = el("div", { class: "canvas", role: "img", "aria-label": spec.title });
-  const note = el("span");
+  const parts = {
+    finding: el("h3", { text: spec.name }), // until it is drawn
+    subject: el("p", { class: "subject" }),
+    legend: el("div", { class: "legend" }),
+    canvas: el("div", { class: "canvas", role: "group", "aria-label": `Chart ${spec.name}` }),
+    note: el("span"),
+    source: el("p", { class: "source" }),
+  };
   const twin = el("details", { class: "twin" }, el("summary", { text: "Show as table" }));
-  const legend = el("div", { class: "legend" });
-  const caption = el("figcaption", {}, spec.how, " ", note);
   const figure = el(
     "figure",
-    { class: `chart${spec.wide ? " wide" : ""}` },
-    el("h3", { text: spec.title }),
-    legend,
-    host,
-    caption,
+    { class: "chart wide", data: { chart: spec.name } },
+    el("div", { class: "heading" }, parts.finding, pictureButtons(spec.name, parts)),
+    parts.subject,
+    parts.legend,
+    parts.canvas,
+    parts.source,
+    el("figcaption", {}, parts.note),
     twin,
   );
-  let instance = null;
-  let drawnWidth = 0;
-  let drawnKey = null;
   let twinStale = true;
-
   const drawTwin = () => {
     if (!twin.open || !twinStale) return;
     twinStale = false;
     twin.replaceChildren(twin.firstElementChild, plainTable(spec.table(currentView)));
   };
   twin.addEventListener("toggle", drawTwin);
-
+  let drawnWidth = 0;
   const draw = (view) => {
     twinStale = true;
-    const width = figure.clientWidth;
-    drawnWidth = width;
-    const theme = colours();
-    const key = spec.key && `${spec.key(view)} ${width} ${theme.panel}`;
-    if (key && key === drawnKey) {
-      spec.after?.(instance, view, false);
-      return drawTwin();
-    }
-    drawnKey = null;
-    const built = spec.build(view, theme, width);
-    fill(legend, built.legend ?? []);
-    note.textContent = built.note ?? "";
-    host.setAttribute("aria-label", built.label);
-    const height = Math.round(built.height ?? 320);
-    if (host.clientHeight !== height) host.style.height = `${height}px`;
-    if (!instance) {
-      instance = echarts.init(host, null, { renderer: "canvas" });
-      if (spec.click) instance.on("click", (event) => spec.click(event, currentView));
-    } else if (instance.getWidth() !== host.clientWidth || instance.getHeight() !== height) {
-      instance.clear(); // otherwise the old chart would be drawn once more
-      instance.resize();
-    }
-    instance.setOption(framed(theme, built.option), { notMerge: true });
-    drawnKey = key;
-    spec.after?.(instance, view, true);
+    drawnWidth = figure.clientWidth;
+    const width = parts.canvas.clientWidth;
+    const built = spec.build(view, colours(), width);
+    parts.finding.textContent = built.finding;
+    parts.subject.textContent = built.subject ?? subjectOf(view);
+    parts.source.textContent = sourceOf(view);
+    fill(parts.legend, legendOf(built.legend ?? []));
+    parts.note.textContent = [built.how, built.note].filter(Boolean).join(" ");
+    fill(parts.canvas, drawing(built, width));
+    const scrolls = parts.canvas.scrollHeight > parts.canvas.clientHeight + 1 || parts.canvas.scrollWidth > parts.canvas.clientWidth + 1;
+    scrolls ? parts.canvas.setAttribute("tabindex", "0") : parts.canvas.removeAttribute("tabindex");
     drawTwin();
   };
   const panel = addPanel(figure, draw, {
@@ -188,34 +172,37 @@ function chart(spec) {
   return figure;
 }
 
-/** Options that all charts share. */
-function framed(theme, option) {
-  return {
-    animation: false,
-    textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, color: theme.text },
-    ...option,
-    tooltip: {
-      renderMode: "richText",
-      confine: true,
-      backgroundColor: theme.panel,
-      borderColor: theme.line,
-      padding: 8,
-      textStyle: { color: theme.text, fontSize: 12, lineHeight: 17 },
-      ...option.tooltip,
-    },
-  };
-}
-
-/** Tooltip text from lines; untrusted text is escaped. */
-const tip = (...lines) => lines.filter(Boolean).map(chartText).join("\n");
-
-/** Legend entries outside the canvas: a marker and a word each. */
-function legendOf(entries) {
-  return entries.map(({ colour, shape, text }) => {
-    const mark = el("span", { class: "mark", "aria-hidden": "true", text: SHAPE_TEXT[shape] ?? "●" });
-    mark.style.color = colour;
-    return el("span", { class: "entry" }, mark, ` ${text}`);
+/** The SVG of a chart. Plot's own style sheet is left out, which the page's policy forbids: page.css has it. */
+function drawing({ finding, plot, tip, click }, width) {
+  const svg = Plot.plot({ width, className: "plot", marginRight: 16, ...plot });
+  svg.querySelector("style").remove();
+  for (const mark of svg.querySelectorAll("[aria-label]")) {
+    mark.dataset.mark = mark.getAttribute("aria-label"); // an image is read as a whole
+    mark.removeAttribute("aria-label");
+  }
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", chartText(finding));
+  svg.setAttribute("font-size", "11");
+  if (plot.width > width) svg.style.maxWidth = "none"; // the box around it scrolls
+  if (click) svg.classList.add("clicks");
+  svg.addEventListener("pointerdown", (event) => event.stopImmediatePropagation(), true); // would pin the mark
+  const box = byId("tip");
+  box.hidden = true;
+  svg.addEventListener("input", () => {
+    box.hidden = !tip || svg.value === null || svg.value === undefined;
+    if (!box.hidden) box.textContent = tip(svg.value).filter(Boolean).join("\n");
   });
+  svg.addEventListener("pointermove", ({ clientX, clientY }) => {
+    const { offsetWidth, offsetHeight } = box;
+    const left = clientX + 16 + offsetWidth > innerWidth ? clientX - 16 - offsetWidth : clientX + 16;
+    box.style.left = `${Math.max(4, left)}px`;
+    box.style.top = `${Math.max(4, Math.min(clientY + 12, innerHeight - offsetHeight - 4))}px`;
+  });
+  svg.addEventListener("pointerleave", () => {
+    box.hidden = true;
+  });
+  if (click) svg.addEventListener("click", () => svg.value && click(svg.value));
+  return svg;
 }
 
 /** An even sample of the items, with at most `most` of them. */
@@ -226,81 +213,3 @@ function sampled(items, most) {
 
 /** A sentence if not all points are drawn, else "". */
 const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
-
-/** Resolution, batch, precision and device of a row, and what else tells it apart. */
-function rowSettings(view, row, { device = true } = {}) {
-  const { rows } = view;
-  const parts = [
-    `${rows.number("resolution_px")[row]} px`,
-    `batch ${rows.number("batch_size")[row]}`,
-    rows.text("precision", row),
-    ...(device ? [rows.text("device", row)] : []),
-  ];
-  return `${parts.join(" · ")}${view.index.suffix(row)}`;
-}
-
-/** A row's whole name, which no other has: for tooltips and tables. */
-const rowName = (view, row) => `${view.rows.text("model", row)} · ${rowSettings(view, row)}`;
-
-/** The parts of a row's name in which the pairs differ, and those that all share. */
-function nameParts(view) {
-  return view.once("name parts", () => {
-    const parts = [
-      ["resolution_px", " px", ""],
-      ["batch_size", "", "batch "],
-      ["precision", "", ""],
-      ["device", "", ""],
-    ];
-    const [shared, differing] = [[], []];
-    for (const [column, after, before] of parts) {
-      const values = view.distinct(column);
-      if (values.length > 1) differing.push([column, after, before]);
-      else if (values[0]) shared.push(`${before}${values[0]}${after}`);
-    }
-    return { shared, differing };
-  });
-}
-
-/** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. */
-function rowLabel(view, row, { without = "" } = {}) {
-  const facets = view.index.facets;
-  const value = (column) => facets.get(column).values[facets.get(column).data[row]];
-  return (
-    [
-      view.rows.text("model", row),
-      ...nameParts(view)
-        .differing.filter(([column]) => column !== without)
-        .map(
-          ([column, after, before]) =>
-            `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`,
-        ),
-    ].join(" · ") + (without ? "" : view.index.suffix(row))
-  );
-}
-
-/** The 1× line and the band of no difference, for an axis of log2 speedups. */
-function unityMarks(theme, floor, vertical = false) {
-  const axis = vertical ? "xAxis" : "yAxis";
-  const half = Math.log2(1 + floor);
-  return {
-    markLine: {
-      silent: true,
-      symbol: "none",
-      animation: false,
-      label: { show: false },
-      lineStyle: { color: theme.quiet, type: "solid", width: 1 },
-      data: [{ [axis]: 0 }],
-    },
-    markArea: { silent: true, itemStyle: { color: theme.band }, data: [[{ [axis]: -half }, { [axis]: half }]] },
-  };
-}
-
-/** The widest band of no difference among rows. */
-function floorOf(view) {
-  return view.once("floor", () => {
-    const floor = view.rows.number("floor");
-    let most = 0;
-    for (const row of view.pairs) if (floor[row] > most) most = floor[row];
-    return most || 0.01;
-  });
-}

@@ -1,8 +1,8 @@
 /**
- * Parallel coordinates: all settings and figures at once; ranges dragged on an axis filter the whole page.
+ * Parallel coordinates: all settings and figures at once; a range on an axis filters the whole page.
  */
 
-const PARALLEL_LINES = 2000;
+const PARALLEL_LINES = 400;
 
 const AXES = [
   { name: "device", title: "device", facet: true },
@@ -60,7 +60,7 @@ function usefulAxes(view) {
     AXES.map((spec) => {
       const axis = parallelAxis(view.index, spec.name);
       let [low, high] = [Infinity, -Infinity];
-      for (const row of view.unbrushed) {
+      for (const row of view.pairs) {
         const place = axis.place(row);
         if (place < low && place > -Infinity) low = place;
         if (place > high && place < Infinity) high = place;
@@ -70,150 +70,88 @@ function usefulAxes(view) {
   );
 }
 
+/** The folded chart; drawn on opening. */
 function parallelPanel(state) {
-  const marked = new Map();
-  let restoring = false;
-  let listening = null;
-  const brushed = ({ parallelAxisId: name, intervals }) => {
-    if (restoring) return;
-    const brush = new Map(state.brush);
-    if (intervals?.length)
-      brush.set(name, marked.set(name, [Math.min(...intervals.flat()), Math.max(...intervals.flat())]).get(name));
-    else if (!brush.delete(name) | !marked.delete(name)) return;
-    setTimeout(() => state.set({ brush }));
-  };
-  const figure = chart({
-    title: "All settings at once",
-    wide: true,
-    how: "A line per pair, coloured by verdict, dashed where others are hollow; axes with a single value are left out. Drag along an axis to filter the whole page; click it to clear the filter.",
-    build: parallelChart,
-    key: (view) =>
-      [
-        view.state.theme,
-        view.unbrushed.length,
-        view.unbrushed[0],
-        view.unbrushed.at(-1),
-        [
-          ...FACETS.map(({ column }) => [...view.state[column]].join()),
-          view.state.model,
-          view.state.baseline,
-          view.state.candidate,
-          view.state.origin,
-          [...view.state.verdict].join(),
-        ].join("|"),
-      ].join("|"),
-    after: (instance, view, redrawn) => {
-      if (listening !== instance) instance.on("axisareaselected", brushed);
-      listening = instance;
-      if (redrawn) marked.clear();
-      restoring = true;
-      for (const {
-        axis: { name },
-      } of usefulAxes(view)) {
-        const wanted = state.brush.get(name);
-        if (marked.get(name)?.join() === wanted?.join()) continue; // each action paints the chart once
-        instance.dispatchAction({ type: "axisAreaSelect", parallelAxisId: name, intervals: wanted ? [wanted] : [] });
-        if (wanted) marked.set(name, wanted);
-        else marked.delete(name);
-      }
-      restoring = false;
-    },
-    table: (view) => ({
-      caption: "Range of each axis",
-      head: ["Axis", "Lowest", "Highest", "Filtered to"],
-      rows: usefulAxes(view).map(({ axis, low, high }) => [
-        axis.title,
-        axis.word(low),
-        axis.word(high),
-        state.brush.has(axis.name) ? axis.between(...state.brush.get(axis.name)) : "all",
-      ]),
-    }),
-  });
+  const figure = chart({ name: "settings", build: parallelChart, table: rangesTable });
   figure.append(rangeForm(state));
-  const folded = el(
-    "details",
-    { class: "chart wide fold-chart" },
-    el("summary", { text: "All settings at once" }),
-    figure,
-  );
+  const summary = el("summary", { text: "All settings at once" });
+  const folded = el("details", { class: "chart wide fold-chart" }, summary, figure);
   addPanel(folded, () => {}, { worth: (view) => usefulAxes(view).length > 1 });
   return folded;
 }
 
+const rangesTable = (view) => ({
+  caption: "Range of each axis",
+  head: ["Axis", "Lowest", "Highest", "Filtered to"],
+  rows: usefulAxes(view).map(({ axis, low, high }) => [
+    axis.title,
+    axis.word(low),
+    axis.word(high),
+    view.state.brush.has(axis.name) ? axis.between(...view.state.brush.get(axis.name)) : "all",
+  ]),
+});
+
 function parallelChart(view, theme, width) {
   const axes = usefulAxes(view);
-  const drawn = sampled(view.unbrushed, PARALLEL_LINES);
-  const verdict = view.rows.category("verdict");
-  const opacity = drawn.length > 800 ? 0.16 : drawn.length > 200 ? 0.3 : 0.6;
-  const narrow = width < 720;
+  const drawn = sampled(view.pairs, PARALLEL_LINES);
+  const part = ({ axis, low, high }, place) => (axis.facet ? (place + 0.5 - low) / (high - low + 1) : (place - low) / (high - low));
+  const points = drawn.flatMap((row) => {
+    const verdict = view.rows.text("verdict", row);
+    const line = { row, stroke: theme[verdict] ?? theme.quiet, doubt: view.doubt(row) };
+    return axes
+      .map((one, at) => ({ ...line, at, part: part(one, one.axis.place(row)) }))
+      .filter((point) => Number.isFinite(point.part));
+  });
+  const letters = Math.floor((Math.max(width, axes.length * 92) - 130) / axes.length / 7);
+  const ticks = axes.flatMap((one, at) =>
+    placesOf(one).map((place) => ({ at, part: part(one, place), text: chartText(cutMiddle(one.axis.word(place), letters)) })),
+  );
+  const lines = (doubt) =>
+    Plot.line(points.filter((point) => Boolean(point.doubt) === doubt), {
+      x: "at",
+      y: "part",
+      z: "row",
+      stroke: "stroke",
+      strokeWidth: 1.1,
+      strokeOpacity: drawn.length > 200 ? 0.3 : 0.6,
+      strokeDasharray: doubt ? "4 3" : undefined,
+    });
   return {
-    height: narrow ? 90 + axes.length * 64 : 380,
-    label: `${plural(drawn.length, "pair")} over ${axes.length} axes: ${axes.map(({ axis }) => axis.title).join(", ")}.`,
+    finding: "All settings at once",
+    how: "A line per pair, coloured by verdict, dashed where others are hollow; axes with a single value are left out.",
     note:
-      drawn.length < view.unbrushed.length
-        ? `${count(drawn.length)} of ${count(view.unbrushed.length)} pairs are drawn, evenly sampled; filters apply to all.`
+      drawn.length < view.pairs.length
+        ? `${count(drawn.length)} of ${count(view.pairs.length)} pairs are drawn, evenly sampled; filters apply to all.`
         : "",
-    legend: verdictLegend(Object.keys(VERDICTS).filter((name) => view.overview[name])),
-    option: {
-      tooltip: { show: false },
-      parallel: {
-        left: narrow ? 16 : 64,
-        right: narrow ? 104 : 64,
-        top: narrow ? 40 : 34,
-        bottom: 22,
-        layout: narrow ? "vertical" : "horizontal",
-      },
-      parallelAxis: axes.map(({ axis, low, high }, dim) => {
-        const pad = axis.facet ? 0.4 : (high - low) * 0.03;
-        const places = axis.facet
-          ? axisPlaces(low, high)
-          : logTicks(10 ** (low - pad), 10 ** (high + pad), 5).map(Math.log10);
-        const base = ticked(axisBase(theme, axis.title), [low - pad, high + pad], places, (place) =>
-          chartText(cut(axis.word(place), 20)),
-        );
-        return {
-          ...base,
-          dim,
-          id: axis.name,
-          nameLocation: "end",
-          nameGap: 14,
-          nameTextStyle: { color: theme.text, fontSize: narrow ? 11 : 12, fontWeight: "bold" },
-          realtime: false,
-          axisLine: { lineStyle: { color: theme.quiet } },
-          axisLabel: { ...base.axisLabel, color: theme.text, textBorderColor: theme.panel, textBorderWidth: 3 },
-          areaSelectStyle: { width: 18, color: theme.accent, borderColor: theme.accent, opacity: 0.25 },
-        };
-      }),
-      series: [
-        {
-          type: "parallel",
-          inactiveOpacity: 0.03,
-          activeOpacity: opacity,
-          lineStyle: { width: 1.1, opacity },
-          silent: true,
-          data: drawn.map((row) => ({
-            value: axes.map(({ axis }) => {
-              const place = axis.place(row);
-              return Number.isFinite(place) ? place : "-";
-            }),
-            lineStyle: {
-              color: theme[verdict.values[verdict.data[row]]] ?? theme.quiet,
-              type: view.doubt(row) ? "dashed" : "solid",
-            },
-          })),
-        },
+    legend: verdictLegend(theme, Object.keys(VERDICTS).filter((name) => view.overview[name])),
+    plot: {
+      width: Math.max(width, axes.length * 92),
+      height: 380,
+      marginLeft: 50,
+      marginRight: 80,
+      marginTop: 30,
+      x: { type: "point", domain: axes.map((_, at) => at), axis: "top", label: null, tickSize: 0, tickFormat: (at) => axes[at].axis.title },
+      y: { domain: [0, 1], axis: null },
+      marks: [
+        lines(false),
+        lines(true),
+        Plot.ruleX(axes, { x: (_, at) => at, stroke: theme.quiet }),
+        Plot.text(ticks, { x: "at", y: "part", text: "text", dx: 5, textAnchor: "start", stroke: theme.panel, fill: theme.text }),
+        Plot.dot(points, Plot.pointer({ x: "at", y: "part", r: 4, stroke: theme.text })),
       ],
     },
+    tip: ({ row }) => pairTip(view, row),
   };
 }
 
-/** At most twelve places of a facet. */
-function axisPlaces(low, high) {
+/** Where an axis has its words: at most twelve places of a facet, round numbers of the rest. */
+function placesOf({ axis, low, high }) {
+  if (!axis.facet) return logTicks(10 ** low, 10 ** high, 5).map(Math.log10);
   const step = Math.ceil((high - low + 1) / 12);
   return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
 }
 
-/** The same filter for the keyboard: an axis and two numbers. */
+/** Filters the page by a range: an axis and two numbers. */
 function rangeForm(state) {
   const numbers = AXES.filter((axis) => !axis.facet);
   const axis = el(

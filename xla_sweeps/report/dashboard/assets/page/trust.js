@@ -2,14 +2,14 @@
  * "Can I trust it?": A/A pairs, flags, noise, clocks.
  */
 
+const TWINS_DRAWN = 400;
+
 function trustSection() {
   byId("trust-charts").append(
     chart({
-      title: "The same mode against itself",
-      how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
+      name: "twins",
       build: twinPlot,
       table: twinTable,
-      wide: true,
       worth: (view) => twins(view).length > 0,
     }),
     trustFacts(),
@@ -74,73 +74,53 @@ function twinPlot(view, theme) {
   const bounded = found.filter((row) => present(low[row]) && present(high[row]));
   const containing = bounded.filter((row) => low[row] <= 1 && high[row] >= 1).length;
   const tested = trustOf(view);
-  const drawn = sampled(found, 400);
   const band = Math.max(...found.map((row) => floor[row]).filter(present), 0.001);
-  const data = drawn.map((row, i) => ({
+  const items = sampled(found, TWINS_DRAWN).map((row, at) => ({
     row,
-    value: [i, Math.log2(speedup[row]), Math.log2(low[row]), Math.log2(high[row])],
+    at,
+    value: speedup[row],
+    low: low[row],
+    high: high[row],
+    doubt: view.doubt(row),
+    off: low[row] > 1 || high[row] < 1,
   }));
-  const said = `${count(containing)} of ${plural(bounded.length, "interval")} contain 1× (${share(containing, bounded.length)}). ${tested ? trustSentence(tested) : ""}`;
+  const colour = ({ off }) => (off ? theme.text : theme.quiet);
   return {
-    height: 280,
-    label: said,
-    note: `${said} ${sampleNote(drawn.length, found.length)}`,
-    option: {
-      grid: { left: 62, right: 12, top: 10, bottom: 32 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ data: { row } }) =>
-          tip(
-            rowName(view, row),
-            `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])}${view.doubt(row)} (95 % ${range(low[row], high[row])})`,
-          ),
-      },
-      xAxis: {
-        ...axisBase(theme, `${plural(found.length, "A/A pair")}, sorted`),
-        min: -0.5,
-        max: drawn.length - 0.5,
-        nameGap: 12,
-        axisLabel: { show: false },
-        splitLine: { show: false },
-      },
-      yAxis: {
-        ...speedupAxis(
-          theme,
-          "ratio",
-          drawn.flatMap((row) => [speedup[row], low[row], high[row]]),
-        ),
-        nameGap: 46,
-      },
-      series: [
-        {
-          type: "custom",
-          data,
-          encode: { x: 0, y: [1, 2, 3] },
-          ...unityMarks(theme, band),
-          renderItem: (params, api) => {
-            const { row } = data[params.dataIndex];
-            const [x, y] = api.coord([api.value(0), api.value(1)]);
-            const off = present(low[row]) && (low[row] > 1 || high[row] < 1);
-            const colour = off ? theme.text : theme.quiet;
-            const inside = view.doubt(row) && theme.panel;
-            const children = [markerShape(off ? "diamond" : "circle", x, y, off ? 5 : 3, colour, inside)];
-            if (present(low[row]))
-              children.unshift({
-                type: "line",
-                shape: { x1: x, x2: x, y1: api.coord([0, api.value(2)])[1], y2: api.coord([0, api.value(3)])[1] },
-                style: { stroke: colour, lineWidth: 1.2, opacity: 0.8 },
-              });
-            return { type: "group", children };
-          },
-        },
+    finding: `The same mode against itself: ${count(containing)} of ${plural(bounded.length, "interval")} contain${bounded.length === 1 ? "s" : ""} 1× (${share(containing, bounded.length)})`,
+    subject: [
+      `${someOf([...new Set(found.map((row) => `${view.rows.text("candidate", row)} over ${view.rows.text("baseline", row)}`))], 3)}`,
+      someOf([...new Set(found.map((row) => view.rows.text("device", row)))], 3),
+      plural(found.length, "A/A pair"),
+    ].join(" · "),
+    how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
+    note: `${tested ? trustSentence(tested) : ""} ${sampleNote(items.length, found.length)}`,
+    legend: [
+      { mark: "●", colour: theme.quiet, text: "contains 1×" },
+      { mark: "◆", colour: theme.text, text: "does not" },
+      ...doubtLegend(items.map(({ doubt }) => doubt)),
+    ],
+    plot: {
+      height: 280,
+      marginLeft: 50,
+      marginBottom: 20,
+      x: { domain: [-1, items.length], axis: null },
+      y: { ...speedupScale("ratio", items.flatMap((item) => [item.value, item.low, item.high])), grid: true },
+      marks: [
+        ...unityMarks(theme, band, "y"),
+        Plot.ruleX(items.filter((item) => present(item.low)), { x: "at", y1: "low", y2: "high", stroke: colour }),
+        Plot.dot(items, {
+          x: "at",
+          y: "value",
+          r: 3,
+          symbol: ({ off }) => (off ? "diamond" : "circle"),
+          ...hollowIf(theme, colour),
+        }),
+        Plot.dot(items, Plot.pointer({ x: "at", y: "value", r: 6, stroke: theme.text })),
       ],
     },
-    legend: [
-      ...legendOf([
-        { colour: theme.quiet, shape: "circle", text: "contains 1×" },
-        { colour: theme.text, shape: "diamond", text: "does not" },
-      ]),
-      ...doubtLegend(view, found),
+    tip: ({ row }) => [
+      rowName(view, row),
+      `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])}${view.doubt(row)} (95 % ${range(low[row], high[row])})`,
     ],
   };
 }

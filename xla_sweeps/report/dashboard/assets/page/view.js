@@ -165,8 +165,6 @@ class View {
     this.pairs = this.#where(IN_ALL);
     /** The same without the verdict filter. */
     this.anyVerdict = this.#where(IN_ALL & ~IN_VERDICT);
-    /** The same without the ranges of the parallel axes. */
-    this.unbrushed = this.#where(IN_ALL & ~IN_BRUSH);
     /** Rows of every baseline and candidate. */
     this.base = this.#where(IN_FACETS | IN_BRUSH | IN_ORIGIN);
     /** Rows of every baseline, candidate and origin, without the ranges. */

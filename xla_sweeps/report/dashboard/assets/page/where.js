@@ -4,15 +4,7 @@
 
 function whereSection() {
   byId("where-charts").append(
-    chart({
-      title: "Geometric mean speedup",
-      wide: true,
-      how: "Each cell is the geometric mean over its models; hatched: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
-      build: heatMap,
-      table: heatTable,
-      click: heatClick,
-      worth: (view) => view.pairs.length > 1,
-    }),
+    chart({ name: "where", build: heatMap, table: heatTable, worth: (view) => view.pairs.length > 1 }),
     familyList(),
   );
 }
@@ -62,116 +54,118 @@ function heatCells(view, merged = false) {
   });
 }
 
+/** The map as a chart. */
 function heatMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
-  const merged = (width - left - 12) / heatCells(view).columns.length < 24;
+  const places = (cells) => new Set(cells.columns.map(({ resolution }) => resolution)).size;
+  const devices = new Set(heatCells(view).columns.map(({ device }) => device));
+  const merged = (width - left) / (places(heatCells(view)) * devices.size) < 26;
   const { name, columns, lines, cells } = heatCells(view, merged);
-  const devices = new Set(columns.map((column) => column.device));
-  const cellWidth = Math.min(220, (width - left - 12) / columns.length);
-  const data = [];
+  const items = [];
   lines.forEach((line, y) =>
-    columns.forEach((column, x) => {
+    columns.forEach((column) => {
       const cell = cells.get(line.code * 2 ** 32 + column.place);
-      if (cell) data.push({ cell, line, column, value: [x, y] });
+      if (cell) items.push({ cell, line, y, column, dead: !cell.mean.n, doubt: view.doubtOfAll(cell.rows) });
     }),
   );
-  const best = lines[0];
-  const { planned, trials } = view.rows.meta;
+  const cellWidth = (width - left) / (devices.size * new Set(columns.map(({ resolution }) => resolution)).size);
+  const colour = ({ cell, dead }) => (dead ? theme.failed : speedupColour(theme, cell.mean.value));
+  const hollow = ({ dead, doubt }) => dead || doubt !== "";
+  const at = { fx: (item) => item.column.device, x: (item) => item.column.resolution, y: "y" };
+  const square = (few) =>
+    Plot.cell(
+      items.filter(({ cell }) => (cell.mean.models < 3 && cell.mean.n > 0) === few),
+      {
+        ...at,
+        inset: few ? 3 : 0.5,
+        fill: (item) => (hollow(item) ? theme.panel : colour(item)),
+        stroke: (item) => (hollow(item) ? colour(item) : "none"),
+        strokeWidth: 1.5,
+      },
+    );
   return {
+    finding: gains(lines, (line) => times(line.mean.value)),
+    how: "A cell is the geometric mean over its models; small: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
     note: [
-      merged ? "Resolutions are merged to fit the width; the table separates them." : "",
-      present(planned)
-        ? `${count(trials)} of ${count(planned)} planned trials are in this file (${share(trials, planned)}).`
-        : "",
+      merged && places(heatCells(view)) > 1 ? "Resolutions are merged to fit the width; the table separates them." : "",
+      plannedNote(view.rows.meta),
     ]
       .filter(Boolean)
       .join(" "),
-    height: lines.length * 24 + 72,
-    legend: [...heatLegend(theme), ...doubtLegend(view, Array.from(view.counted))],
-    label: `${plural(lines.length, name === "model" ? "model" : "family", name === "model" ? "models" : "families")} on ${plural(devices.size, "device")}: most for ${best.name} (${times(best.mean.value)}), least for ${lines.at(-1).name} (${times(lines.at(-1).mean.value)}).`,
-    option: {
-      grid: { left, width: cellWidth * columns.length, top: 24, bottom: 46 },
-      tooltip: {
-        trigger: "item",
-        formatter: ({ dataIndex }) => {
-          const { cell, line, column } = data[dataIndex];
-          return tip(
-            `${line.name} · ${column.device} · ${column.resolution} px`,
-            cell.mean.n
-              ? `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
-              : "",
-            cell.failed ? `✕ ${count(cell.failed)} failed` : "",
-            cell.skipped ? `– ${count(cell.skipped)} skipped` : "",
-          );
-        },
+    legend: [
+      ...[0.5, 0.7, 1, 1.4, 2].map((speedup) => ({
+        mark: "■",
+        colour: speedupColour(theme, speedup),
+        text: { 0.5: "0.5× or less", 1: "1×", 2: "2× or more" }[speedup] ?? "",
+      })),
+      ...doubtLegend(items.map(({ doubt }) => doubt)),
+    ],
+    plot: {
+      height: lines.length * 23 + 84,
+      marginLeft: left,
+      marginTop: 30,
+      marginBottom: 40,
+      fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(device, Math.max(9, Math.floor((width - left) / devices.size / 7)))) },
+      x: {
+        label: merged ? null : "resolution (px)",
+        domain: [...new Set(columns.map(({ resolution }) => resolution))].sort(naturally),
+        padding: 0,
+        tickSize: 0,
+        tickFormat: (resolution) => (merged ? "" : resolution),
+        tickRotate: cellWidth < 34 ? -60 : 0,
       },
-      xAxis: resolutionAxis(theme, columns, cellWidth),
-      yAxis: nameAxis(
-        theme,
-        lines.map((line) => line.name),
-        { inverse: true, axisLabel: { width: left - 12, overflow: "truncate" } },
-      ),
-      series: [
-        {
-          type: "custom",
-          data: data.map(({ value, line, column }) => ({ value, line: { name: line.name }, column })),
-          encode: { x: 0, y: 1 },
-          renderItem: (params, api) => heatCell(view, theme, data[params.dataIndex], api),
-        },
-        deviceHeads(theme, columns),
+      y: {
+        label: null,
+        domain: lines.map((_, y) => y),
+        padding: 0,
+        tickSize: 0,
+        tickFormat: (y) => chartText(cutMiddle(lines[y].name, Math.floor(left / 6.4))),
+      },
+      marks: [
+        square(false),
+        square(true),
+        Plot.text(items, {
+          ...at,
+          text: (item) => cellText(item.cell, cellWidth, item.doubt),
+          fill: (item) => (item.dead ? theme.failed : hollow(item) ? theme.text : inkOn(colour(item))),
+          fontSize: cellWidth < 34 ? 9.5 : 11,
+        }),
+        Plot.cell(items, Plot.pointer({ ...at, stroke: theme.text, fill: "none", maxRadius: 200 })),
       ],
     },
+    tip: ({ cell, line, column, doubt }) => [
+      `${line.name} · ${column.device}${column.resolution === "all" ? "" : ` · ${column.resolution} px`}`,
+      cell.mean.n
+        ? `${times(cell.mean.value)}${doubt} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
+        : "",
+      cell.failed ? `✕ ${count(cell.failed)} failed` : "",
+      cell.skipped ? `– ${count(cell.skipped)} skipped` : "",
+    ],
+    click: ({ line, column }) =>
+      view.state.set({
+        device: new Set([column.device]),
+        ...(column.resolution === "all" ? {} : { resolution_px: new Set([column.resolution]) }),
+        ...(name === "family" ? { family: new Set([line.name]) } : { model: line.name }),
+      }),
   };
 }
+
+/** "ResNetV2 gains most, 1.71×; HGNetV2 loses most, 0.88×", of lines in descending order. */
+function gains(lines, write) {
+  const known = lines.filter(({ mean }) => mean.n);
+  if (!known.length) return "Nothing here ran with both modes";
+  const [best, worst] = [known[0], known.at(-1)];
+  const [up, down] = [best.mean.value >= 1 ? "gains most" : "loses least", worst.mean.value < 1 ? "loses most" : "gains least"];
+  const first = `${best.name || NONE} ${up}, ${write(best)}`;
+  return best === worst ? `${best.name || NONE}: ${write(best)}` : `${first}; ${worst.name || NONE} ${down}, ${write(worst)}`;
+}
+
+const plannedNote = ({ planned, trials }) =>
+  present(planned) ? `${count(trials)} of ${count(planned)} planned trials are in this file (${share(trials, planned)}).` : "";
 
 /** "✕ 2 – 1": how many of a cell failed and were skipped. */
 const lostOf = ({ failed, skipped }) =>
   [failed ? `✕${count(failed)}` : "", skipped ? `–${count(skipped)}` : ""].filter(Boolean).join(" ");
-
-/** One cell: colour, figure and what is lost; hatched for fewer than three models. */
-function heatCell(view, theme, { cell, value }, api) {
-  const [x, y] = api.coord(value);
-  const [w, h] = api.size([1, 1]).map((size) => Math.max(1, size - 1.5));
-  const [left, top] = [x - w / 2, y - h / 2];
-  const dead = !cell.mean.n;
-  const colour = dead ? theme.failed : speedupColour(theme, cell.mean.value);
-  const hollow = dead || view.doubtOfAll(cell.rows) !== "";
-  const fill = hollow ? theme.panel : colour;
-  const children = [
-    {
-      type: "rect",
-      shape: { x: left + 1, y: top + 1, width: w - 2, height: h - 2, r: 2 },
-      style: hollow ? { fill, stroke: colour, lineWidth: dead ? 1 : 2.5 } : { fill },
-    },
-  ];
-  const ink = dead ? theme.failed : inkOn(fill);
-  if (!hollow && cell.mean.models < 3) {
-    for (let start = -h; start < w; start += 7) {
-      const [from, to] = [Math.max(0, start), Math.min(w, start + h)];
-      children.push({
-        type: "line",
-        silent: true,
-        shape: { x1: left + from, y1: top + h - (from - start), x2: left + to, y2: top + h - (to - start) },
-        style: { stroke: ink, lineWidth: 1, opacity: 0.28 },
-      });
-    }
-  }
-  if (w >= 24)
-    children.push({
-      type: "text",
-      silent: true,
-      style: {
-        text: cellText(cell, w, view.doubtOfAll(cell.rows)),
-        x,
-        y,
-        align: "center",
-        verticalAlign: "middle",
-        fontSize: w < 34 ? 9.5 : 11,
-        fill: ink,
-      },
-    });
-  return { type: "group", children };
-}
 
 /** What fits in a cell: the mean, and what is lost. */
 function cellText(cell, width, doubt) {
@@ -179,30 +173,6 @@ function cellText(cell, width, doubt) {
   if (!cell.mean.n) return width < 8 * lost.length ? lost[0] : lost;
   const mean = `${width < 34 ? digits(cell.mean.value, 2) : cell.mean.value.toFixed(2)}${doubt}`;
   return lost && width >= 7 * (lost.length + 5) ? `${mean}, ${lost}` : mean;
-}
-
-function heatLegend(theme) {
-  return [
-    [0.5, "0.5×"],
-    [0.75, ""],
-    [1, "1×"],
-    [1.4, ""],
-    [2, "2×"],
-  ].map(([speedup, text]) => {
-    const patch = el("span", { class: "patch", "aria-hidden": "true" });
-    patch.style.backgroundColor = speedupColour(theme, speedup);
-    return el("span", { class: "entry" }, patch, text ? ` ${text}` : "");
-  });
-}
-
-function heatClick({ data }, view) {
-  if (!data.column) return;
-  const { name } = heatCells(view);
-  view.state.set({
-    device: new Set([data.column.device]),
-    ...(data.column.resolution === "all" ? {} : { resolution_px: new Set([data.column.resolution]) }),
-    ...(name === "family" ? { family: new Set([data.line.name]) } : { model: data.line.name }),
-  });
 }
 
 function heatTable(view) {

@@ -1,0 +1,131 @@
+"""Charts that leave the page: a picture is whole, says what it shows, and loads nothing."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from browser import Browser
+from dashboard_page import Study, bring, draw_everything, visit, write_page
+from synthetic_rows import EXPLOIT, base_row, compared
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+CHARTS = ("pairs", "where", "flops", "cost", "devices", "twins")
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def picture(browser: Browser, chart: str) -> ElementTree.Element:
+    """The file that the button SVG of a chart saves."""
+    bring(browser, f"[data-chart={chart}] .take")
+    name, content = browser.download(
+        lambda: browser.click(f"[data-chart={chart}] .take button:last-child")
+    )
+    assert name == f"{chart}.svg"
+    return ElementTree.fromstring(content)
+
+
+def words_of(root: ElementTree.Element) -> str:
+    return " ".join(" ".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_a_picture_says_what_over_what_where_when_and_of_how_many(
+    browser: Browser, study: Studies, chart: str
+) -> None:
+    page = study(900)
+    visit(browser, page)
+    draw_everything(browser)
+    root = picture(browser, chart)
+    words = words_of(root)
+    figure = f"document.querySelector('[data-chart={chart}]')"
+    for part in ("h3", ".subject", ".source"):
+        shown = browser.evaluate(f"{figure}.querySelector('{part}').innerText")
+        assert shown
+        assert " ".join(shown.split()) in " ".join(words.split()), part
+    over = {"twins": "graph_2 over graph", "flops": "Throughput of eager, graph, XLA"}
+    assert over.get(chart, "XLA over graph") in words
+    assert "AMD EPYC 9654" in words
+    assert "xla_sweeps" in words
+    assert "TensorFlow" in words
+    assert chart == "twins" or "2026-11-" in words
+    assert not {item.tag for item in root.iter()} & {f"{SVG}style", f"{SVG}image", f"{SVG}script"}
+    assert root[0].tag == f"{SVG}rect", "a background, so that it can lie on any page"
+    assert browser.complaints == []
+
+
+def test_an_image_is_copied_as_png_or_saved_where_the_clipboard_refuses(
+    browser: Browser, study: Studies
+) -> None:
+    visit(browser, study(300))
+    bring(browser, "[data-chart=pairs] .take")
+    browser.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', {value: {write: async ([item]) => {"
+        "globalThis.copied = await item.getType('image/png'); }}})"
+    )
+    browser.click("[data-chart=pairs] .take button:first-child")
+    browser.wait("document.getElementById('toast').textContent === 'Image copied'")
+    head = browser.evaluate("copied.arrayBuffer().then((all) => [...new Uint8Array(all)])")
+    width, height = png_size(bytes(head))
+    assert width > 1500
+    assert height > 600
+    browser.evaluate(
+        "navigator.clipboard.write = async () => { throw new DOMException('no', 'NotAllowed'); }"
+    )
+    name, content = browser.download(
+        lambda: browser.click("[data-chart=pairs] .take button:first-child")
+    )
+    assert name == "pairs.png"
+    assert png_size(content) == (width, height)
+    assert browser.complaints == []
+
+
+def png_size(content: bytes) -> tuple[int, int]:
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", content[16:24])
+    return width, height
+
+
+HOSTILE = ("__proto__", "constructor", EXPLOIT, "a\x00b\x07c", "\ufffe", "{a|b}")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Study:
+    rows: list[dict[str, Any]] = []
+    for n, text in enumerate(HOSTILE):
+        for device in (text, "GPU"):
+            row = base_row(
+                trial_id=f"{len(rows):016}",
+                model=text,
+                family=text,
+                device=device,
+                software=text,
+                macs=1e9 * (n + 1),
+                compile_s_extra=5.0 + n,
+                break_even_calls=100.0,
+            )
+            rows.append(row | compared(100.0, 110.0 + 10 * n, 0.02))
+    return write_page(tmp_path / "hostile.html", rows)
+
+
+def test_hostile_names_make_well_formed_pictures_and_change_no_prototype(
+    browser: Browser, hostile: Study
+) -> None:
+    visit(browser, hostile)
+    draw_everything(browser)
+    for chart in ("pairs", "where", "flops", "cost", "devices"):
+        words = words_of(picture(browser, chart))
+        assert chart in ("cost", "flops") or "__proto__" in words
+    everything = (
+        "(() => { const found = []; for (const name in {}) found.push(name); return found; })()"
+    )
+    assert browser.evaluate(everything) == []
+    assert browser.evaluate("globalThis.exploited") is None
+    assert browser.complaints == []

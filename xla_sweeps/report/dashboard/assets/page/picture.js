@@ -1,0 +1,105 @@
+/**
+ * Pictures: a chart as a file of its own, with title, subject, legend and source, so that it can leave the page.
+ */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** The buttons of a chart. */
+function pictureButtons(name, parts) {
+  const button = (text, label, click) =>
+    el("button", { type: "button", class: "small", "aria-label": label, on: { click } }, text);
+  return el(
+    "span",
+    { class: "take" },
+    button("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, parts)),
+    button("SVG", `Save the chart ${name} as SVG`, () => download(`${name}.svg`, pictureOf(parts).text, "image/svg+xml")),
+  );
+}
+
+/** Puts the picture on the clipboard; saves it if the browser refuses. */
+async function copyImage(name, parts) {
+  const image = pngOf(pictureOf(parts));
+  try {
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
+    announce("Image copied");
+  } catch {
+    download(`${name}.png`, await image, "image/png");
+    announce("Image saved");
+  }
+}
+
+/** A picture as PNG, twice as fine as on the screen. */
+async function pngOf({ text, width, height }) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = el("canvas", { width: 2 * width, height: 2 * height });
+  canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+/** The whole figure as one SVG: `{text, width, height}`. */
+function pictureOf({ finding, subject, legend, canvas, source }) {
+  const theme = colours();
+  const chart = canvas.querySelector("svg").cloneNode(true);
+  const [width, height] = ["width", "height"].map((name) => Number(chart.getAttribute(name)));
+  const pad = 16;
+  const font = getComputedStyle(document.body).fontFamily;
+  const lines = [];
+  let y = pad;
+  const write = (text, size, colour, weight = "normal") => {
+    for (const line of wrapped(text, `${weight} ${size}px ${font}`, width)) {
+      y += size * 1.35;
+      lines.push(svgElement("text", { x: pad, y, fill: colour, "font-size": size, "font-weight": weight }, line));
+    }
+  };
+  write(finding.textContent, 16, theme.text, "bold");
+  write(subject.textContent, 12, theme.quiet);
+  if (legend.children.length) lines.push(legendLine(legend, pad, (y += 22), theme));
+  y += 8;
+  for (const [name, value] of Object.entries({ x: pad, y, overflow: "visible" })) chart.setAttribute(name, value);
+  y += height;
+  write(source.textContent, 11, theme.quiet);
+  const [wide, high] = [width + 2 * pad, Math.ceil(y + pad)];
+  const whole = svgElement(
+    "svg",
+    { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, color: theme.text, "font-family": font },
+    svgElement("rect", { width: "100%", height: "100%", fill: theme.panel }),
+    ...lines,
+    chart,
+  );
+  return { text: new XMLSerializer().serializeToString(whole), width: wide, height: high };
+}
+
+/** The legend's entries on one line, their marks in their colours. */
+function legendLine(legend, x, y, theme) {
+  const spans = [...legend.children].flatMap((entry) => {
+    const mark = entry.querySelector("[data-colour]");
+    const words = entry.textContent.slice(mark ? mark.textContent.length : 0);
+    return [
+      mark && svgElement("tspan", { fill: mark.dataset.colour }, mark.textContent),
+      svgElement("tspan", {}, `${words}\u2003`),
+    ].filter(Boolean);
+  });
+  return svgElement("text", { x, y, fill: theme.text, "font-size": 12 }, ...spans);
+}
+
+function svgElement(tag, attributes, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Text as lines that are at most so wide. */
+function wrapped(text, font, width) {
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = font;
+  const lines = [];
+  for (const word of chartText(text).split(" ")) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && ruler.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
