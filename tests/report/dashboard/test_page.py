@@ -391,6 +391,10 @@ def test_a_page_of_five_thousand_rows_is_at_most_a_megabyte(study: Studies) -> N
     assert page.path.stat().st_size <= 1_000_000
 
 
+def test_a_page_of_one_row_is_at_most_a_quarter_of_a_megabyte(tmp_path: Path) -> None:
+    assert write_page(tmp_path / "one.html", one_row()).path.stat().st_size <= 250_000
+
+
 def test_a_browser_that_cannot_unpack_says_so(
     browser: Browser, study: Studies, tmp_path: Path
 ) -> None:
