@@ -108,7 +108,7 @@ function columns(series, { theme, width, floor, failed = 0, axis }) {
   const items = buckets(series, Math.min(series.count, COLUMNS_MOST));
   const end = items.length * (1 + failed / series.count);
   const narrow = width < 600; // the ends are named below one another, not side by side
-  const [each, wide] = narrow ? [3, width] : [8, width / 2 - 40];
+  const [each, wide] = narrow ? [3, width - 70] : [8, width / 2 - 40];
   const room = (narrow ? 2 * each : each) * 14;
   const first = Array.from({ length: each }, (_, i) => i);
   const named = (places) =>
