@@ -108,7 +108,7 @@ def test_flags_of_one_folder_are_compared_by_a_filter_of_each_side(tmp_path: Pat
     done = command("compare", "A", "A", *asked, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
-    assert "1 trials on both sides, 1 comparisons: 0 slower, 1 faster" in text
+    assert "0 slower, 1 faster, 0 ambiguous, 0 equivalent" in text
     assert "TensorFlow's defaults" in text
     assert "onednn=false" in text
 
