@@ -12,8 +12,11 @@ from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
 if __name__ == "__main__":
     here = Path(__file__)
-    parent = {"parent": (sys.executable, str(here.with_name("fake_parent.py")), "")}
-    for launcher, more in ((LocalLauncher, parent), (SlurmLauncher, {})):
+    parents = {
+        "parent": (sys.executable, str(here.with_name("fake_parent.py")), ""),
+        "trials": (sys.executable, str(here.with_name("fake_trials.py"))),
+    }
+    for launcher, more in ((LocalLauncher, parents), (SlurmLauncher, {})):
         defaults = launcher.__init__.__kwdefaults__
         assert defaults is not None
         defaults.update(command=(sys.executable, str(here.with_name("fake_trial.py"))), **more)

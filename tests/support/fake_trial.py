@@ -21,9 +21,15 @@ WORKER = (
     *os.environ.get("FAKE_WORKER", "").split(),
 )
 
-if __name__ == "__main__":
+
+def use_script() -> None:
+    """Have this process's trials follow the script."""
     monitor.FOREIGN_CORES = monitor.STEAL_SHARE = math.inf  # the other tests run beside it
     if "busy" in WORKER:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
     process.run_attempt = functools.partial(process.run_attempt, command=WORKER)
+
+
+if __name__ == "__main__":
+    use_script()
     main()

@@ -92,7 +92,7 @@ def warm_up() -> None:
     defaults = LocalLauncher.__init__.__kwdefaults__
     assert defaults is not None
     defaults["command"] = TRIAL
-    defaults["parent"] = ()
+    defaults["parent"] = defaults["trials"] = ()
 
 
 def run(case: Case, folder: Path, *, limit_s: float, forked: bool = True) -> Ended:

@@ -282,6 +282,7 @@ def _driver(
         source=source,
         anchors=anchors,
         late_anchors=quick,
+        document=composer.document if isinstance(launcher, LocalLauncher) else None,
         record_death=_death_recorder(request),
         rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
     )

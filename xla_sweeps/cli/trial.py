@@ -149,6 +149,19 @@ def trial_command(arguments: list[str]) -> int:
     return _run(asked, _checked(asked, assignment), assignment)
 
 
+def composed_trial(words: Sequence[str], document: dict[str, Any], assignment: Assignment) -> int:
+    """Run a trial that a sweep has composed, without Hydra.
+
+    Args:
+        words: its overrides.
+        document: the configuration that they come to.
+        assignment: what the sweep wants of it.
+    """
+    job = _Job(tuple(words), document, None)
+    _check([job], assignment)
+    return _ended(job, assignment, "", [])
+
+
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The overrides, and the options of Hydra that can be used.
 
@@ -196,23 +209,28 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
     """Compose and validate every trial of the request before any runs."""
-    jobs, found = [], []
+    jobs = []
     if asked.multirun:
         asked.overrides = without_globs(asked.overrides, asked.config_dir)
         check_count(asked.overrides)
     for words in _expanded(asked.overrides) if asked.multirun else [list(asked.overrides)]:
         document = plain(compose_config(words, config_dir=asked.config_dir))
         jobs.append(_Job(tuple(words), document, asked.config_dir))
-        found.append(jobs[-1].settings())
-        if found[-1].tracker.name == "wandb":
-            require_login()
+    _check(jobs, assignment)
+    return jobs
+
+
+def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
+    """Check, before any runs, that each trial can be measured and kept."""
+    found = [job.settings() for job in jobs]
+    if any(settings.tracker.name == "wandb" for settings in found):
+        require_login()
     from xla_sweeps.measure import runner
 
     for settings in found:
         runner.check(settings, assignment)
     if dropped := dropped_flags(os.environ):
         warn(f"ignored {' '.join(dropped)}: a trial's flags name no files")
-    return jobs
 
 
 def _expanded(requested: Sequence[str]) -> list[list[str]]:

@@ -230,6 +230,22 @@ class Composer:
         )
         return _Family(pattern, trial, ids, request_ids(trial))
 
+    def document(self, words: Sequence[str]) -> dict[str, Any] | None:
+        """The configuration of a task's words as plain data, as Hydra composes it.
+
+        None where only the trial itself does that: with a folder of configuration files.
+
+        Args:
+            words: the task's, and further ones.
+        """
+        if self._config_dir is not None:
+            return None
+        given = {word for word in self._given if not word.startswith("ui=")}
+        if given - set(words):  # an anchor, which has some of them only
+            return self._composed(words)
+        own = [word for word in words if word not in given]
+        return self._document(flattened(composition.override_values(own)))
+
     def settings(self, words: Sequence[str]) -> Settings:
         """The settings of a trial's words on the first of the places.
 

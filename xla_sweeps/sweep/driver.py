@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
@@ -37,6 +38,8 @@ from xla_sweeps.system.process import StopSignals
 
 POLL_S = 0.25
 
+Composes = Callable[[Sequence[str]], Mapping[str, Any] | None]
+
 
 class Driver:
     """Runs tasks until none wants a replicate.
@@ -54,6 +57,7 @@ class Driver:
         source: of further tasks.
         record_death: records that a trial's process died, where the device is known.
         rematch: reads a task's records again, where its trial ids are not known.
+        document: composes the configuration of a job's words, for a launcher that can use it.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Driver:
         source: Source | None = None,
         record_death: Callable[[Task, str], Record] | None = None,
         rematch: Callable[[Task], None] | None = None,
+        document: Composes | None = None,
     ) -> None:
         self._launcher = launcher
         self._backlog = Backlog(anchors, source, late_anchors=late_anchors)
@@ -79,7 +84,7 @@ class Driver:
         )
         self._watch = SlotWatch(launcher, screen.warn)
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
-        self._job = _job_maker(extra, logs)
+        self._job = _job_maker(extra, logs, document)
         self._running: dict[Future[Ended], RunningJob] = {}
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
         self._stop = StopSignals()
@@ -210,14 +215,18 @@ class Driver:
         self._progress.ended(job, word, new)
 
 
-def _job_maker(extra: Sequence[str], logs: Path) -> Callable[[Task, str | None, int, bool], Job]:
+def _job_maker(
+    extra: Sequence[str], logs: Path, document: Composes | None
+) -> Callable[[Task, str | None, int, bool], Job]:
     """Makes the jobs of this process; their logs are numbered."""
     numbers = itertools.count(1)
 
     def job(task: Task, slot: str | None, known_records: int, forks: bool) -> Job:
         given = {word.partition("=")[0] for word in task.words}
+        words = (*task.words, *(w for w in extra if w.partition("=")[0] not in given))
         return Job(
-            arguments=(*task.words, *(w for w in extra if w.partition("=")[0] not in given)),
+            arguments=words,
+            document=document(words) if document else None,
             known_records=known_records,
             accelerator=task.accelerator,
             slot=slot,

@@ -13,7 +13,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -206,7 +206,20 @@ class StopSignals:
                 self._on_kill()
 
 
-def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+class Waitable(Protocol):
+    """A child: what is used of `subprocess.Popen`."""
+
+    returncode: Any
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+
+
+def ends_within(process: Waitable, seconds: float) -> bool:
     """Whether a child ends within that time; waits without waking up meanwhile."""
     try:
         descriptor = os.pidfd_open(process.pid)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from xla_sweeps.errors import BUG_CODE, HELD_CODE, USAGE_CODE
 from xla_sweeps.measure.failures import signal_name
 from xla_sweeps.system.files import folder_in, tail
+from xla_sweeps.system.forking import Child
 from xla_sweeps.system.process import STOP_SIGNALS, ends_within, kill_tree
 from xla_sweeps.system.text import redacted
 
@@ -65,6 +66,7 @@ class Job:
         silent_s: seconds without a line in its log after which it is killed: all its stages time
             out sooner.
         forks: whether its measuring process may be forked from one that has loaded TensorFlow.
+        document: the configuration that the arguments come to, where the sweep has composed it.
     """
 
     arguments: tuple[str, ...]
@@ -74,6 +76,7 @@ class Job:
     accelerator: str | None = None
     slot: str | None = None
     forks: bool = False
+    document: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,7 @@ def make_log_folder(log: Path) -> None:
     folder_in(log.parents[3], *log.parts[-4:-1])
 
 
-def wait_for(process: subprocess.Popen[bytes], log: Path, silent_s: float) -> int:
+def wait_for(process: Child, log: Path, silent_s: float) -> int:
     """Wait for a job; its exit code, or `BUG_CODE` where it was killed because it had hung.
 
     Its measuring process has deadlines; this one is for the command that watches them.
@@ -195,7 +198,7 @@ def wait_for(process: subprocess.Popen[bytes], log: Path, silent_s: float) -> in
     return process.wait()
 
 
-def kill_silent(process: subprocess.Popen[bytes], log: Path, silent_s: float) -> int:
+def kill_silent(process: Child, log: Path, silent_s: float) -> int:
     """Kill a job that hangs, and say so in its log; returns `BUG_CODE`."""
     kill_tree(process.pid)
     process.wait()

@@ -15,6 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import msgspec
+
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.sweep.launchers import (
@@ -38,7 +40,7 @@ from xla_sweeps.system.devices import (
     usable_cores,
 )
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.forking import Parent
+from xla_sweeps.system.forking import Child, Order, Parent, fork
 from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
 
@@ -46,6 +48,11 @@ STOP_GRACE_S = 20.0
 
 PARENT = (sys.executable, "-m", "xla_sweeps.tf.parent")
 """Loads TensorFlow once, and forks measuring processes."""
+
+TRIALS = (sys.executable, "-m", "xla_sweeps.cli.composed")
+"""Imports once what a trial's own process needs, and forks trials that the sweep has composed."""
+
+START_S = 60.0
 
 _CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
 
@@ -138,7 +145,8 @@ class _Running:
     job: Job
     slot: Slot
     parent: socket.socket | None = None
-    process: subprocess.Popen[bytes] | None = None
+    trials: socket.socket | None = None
+    process: Child | None = None
     stopped: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -151,6 +159,7 @@ class LocalLauncher:
         command: what a job's arguments follow.
         parent: forks the measuring processes of jobs that allow it, one for each slot; empty where
             all are to be fresh.
+        trials: forks the jobs that have their configuration, one for each slot.
 
     Attributes:
         together: leases that every job holds while it measures, besides its own device's.
@@ -165,10 +174,11 @@ class LocalLauncher:
         *,
         command: Sequence[str] = COMMAND,
         parent: Sequence[str] = PARENT,
+        trials: Sequence[str] = TRIALS,
     ) -> None:
         self.together: tuple[str, ...] = ()
         self._slots = list(slots)
-        self._command, self._parent = tuple(command), tuple(parent)
+        self._command, self._parent, self._trials = tuple(command), tuple(parent), tuple(trials)
         self._parents: dict[str, Parent] = {}
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
@@ -203,26 +213,32 @@ class LocalLauncher:
             if not idle:
                 raise DeviceError("no device is idle")
             running = self._running[future] = _Running(job, idle[0])
+        slot = running.slot
+        environ = job_environment(os.environ, slot)
         if job.forks and self._parent:
-            running.parent = self._connected(job, idle[0])
+            measuring = child_environment(environ, device=slot.device, extra={})
+            running.parent = self._connected("parent", self._parent, measuring, running)
+        if job.document is not None and self._trials:
+            running.trials = self._connected("trials", self._trials, environ, running)
         threading.Thread(
             target=self._run, args=(future,), name=f"job on {idle[0].name}", daemon=True
         ).start()
         return future
 
-    def _connected(self, job: Job, slot: Slot) -> socket.socket | None:
-        """A connection to the slot's parent, which is started here; None where there is none."""
-        if slot.name not in self._parents:
-            environ = job_environment(os.environ, slot)
-            self._parents[slot.name] = Parent(
-                self._parent,
-                environment=child_environment(environ, device=slot.device, extra={}),
-                cores=slot.cores,
-                log=job.log.with_name(f"parent-{slot.name.replace(':', '')}.log"),
+    def _connected(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], running: _Running
+    ) -> socket.socket | None:
+        """A connection to a parent of the slot's, started here; None where there is none."""
+        job, slot = running.job, running.slot
+        name = f"{name}-{slot.name.replace(':', '')}"
+        if name not in self._parents:
+            log = job.log.with_name(f"{name}.log")
+            self._parents[name] = Parent(
+                command, environment=environment, cores=slot.cores, log=log
             )
         with contextlib.suppress(OSError):
             make_log_folder(job.log)
-            return self._parents[slot.name].connection()
+            return self._parents[name].connection()
         return None
 
     def slot_of(self, future: Future[Ended]) -> str:
@@ -276,31 +292,53 @@ class LocalLauncher:
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
         make_log_folder(job.log)
-        parent = running.parent
-        with job.log.open("ab") as output, parent or contextlib.nullcontext():
-            process = subprocess.Popen(
-                [*self._command, *job.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                pass_fds=[parent.fileno()] if parent else [],
-                env=job_environment(os.environ, slot) | self._assignment(running).environment(),
-            )
+        with job.log.open("ab") as output:
+            process = self._started(running, output.fileno())
         if slot.cores:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(process.pid, slot.cores)
         running.process = process
         if running.stopped:
             _signal(process, signal.SIGTERM)
-        code = wait_for(process, job.log, job.silent_s)
-        signal_group(process.pid, signal.SIGKILL)  # what it left behind
+        with process:
+            code = wait_for(process, job.log, job.silent_s)
+            signal_group(process.pid, signal.SIGKILL)  # what it left behind
         how = end_of(code)
         return Ended(
             how=End.STOPPED if running.stopped and how is End.DIED else how,
             slot=slot.name,
             detail=reason_of(code, last_line(job.log)),
         )
+
+    def _started(self, running: _Running, output: int) -> Child:
+        """The job's process: forked where the sweep has composed it, or else the command."""
+        job, parent, trials = running.job, running.parent, running.trials
+        environment = job_environment(os.environ, running.slot)
+        environment |= self._assignment(running).environment()
+        descriptors = [parent.fileno()] if parent else []
+        with parent or contextlib.nullcontext(), trials or contextlib.nullcontext():
+            if trials:
+                document = msgspec.json.encode(job.document).decode()
+                arguments = (document, *job.arguments)
+                forked = fork(
+                    trials,
+                    Order(environment=environment, cores=(), arguments=arguments),
+                    output=output,
+                    descriptors=descriptors,
+                    patience_s=START_S,
+                )
+                if forked:
+                    forked.stdin.close()
+                    return forked
+            return subprocess.Popen(
+                [*self._command, *job.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=descriptors,
+                env=environment,
+            )
 
     def _assignment(self, running: _Running) -> Assignment:
         return Assignment(
@@ -324,7 +362,7 @@ def job_environment(environ: Mapping[str, str], slot: Slot) -> dict[str, str]:
     return {**kept, "CUDA_VISIBLE_DEVICES": visible}
 
 
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def _signal(process: Child, number: signal.Signals) -> None:
     """Signal a job: SIGKILL its whole group, SIGTERM the command alone, which ends its children."""
     if number is signal.SIGKILL:
         signal_group(process.pid, number)
