@@ -20,10 +20,6 @@ from xla_sweeps.measure import agreement
 from xla_sweeps.schema.trial import ExecutionMode, ModelSpec, Precision
 from xla_sweeps.tf import hub_architectures, models, modes
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 pytestmark = [
     pytest.mark.tf,
     pytest.mark.filterwarnings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -14,12 +13,6 @@ from paths import ROOT
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import modes
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
-os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit"  # once: given twice it has no effect
 
 pytestmark = pytest.mark.tf
 

@@ -27,10 +27,6 @@ from xla_sweeps.tf import hub_architectures, models, modes
 from xla_sweeps.tf.sources import saved_model
 from xla_sweeps.tf.sources.inputs import from_specs
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 pytestmark = [
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

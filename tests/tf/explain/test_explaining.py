@@ -21,12 +21,6 @@ from xla_sweeps.tf.explain import refusals, traps
 from xla_sweeps.tf.explain.explaining import Subject, explain_subject
 from xla_sweeps.tf.explain.graph import named_in, traced_ops
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
-os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit"  # once: given twice it has no effect
-
 pytestmark = pytest.mark.tf
 
 BATCHES = [

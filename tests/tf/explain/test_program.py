@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -16,10 +15,6 @@ from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.tf import models
 from xla_sweeps.tf.explain.explaining import Subject, explain_subject
 from xla_sweeps.tf.explain.program import program_of, work_by_name
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 PROGRAM = """
 HloModule jit, entry_computation_layout={(f32[8,8]{1,0}, s32[])->f32[8,8]{1,0}}

@@ -14,10 +14,6 @@ from xla_sweeps.tf import modes
 from xla_sweeps.tf.explain import peaks, roofline
 from xla_sweeps.tf.macs import count_macs
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 pytestmark = pytest.mark.tf
 
 BATCH = tf.ones((2, 16, 16, 3))
