@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,12 @@ def test_contaminated_sides_are_marked_and_ignored_by_fail_on(folders: Path) -> 
 
 
 def test_csv_and_json_hold_the_same_changes(folders: Path) -> None:
-    document = json.loads(command("compare", "A", "B", "--format", "json", cwd=folders).stdout)
+    shutil.move(folders / "B", folders / "B\u202e\x9b")
+    text = command("compare", "A", "B\u202e\x9b", "--format", "json", cwd=folders).stdout
+    assert text.isascii(), "no character that a terminal obeys"
+    document = json.loads(text)
+    assert document["title_b"].endswith("B\u202e\x9b")
+    shutil.move(folders / "B\u202e\x9b", folders / "B")
     assert {
         "title_a",
         "title_b",

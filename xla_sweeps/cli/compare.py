@@ -133,7 +133,7 @@ def show(
         export.write_text(export.csv_text(rows, _COLUMNS), output)
     elif form == "json" or output is not None:
         document = {**changes.as_section(found), "rows": rows, "notes": list(found.notes)}
-        export.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", output)
+        export.write_text(json.dumps(document, indent=1) + "\n", output)
     else:
         show_difference(found)
     met = changes.failures(found, fail_on)

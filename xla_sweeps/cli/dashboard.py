@@ -169,7 +169,7 @@ def report(
         log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
         spec = publish.spec(plan, log=log)
         shutil.rmtree(log.parent)
-        export.write_text(json.dumps(spec, indent=1, ensure_ascii=False) + "\n", output)
+        export.write_text(json.dumps(spec, indent=1) + "\n", output)
         return 0
     unsent = build_report.unsent_trials(results_dir, records, entity, project)
     with build_report.writing(log.parent):
