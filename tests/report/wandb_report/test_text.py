@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 
 from xla_sweeps.analysis.overview import answer, overview
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.wandb_report.caveats import FAILURE_ROWS
 from xla_sweeps.report.wandb_report.markdown import escape, table
-from xla_sweeps.report.wandb_report.text import FAILURE_ROWS, SORTED_ROWS, Facts, limits, sections
+from xla_sweeps.report.wandb_report.text import SORTED_ROWS, Facts, limits, sections
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, with_columns

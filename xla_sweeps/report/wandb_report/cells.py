@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.report.advice import SYMBOLS
 from xla_sweeps.report.wandb_report.markdown import escape
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.row import ComparisonRow
@@ -16,6 +17,10 @@ BAR_CELLS = 12
 BARS_PER_DOUBLING = 4
 
 NONE = "—"
+
+VERDICTS: dict[str, str] = {
+    verdict: f"{SYMBOLS[verdict]} {verdict}" for verdict in Verdict if verdict is not Verdict.NONE
+}
 
 
 def who(row: ComparisonRow) -> list[str]:

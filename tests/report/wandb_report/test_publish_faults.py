@@ -1,0 +1,155 @@
+"""Publishing a report to a server that refuses, hangs, loses or changes what it gets."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wandb_reports import measure, report
+from wandb_server import API_KEY, WandbServer
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.wandb.push import alone_in
+from xla_sweeps.report.wandb_report import publish
+
+
+def refusal(results_dir: Path) -> str:
+    with pytest.raises(publish.ReportError) as caught:
+        report(results_dir)
+    assert caught.value.exit_code == 1
+    text = str(caught.value)
+    assert "\n" not in text
+    assert API_KEY not in text
+    return text
+
+
+@pytest.mark.parametrize("fault", ["refused", "dead"])
+def test_a_server_that_refuses_or_is_down_is_reported_in_one_line_in_time(
+    server: WandbServer, tmp_path: Path, fault: str
+) -> None:
+    measure(tmp_path / "r", "a")
+    if fault == "dead":
+        server.die()
+    else:
+        server.fail_with(401)
+    started = time.monotonic()
+    assert refusal(tmp_path / "r").startswith("nothing was written: W&B at 127.0.0.1")
+    assert time.monotonic() - started < 60
+
+
+def test_a_server_that_hangs_is_abandoned_after_a_timeout(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "LOOK_S", 3.0)
+    measure(tmp_path / "r", "a")
+    server.hang()
+    assert refusal(tmp_path / "r").startswith("nothing was written: W&B at 127.0.0.1")
+
+
+def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    measure(tmp_path / "r", "a")
+    server.fail_with(500, when=lambda path, body: path.startswith("/artifact"))
+    assert refusal(tmp_path / "r").startswith(
+        "neither the summary run nor the report was written: "
+    )
+    (run,) = server.runs.values()
+    assert run.exit_code == 1
+    server.fail_with(500, when=lambda path, body: "upsertView" in body)
+    assert refusal(tmp_path / "r").startswith("the report could not be written: ")
+    server.fail_with(500, when=lambda path, body: "UpsertView2" in body)
+    assert refusal(tmp_path / "r").startswith("the report was written, but the workspace was not: ")
+    server.heal()
+    assert report(tmp_path / "r") == 0
+    assert len(server.pages.views) == 2
+    assert {item.state for item in server.pages.artifacts.values()} == {"COMMITTED"}
+    assert [run.exit_code for run in server.runs.values()] == [0]
+
+
+def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a")
+    with alone_in(tmp_path / "r" / "wandb", "report"):
+        assert refusal(tmp_path / "r").startswith(
+            f"another report of {tmp_path / 'r' / 'wandb'} is running"
+        )
+    assert server.backend.operations == []
+
+
+def test_a_table_that_the_server_does_not_show_is_a_warning(
+    server: WandbServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(publish, "CONFIRM_S", 1.0)
+    measure(tmp_path / "r", "a")
+    server.backend._operations["ArtifactMembershipByName"] = lambda _: {"project": None}
+    assert report(tmp_path / "r") == 1
+    assert "does not show the summary run's table; " in capsys.readouterr().err
+    assert len(server.pages.views) == 2
+    assert [len(run.rows) for run in server.runs.values()] == [1]
+    assert report(tmp_path / "r") == 1
+    assert [len(run.rows) for run in server.runs.values()] == [2], (
+        "sent again, since it is not there"
+    )
+
+
+def test_a_server_that_stores_something_else_is_detected(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(tmp_path / "r", "a")
+    upsert = server.pages.operations["upsertView"]
+
+    def halve(variables: Any) -> dict[str, Any]:
+        spec = json.loads(variables["spec"])
+        return upsert({**variables, "spec": json.dumps({**spec, "blocks": spec["blocks"][:5]})})
+
+    server.backend._operations["upsertView"] = halve
+    assert "the server returned a different report" in refusal(tmp_path / "r")
+
+
+def test_the_key_is_written_to_no_file(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", server.url.replace("//", "//user:aV3ryS3cretWord@"))
+    measure(tmp_path / "r", "a")
+    with pytest.raises(ConfigError) as caught:
+        report(tmp_path / "r")
+    assert "aV3ryS3cretWord" not in str(caught.value)
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
+    server.fail_with(500, when=lambda path, body: "upsertView" in body)
+    refusal(tmp_path / "r")
+    assert server.keys == {API_KEY}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "report.log" for path in files)
+    assert not [path for path in files if API_KEY.encode() in path.read_bytes()]
+    stored = repr(
+        [
+            server.pages.views,
+            server.pages.artifacts,
+            [run.describe() for run in server.runs.values()],
+        ]
+    )
+    assert API_KEY not in stored
+
+
+def test_a_sweeps_variables_do_not_make_the_summary_run_another_one(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "SWEEP_ID": "s1",
+        "RUN_ID": "agentrun",
+        "RUN_GROUP": "g",
+        "MODE": "offline",
+        "TAGS": "x",
+    }.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    measure(tmp_path / "r", "a")
+    report(tmp_path / "r")
+    (run,) = server.runs.values()
+    assert run.name.startswith("summary-")
+    assert (run.sweep, run.group, sorted(run.tags)) == ("", "", ["summary", "xla-sweeps"])
