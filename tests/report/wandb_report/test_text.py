@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from factories import make_record
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from report_rows import FACTS, failed, pair, text_of
 
 from xla_sweeps.analysis.overview import answer, overview
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb_report.caveats import FAILURE_ROWS
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.text import SORTED_ROWS, Facts, limits, sections
-from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
-
-FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
-
-(ROW,) = [
-    row
-    for row in summarize([make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)]).comparisons
-    if (row.baseline.mode, row.candidate.mode) == ("graph", "xla")
-]
+from xla_sweeps.schema.row import with_columns
 
 HOSTILE = [
     "a | b",
@@ -54,49 +41,6 @@ HOSTILE = [
     "</details>",
     "x" * 500,
 ]
-
-
-def pair(number: int = 1, speedup: float = 2.0, **changes: Any) -> ComparisonRow:
-    verdict = Verdict.FASTER if speedup > 1 else Verdict.SLOWER
-    fields: dict[str, Any] = {
-        "trial_id": f"{number:016x}",
-        "model": f"net{number}",
-        "speedup": speedup,
-        "speedup_low": speedup * 0.99,
-        "speedup_high": speedup * 1.01,
-        "speedup_percent": 100 * (speedup - 1),
-        "verdict": verdict,
-        "throughput_samples_per_s": 100 * speedup,
-        "throughput_low": 99 * speedup,
-        "throughput_high": 101 * speedup,
-    }
-    return with_columns(ROW, **{**fields, **changes})
-
-
-def failed(number: int, **changes: Any) -> ComparisonRow:
-    nothing = dict.fromkeys(
-        (
-            "speedup",
-            "speedup_low",
-            "speedup_high",
-            "speedup_percent",
-            "throughput_samples_per_s",
-            "absolute_speedup_samples_per_s",
-            "throughput_low",
-            "throughput_high",
-        )
-    )
-    told = {
-        "verdict": Verdict.FAILED,
-        "status": Status.UNSUPPORTED_OP,
-        "failed_mode": "xla",
-        "failure_message": "no kernel",
-    }
-    return with_columns(pair(number), **{**nothing, **told, **changes})
-
-
-def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:
-    return next(section.text for section in sections(rows, facts) if section.key == key)
 
 
 def kinds(source: str) -> set[str]:
