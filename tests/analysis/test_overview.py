@@ -19,6 +19,7 @@ from synthetic_rows import columns_of, make_rows
 from xla_sweeps.analysis.overview import (
     PodiumKey,
     answer,
+    answers,
     discoveries,
     geometric_mean,
     overview,
@@ -78,6 +79,19 @@ def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured(
     assert first.geomean == pytest.approx(1.0, rel=1e-2)
     assert " Typically 1.00× (geometric mean over 3 models); half" in answer(found)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, None, None, 1))
+
+
+def test_a_question_counts_once_with_the_most_replicates_then_the_newest() -> None:
+    first = row(2.0, replicates=3, measured_at="2026-01-01")
+    longer = row(1.5, replicates=6, measured_at="2026-01-01")
+    again = row(1.2, replicates=6, measured_at="2026-01-02")
+    stopped = row(None, replicates=8, measured_at="2026-01-03", status=Status.INTERRUPTED)
+    others = [row(3.0, batch_size=99), row(3.0, device="another"), row(3.0, baseline="eager")]
+    asked = [first, *others, again, stopped, longer]
+    assert answers(asked) == [*others, again]
+    assert answers([*asked, row(4.0, origin="imported")])[-1].provenance.origin == "imported"
+    assert overview(answers(asked)).pairs == 3
+    assert answers([]) == []
 
 
 @pytest.mark.parametrize(("models", "sizes"), [(12, 2), (5, 8), (40, 1)])

@@ -6,6 +6,7 @@ reader filters.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,17 @@ MIN_FOR_SPREAD = 8
 
 USUALLY = 0.6
 """Share of all pairs from which the answer is "usually"."""
+
+QUESTION = (
+    *("model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"),
+    *("device", "origin", "candidate", "baseline"),
+)
+"""Columns that make a question, however often it was measured."""
+
+_PREFERENCE = ("replicates", "measured_at", "trial_id")
+
+ASKED = (*QUESTION, *_PREFERENCE)
+"""Columns that `answering` needs."""
 
 PodiumKey = Literal["throughput", "absolute_speedup", "speedup_percent"]
 
@@ -101,6 +113,29 @@ class Overview:
     families: tuple[FamilySummary, ...]
 
 
+def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """One row of each question that was measured to its end (`answering`), in the rows' order."""
+    rows = [row for row in rows if row.status not in UNFINISHED]
+    columns = {name: [value_of(row, name) for row in rows] for name in ASKED}
+    return [rows[index] for index in answering(columns)]
+
+
+def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
+    """Which rows answer each question once: with the most replicates, then the newest.
+
+    A sum over all rows would count a question as often as it was measured.
+
+    Args:
+        columns: `ASKED`, of equal length, by name.
+    """
+    best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    questions = zip(*(columns[name] for name in QUESTION), strict=True)
+    ranks = zip(*(columns[name] for name in _PREFERENCE), itertools.count())
+    for question, rank in zip(questions, ranks, strict=True):
+        best[question] = max(rank, best.get(question, ()))
+    return sorted(rank[-1] for rank in best.values())
+
+
 def overview(
     rows: Sequence[ComparisonRow], *, baseline: str = "graph", candidate: str = "xla"
 ) -> Overview:
@@ -143,7 +178,7 @@ def overview_of(
         np.asarray(columns[name], dtype=float)[chosen]
         for name in ("speedup", "p_value", "compile_s_extra", "break_even_calls")
     )
-    counts = {
+    verdicts = {
         str(word): int(np.count_nonzero(verdict == str(word)))
         for word in Verdict
         if word is not Verdict.NONE
@@ -162,7 +197,7 @@ def overview_of(
         baseline=baseline,
         candidate=candidate,
         pairs=len(verdict),
-        **counts,
+        **verdicts,
         compared=int(np.count_nonzero(compared)),
         models=models,
         geomean=mean,
@@ -302,16 +337,10 @@ def answer(found: Overview) -> str:
 
     The page answers in the same words.
     """
-    if not found.pairs:
-        return "Nothing was compared yet."
-    name = "XLA" if found.candidate == "xla" else found.candidate
-    counts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
-    counts += [f"slower in {found.slower}"] if found.slower else []
-    counts += [f"failed in {found.failed}"] if found.failed else []
-    text = f"{word(found)} {', '.join(counts)}."
+    text = counts(found)
     if found.geomean is None:
         return text
-    text += f" Typically {found.geomean:.2f}×{_spread(found)}"
+    text += f" Typically {typical(found)}"
     calls = found.median_break_even_calls
     if not found.priced:
         return f"{text}."
@@ -320,6 +349,31 @@ def answer(found: Overview) -> str:
         if calls is not None
         else "; most never pay their compiling back."
     )
+
+
+def counts(found: Overview) -> str:
+    """The answer's first sentence: how many pairs say so, without a mean of them."""
+    if not found.pairs:
+        return "Nothing was compared yet."
+    name = "XLA" if found.candidate == "xla" else found.candidate
+    parts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
+    parts += [f"slower in {found.slower}"] if found.slower else []
+    parts += [f"failed in {found.failed}"] if found.failed else []
+    return f"{word(found)} {', '.join(parts)}."
+
+
+def typical(found: Overview) -> str:
+    """The geometric mean, and where most pairs lie, or "".
+
+    No interval of the mean: models are chosen, not drawn at random.
+    """
+    if found.geomean is None:
+        return ""
+    models = f" (geometric mean over {found.models:,} models)" if found.models > 1 else ""
+    text = f"{found.geomean:.2f}×{models}"
+    if found.spread_low is None or found.spread_high is None:
+        return text
+    return f"{text}, 8 of 10 between {found.spread_low:.2f}× and {found.spread_high:.2f}×"
 
 
 def word(found: Overview) -> str:
@@ -365,14 +419,6 @@ def _families(
             )
         )
     return tuple(summaries)
-
-
-def _spread(found: Overview) -> str:
-    """Where most pairs lie. No interval of the mean: models are chosen, not drawn at random."""
-    models = f" (geometric mean over {found.models:,} models)" if found.models > 1 else ""
-    if found.spread_low is None or found.spread_high is None:
-        return models
-    return f"{models}, 8 of 10 between {found.spread_low:.2f}× and {found.spread_high:.2f}×"
 
 
 def _pairs(count: int) -> str:

@@ -141,21 +141,10 @@ def _floats(column: pyarrow.ChunkedArray) -> np.typing.NDArray[np.float64]:
     return numbers
 
 
-QUESTION = (
-    *("model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"),
-    *("device", "origin", "candidate", "baseline"),
-)
-"""Columns that make a question, however often it was measured."""
-
-
 def answers(table: pyarrow.Table) -> pyarrow.Table:
     """One row of each question: with the most replicates, then the newest."""
-    order = (table[name].to_pylist() for name in ("replicates", "measured_at", "trial_id"))
-    best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    questions = zip(*(table[name].to_pylist() for name in QUESTION), strict=True)
-    for question, *rank in zip(questions, *order, range(table.num_rows), strict=True):
-        best[question] = max(tuple(rank), best.get(question, ()))
-    return table.take(sorted(rank[-1] for rank in best.values()))
+    columns = {name: table[name].to_pylist() for name in overview.ASKED}
+    return table.take(overview.answering(columns))
 
 
 def sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
