@@ -10,7 +10,12 @@ from factories import failed_outcome, make_outcome, make_record
 from wandb_runs import FIRST, SUMMARY
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.wandb.payload import history_rows, run_summary
+from xla_sweeps.report.wandb.payload import (
+    SUMMARY_KEYS,
+    history_rows,
+    result_point,
+    run_summary,
+)
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import with_columns
 
@@ -35,6 +40,18 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
         assert isinstance(keys[name], float), name
 
 
+def test_the_mean_of_the_logged_logarithms_is_the_geometric_mean() -> None:
+    """W&B's panels take arithmetic means: of 2× and ½× that is 1.25×, of their logarithms 1×."""
+    found = []
+    for xla_s in (0.1, 0.4):
+        records = [make_record({"graph": 0.2, "xla": xla_s})]
+        found.append(run_summary(records, summarize(records)))
+    assert [keys["speedup_log2"] for keys in found] == pytest.approx([1.0, -1.0])
+    assert sum(keys["speedup_log2"] for keys in found) == pytest.approx(0.0)
+    assert "speedup_log2" in SUMMARY_KEYS, "else an outdated one would stay"
+    assert result_point(found[0])["result/speedup_log2"] == found[0]["speedup_log2"]
+
+
 def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:
     record = make_record(
         {"graph": 0.2},
@@ -42,7 +59,7 @@ def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:
     )
     keys = run_summary([record], summarize([record]))
     assert keys["verdict"] == "failed"
-    assert "speedup" not in keys
+    assert not {"speedup", "speedup_log2"} & keys.keys()
     assert run_summary([], None)["status"] == "interrupted"
 
 
@@ -79,5 +96,5 @@ def test_only_finite_numbers_are_logged() -> None:
     )
     keys = run_summary([FIRST], endless)
     assert "break_even_calls" not in keys
-    assert "speedup" not in keys
+    assert not {"speedup", "speedup_log2"} & keys.keys()
     assert all(math.isfinite(value) for value in keys.values() if isinstance(value, float))

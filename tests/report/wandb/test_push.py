@@ -59,6 +59,20 @@ def test_push_after_wandb_sync_duplicates_nothing(server: WandbServer, tmp_path:
     assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
+def test_push_completes_a_run_from_before_a_key_was_added(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, trials = header(tmp_path), [(header(tmp_path), [FIRST], SUMMARY)]
+    with monkeypatch.context() as earlier:
+        earlier.setattr("xla_sweeps.report.wandb.tracker.SUMMARY_VERSION", 1)
+        tracked(online_tracker(), head, FIRST)
+    del server.runs[TRIAL_ID].summary["speedup_log2"]
+    assert push(trials, log=tmp_path / "log").sent == 1
+    assert server.runs[TRIAL_ID].summary["speedup_log2"] == pytest.approx(1.0, abs=0.05)
+    assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
+    assert push(trials, log=tmp_path / "log").already == 1
+
+
 def test_push_removes_a_speedup_that_is_no_longer_valid(
     server: WandbServer, tmp_path: Path
 ) -> None:

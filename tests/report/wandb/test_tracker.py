@@ -29,6 +29,15 @@ from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import offline_tracker, online_tracker, published_replicates
 
 
+def updates(read: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """What the updates of one kind amount to."""
+    found: dict[str, Any] = {}
+    for item in read:
+        if item["type"] == kind:
+            found.update(item[kind]["update"])
+    return found
+
+
 def test_an_offline_run_contains_config_history_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,11 +52,7 @@ def test_an_offline_run_contains_config_history_and_summary(
     assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "nightly", "my-sweep")
     assert (run["display_name"], run["notes"]) == ("mine", "a new driver")
     assert run["tags"] == ["ResNetV1", "applications", "cpu", "night"]
-    config: dict[str, Any] = {}
-    for item in read:
-        if item["type"] == "config":
-            config.update(item["config"]["update"])
-    assert config == {
+    assert updates(read, "config") == {
         "model": "resnet50",
         "variant": "ResNet50",
         "family": "ResNetV1",
@@ -77,10 +82,7 @@ def test_an_offline_run_contains_config_history_and_summary(
     shown = [{key: value for key, value in row.items() if key[0] != "_"} for row in rows]
     assert shown[:-1] == rows_of(FIRST)
     assert shown[-1] == result_point(run_summary([FIRST], SUMMARY))
-    summary: dict[str, Any] = {}
-    for item in read:
-        if item["type"] == "summary":
-            summary.update(item["summary"]["update"])
+    summary = updates(read, "summary")
     wanted = run_summary([FIRST], SUMMARY)
     assert {key: summary[key] for key in wanted} == pytest.approx(wanted)
     assert summary["speedup"] == pytest.approx(2.0, rel=0.02)
@@ -97,13 +99,14 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
     assert rounds_of(run) == rows_of(FIRST)
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
     of_rounds = {key for row in rows_of(FIRST) for key in row}
-    assert of_rounds >= {"round", "replicate", "dirty", "speedup_round", "xla/throughput"}
+    assert of_rounds >= {"round", "replicate", "contaminated", "speedup_round", "xla/throughput"}
     assert not of_rounds & set(run.summary), "the last round is no result"
     assert (run.exit_code, run.job_type, run.project) == (0, "trial", "xla-sweeps")
     assert run.config["model"] == "resnet50"
     (point,) = [row for row in run.rows if "round" not in row]
-    assert point["result/speedup"] == run.summary["result/speedup"] == run.summary["speedup"]
-    assert set(point) == {"result/speedup", "result/compile_s"} | {
+    logged = point["result/speedup_log2"]
+    assert logged == run.summary["result/speedup_log2"] == run.summary["speedup_log2"]
+    assert set(point) == {"result/speedup_log2", "result/compile_s"} | {
         f"result/throughput_{mode}" for mode in CONFIG["modes"]
     }
     assert published_replicates(header(tmp_path)) == 1

@@ -25,6 +25,7 @@ SUMMARY_KEYS = (
     "statistics_version",
     "throughput",
     "speedup",
+    "speedup_log2",
     "speedup_low",
     "speedup_high",
     "speedup_vs_eager",
@@ -46,8 +47,11 @@ SUMMARY_KEYS = (
 )
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
+SUMMARY_VERSION = 2
+"""Raised when a summary gets another key, so that `push` completes the runs that lack it."""
 
-ROUND_KEYS = ("replicate", "dirty", "speedup_round")
+
+ROUND_KEYS = ("replicate", "contaminated", "speedup_round")
 """Keys of a round beside `<mode>/call_ms` and `<mode>/throughput`."""
 
 
@@ -68,7 +72,7 @@ def history_rows(
         row: dict[str, Any] = {
             "replicate": replicate,
             "round": item.round,
-            "dirty": bool(item.dirty),
+            "contaminated": bool(item.dirty),
         }
         for mode, call_s in times.items():
             row[f"{mode}/call_ms"] = 1e3 * call_s
@@ -127,13 +131,15 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
 def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The headline figures as one row of history: W&B charts history by itself, as bars over runs.
 
+    The speedup as its logarithm: such a bar begins at 0, which is no change.
+
     Args:
         keys: the run's summary.
     """
     return {
         f"result/{name}": value
         for name, value in keys.items()
-        if name in ("speedup", "compile_s") or name.startswith("throughput_")
+        if name in ("speedup_log2", "compile_s") or name.startswith("throughput_")
     }
 
 
@@ -150,6 +156,7 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
     return {
         "throughput": row.candidate.throughput_samples_per_s,
         "speedup": row.speedup.value,
+        "speedup_log2": math.log2(row.speedup.value) if row.speedup.value else None,
         "speedup_low": row.speedup.low,
         "speedup_high": row.speedup.high,
         "speedup_vs_eager": against_eager.speedup.value if against_eager else None,

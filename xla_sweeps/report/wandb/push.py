@@ -12,6 +12,7 @@ from pathlib import Path
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.measure.tracking import RunHeader, run_header
 from xla_sweeps.report.wandb.client import Helper
+from xla_sweeps.report.wandb.payload import SUMMARY_VERSION
 from xla_sweeps.report.wandb.tracker import header_document, note_run, noted_runs, run_content
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
@@ -127,6 +128,7 @@ def _unpublished(
         or not {record.replicate for record in group}
         <= set(noted.get(run_id, {}).get("confirmed", []))
         or noted[run_id].get("statistics_version") != STATISTICS_VERSION
+        or noted[run_id].get("summary_version") != SUMMARY_VERSION
     }
 
 

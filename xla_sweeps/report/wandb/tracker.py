@@ -20,7 +20,12 @@ from urllib.parse import urlparse
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.wandb.client import CLOSE_GRACE_S, REPAIR, Helper
 from xla_sweeps.report.wandb.credentials import base_url
-from xla_sweeps.report.wandb.payload import histograms, history_rows, run_summary
+from xla_sweeps.report.wandb.payload import (
+    SUMMARY_VERSION,
+    histograms,
+    history_rows,
+    run_summary,
+)
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import Record
@@ -161,6 +166,7 @@ def note_run(header: RunHeader, run_id: str, replicates: Sequence[int], *, confi
     if confirmed:
         known["confirmed"] = sorted({*known["confirmed"], *replicates})
         known["statistics_version"] = STATISTICS_VERSION
+        known["summary_version"] = SUMMARY_VERSION
     path = marker_path(header)
     with contextlib.suppress(OSError):
         folder_in(header.results_dir, *path.parent.relative_to(header.results_dir).parts)
