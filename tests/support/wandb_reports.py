@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from factories import CONFIG, MODEL, make_record
+from wandb_server import WandbServer
 from wandb_views import StoredView
 
 from xla_sweeps.cli.dashboard import report as report_results
@@ -54,3 +55,12 @@ def blocks(view: StoredView, kind: str) -> list[dict[str, Any]]:
 
 def texts(view: StoredView) -> str:
     return "\n".join(block["content"] for block in blocks(view, "markdown-block"))
+
+
+def uploaded(server: WandbServer) -> dict[str, bytes]:
+    """The files of all artifacts by name."""
+    return {
+        name: content
+        for item in server.pages.artifacts.values()
+        for name, content in item.files.items()
+    }

@@ -77,6 +77,7 @@ def test_an_offline_run_contains_config_history_and_summary(
         "xla_sweeps": "0.1.0",
         "git": "0123456789ab",
         "flags": "TF_XLA_FLAGS=--a",
+        "runtime": "",
     }
     rows = [item["history"]["item"] for item in read if item["type"] == "history"]
     shown = [{key: value for key, value in row.items() if key[0] != "_"} for row in rows]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from factories import CONFIG
-from wandb_reports import blocks, measure, only, report, texts
+from wandb_reports import blocks, measure, only, report, texts, uploaded
 from wandb_server import WandbServer
 
 from xla_sweeps.analysis.overview import answer, overview
 from xla_sweeps.cli import main, results
-from xla_sweeps.report.wandb_report import build
+from xla_sweeps.report.wandb_report import build, publish
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import rows_of
 
@@ -52,7 +52,14 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
     assert questions[0] == "Should I turn XLA on?"
     assert [
         section["name"] for section in saved.spec["section"]["panelBankConfig"]["sections"]
-    ] == [question for question in questions if question != "What broke?"]
+    ] == [
+        "Should I turn XLA on?",
+        "Where does it help?",
+        "Is it just FLOPs?",
+        "What does XLA cost, and when does it pay back?",
+        "Everything",
+    ]
+    assert "| devices | Some CPU |" in texts(view)
     found = overview(rows_of(load(results_dir).table))
     assert answer(found) in texts(view)
     assert "This project has 0 runs of trials." in texts(view)
@@ -65,11 +72,7 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
         ("dataset", "COMMITTED"),
         ("report", "COMMITTED"),
     }
-    files = {
-        name: content
-        for item in server.pages.artifacts.values()
-        for name, content in item.files.items()
-    }
+    files = uploaded(server)
     assert files["dashboard.html"].startswith(b"<!doctype html>")
     assert (
         files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
@@ -99,45 +102,98 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
     known = {f"config:{name}.value" for name in scalars} | {f"{name}.value" for name in scalars}
     known |= {f"summary:{name}" for name in SUMMARY_KEYS} | set(SUMMARY_KEYS)
     known |= {"summary:throughput_graph", "throughput_graph", "run:displayName"}
-    filters = []
+    filters, shown = [], []
     for grid in blocks(only(server.pages.of_type("runs")), "panel-grid"):
         for runset in grid["metadata"]["runSets"]:
             filters.append(
-                {(item["key"]["name"], item["value"]) for item in runset["filters"]["filters"]}
+                {item["key"]["name"]: item["value"] for item in runset["filters"]["filters"]}
             )
-            assert {key["name"] for key in runset["grouping"]} <= known
+            assert runset["grouping"] == []
             assert set(runset["runFeed"]["columnOrder"]) <= known
             assert runset["project"] == {"name": "xla-sweeps", "entityName": "tester", "id": "42"}
-        for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]:
-            config = panel["config"]
-            used = [
-                config.get("xAxis"),
-                config.get("yAxis"),
-                config.get("groupBy"),
-                *config.get("metrics", []),
-            ]
-            used += [column["accessor"] for column in config.get("columns", [])]
-            assert {name for name in used if name} <= known
-            if panel["viewType"] == "Bar Chart":
-                assert config.get("limit") == 50 or config["groupBy"]
-            if panel["viewType"] == "Scatter Plot":
-                assert (config["xAxisLogScale"], config["yAxisLogScale"]) == (True, True)
-    assert all(
-        ("jobType", "trial") in found or found == {("jobType", "summary")} for found in filters
-    )
-    groups = [
-        grid["metadata"]["runSets"][0]["grouping"]
-        for grid in blocks(only(server.pages.of_type("runs")), "panel-grid")
+        shown += grid["metadata"]["panelBankSectionConfig"]["panels"]
+    for panel in shown:
+        config = panel["config"]
+        used = [
+            config.get("xAxis"),
+            config.get("yAxis"),
+            config.get("groupBy"),
+            *config.get("metrics", []),
+        ]
+        used += [column["accessor"] for column in config.get("columns", [])]
+        assert {name for name in used if name} <= known
+        if panel["viewType"] == "Bar Chart":
+            assert config.get("limit") == 25 or config["groupBy"]
+        if panel["viewType"] == "Scatter Plot":
+            below_0 = config["yAxis"].endswith("speedup_log2")
+            assert bool(config.get("yAxisLogScale")) != below_0
+    assert len(shown) == 9, "eight, and the table of the summary run"
+    assert all(found["jobType"] == "trial" or found == {"jobType": "summary"} for found in filters)
+
+
+def test_the_first_charts_show_the_best_and_the_worst(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a", "b")
+    report(tmp_path / "r")
+    best, worst = blocks(only(server.pages.of_type("runs")), "panel-grid")[:2]
+    for grid, ascending in ((best, False), (worst, True)):
+        (runset,) = grid["metadata"]["runSets"]
+        (key,) = runset["sort"]["keys"]
+        assert (key["key"]["name"], key["ascending"]) == ("speedup_log2", ascending)
+        (panel,) = grid["metadata"]["panelBankSectionConfig"]["panels"]
+        assert (panel["config"]["metrics"], panel["config"]["limit"]) == (["speedup_log2"], 25)
+
+
+def test_panels_with_means_show_runs_of_one_setting(server: WandbServer, tmp_path: Path) -> None:
+    measure(tmp_path / "r", "a")
+    assert results.push(tmp_path / "r", project=None, entity=None, force=False) == 0
+    report(tmp_path / "r")
+    (run,) = [run for run in server.runs.values() if run.job_type == "trial"]
+    views = [*server.pages.of_type("runs"), *server.pages.of_type("project-view")]
+    grids = blocks(views[0], "panel-grid")
+    means = [
+        grid["metadata"]["runSets"][0]["filters"]["filters"]
+        for grid in grids
+        for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
+        if panel["config"].get("groupBy")
     ]
-    assert [group[0]["name"] for group in groups if group] == [
-        "family.value",
-        "variant.value",
-        "accelerator.value",
-        "xla.value",
-    ]
-    spec = only(server.pages.of_type("project-view")).spec["section"]["runSets"][0]
-    assert [item["value"] for item in spec["filters"]["filters"]] == ["trial"]
-    assert spec["sort"]["keys"][0]["key"] == {"section": "summary", "name": "speedup"}
+    means.append(views[1].spec["section"]["runSets"][0]["filters"]["filters"])
+    assert len(means) == 2, "the one of families, and the workspace"
+    for found in means:
+        setting = {
+            item["key"]["name"].removesuffix(".value"): item["value"]
+            for item in found
+            if item["key"]["section"] == "config"
+        }
+        assert set(setting) == {"accelerator", "resolution", "batch_size", "precision", "scenario"}
+        assert setting == {name: run.config[name] for name in setting}
+        summary = {i["key"]["name"]: i["value"] for i in found if i["key"]["section"] == "summary"}
+        assert (summary["baseline"], summary["candidate"]) == ("graph", "xla")
+        assert run.summary["baseline"] == "graph"
+    sort = views[1].spec["section"]["runSets"][0]["sort"]["keys"][0]["key"]
+    assert sort == {"section": "summary", "name": "speedup_log2"}
+
+
+def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
+    device = "Bob's \"A100\" = b <= c > d \\ Ärger ×2 #') within_last 5 days"
+    setting = {
+        "device": device,
+        "resolution_px": 224,
+        "batch_size": 1,
+        "precision": "float32",
+        "scenario": "call",
+        "runtime": "",
+        "title": "t",
+    }
+    names = ("entity", "project", "title", "description", "marker", "workspace_title", "header")
+    section = {"key": "where", "question": "q", "text": "t"}
+    plan = {**dict.fromkeys(names, "x"), "setting": setting, "sections": [section]}
+    spec = publish.spec(plan, log=tmp_path / "wandb" / "report.log")
+    (grid,) = [block for block in spec["report"]["spec"]["blocks"] if block["type"] == "panel-grid"]
+    saved = spec["workspace"]["spec"]["section"]
+    for runset in (grid["metadata"]["runSets"][0], saved["runSets"][0]):
+        found = {item["key"]["name"]: item["value"] for item in runset["filters"]["filters"]}
+        assert found["accelerator.value"] == device
+        assert found["batch_size.value"] == 1
 
 
 def test_the_same_report_again_updates_and_adds_nothing(

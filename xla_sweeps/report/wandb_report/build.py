@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps import __version__
-from xla_sweeps.analysis.overview import overview
+from xla_sweeps.analysis.overview import answers, overview
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.wandb import push
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
+from xla_sweeps.report.wandb_report.settings import by_setting, commonest
 from xla_sweeps.results.rows import Rows
 from xla_sweeps.results.store import folder_below, guarded
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, TrialSummary, row_dict, value_of
 from xla_sweeps.system.files import read_regular, replace_whole
+from xla_sweeps.system.text import displayable
 
 TABLE_ROWS = 10_000
 
@@ -62,11 +64,8 @@ def plan_document(
     )
     identity = identity_of(records)
     marker = f"[xla-sweeps:{identity}]"
-    figures = {
-        key: value
-        for key, value in asdict(overview(rows)).items()
-        if isinstance(value, int | float)
-    }
+    pairs = text.headline_pairs(answers(rows))
+    setting = next(iter(commonest(pairs)), None)
     return {
         "entity": entity,
         "project": project,
@@ -77,14 +76,23 @@ def plan_document(
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {len(summaries):,} trials",
-        "figures": {
-            **figures,
-            "trials": len(summaries),
-            "table_rows": facts.table_rows,
-            "headline_rows": headline,
-        },
+        "figures": _figures(pairs, facts),
+        "setting": setting and {**asdict(setting), "title": displayable(setting)},
+        "header": text.environment(rows, facts),
         "sections": [asdict(section) for section in text.sections(rows, facts)],
     }
+
+
+def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:
+    """The overview's numbers; no means and medians where devices, sizes or batches differ."""
+    several = len(by_setting(pairs)) > 1
+    found: dict[str, int | float | None] = {
+        name: None if several and isinstance(value, float) else value
+        for name, value in asdict(overview(pairs)).items()
+        if isinstance(value, int | float)
+    }
+    counts = ("trials", "table_rows", "headline_rows")
+    return found | {name: getattr(facts, name) for name in counts}
 
 
 def identity_of(records: Mapping[str, Sequence[Record]]) -> str:

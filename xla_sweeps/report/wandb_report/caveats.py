@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.advice import FLAG_TEXTS
+from xla_sweeps.report.wandb_report import findings
 from xla_sweeps.report.wandb_report.cells import NONE, calls, number, percent_of, times, who
 from xla_sweeps.report.wandb_report.markdown import escape, table
+from xla_sweeps.report.wandb_report.settings import commonest
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
@@ -18,23 +20,16 @@ FAILURE_ROWS = 50
 COSTLY_ROWS = 10
 
 
-def cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
-    """What XLA costs, and the most expensive pairs."""
+def cost(pairs: Sequence[ComparisonRow]) -> str:
+    """What XLA costs at each device's commonest setting, and the most expensive pairs."""
     known = [row for row in pairs if row.speedup.compile_s_extra is not None]
     if not known:
-        return "No pair has a compile time."
-    median = found.median_break_even_calls
-    extra_s = number(found.median_extra_compile_s)
-    text = f"In the median, preparation takes {extra_s} s longer with XLA"
-    text += (
-        f" and pays back after {number(median)} calls. "
-        if median is not None
-        else ", and for at least half of the pairs it never pays back. "
-    )
-    text += (
-        f"It never pays back for {found.never:,} of {found.priced:,} pairs; the panel omits those, "
-        "and ambiguous pairs."
-    )
+        return findings.NO_COST
+    told = [
+        f"**{escape(setting)}.** {findings.cost(overview(rows))}"
+        for setting, rows in commonest(pairs).items()
+    ]
+    told.append("The panel omits pairs that never pay back or are ambiguous.")
     expensive = sorted(known, key=lambda row: -(row.speedup.compile_s_extra or 0.0))[:COSTLY_ROWS]
     cells = [
         [
@@ -45,17 +40,10 @@ def cost(found: Overview, pairs: Sequence[ComparisonRow]) -> str:
         ]
         for row in expensive
     ]
-    headings = [
-        "model",
-        "px",
-        "batch",
-        "device",
-        "extra preparation, s",
-        "calls to pay back",
-        "peak memory",
-    ]
-    title = f"**The {len(expensive)} most expensive**"
-    return f"{text}\n\n{title}\n\n{table(headings, cells, right=(1, 2, 4, 5, 6))}"
+    headings = ["model", "px", "batch", "device"]
+    headings += ["extra preparation, s", "calls to pay back", "peak memory"]
+    listed = table(headings, cells, right=(1, 2, 4, 5, 6))
+    return "\n\n".join([*told, f"**The {len(expensive)} most expensive**", listed])
 
 
 def broke(pairs: Sequence[ComparisonRow]) -> str:

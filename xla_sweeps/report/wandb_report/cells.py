@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xla_sweeps.analysis.overview import Overview
-from xla_sweeps.report.advice import SYMBOLS
+from xla_sweeps.report.advice import SYMBOLS, marks
+from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.wandb_report.markdown import escape
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
 
 BAR_CELLS = 12
@@ -33,17 +34,26 @@ def who(row: ComparisonRow) -> list[str]:
     ]
 
 
+def names(rows: Sequence[ComparisonRow], *shown: str) -> list[str]:
+    """Each row's model, with what tells it from others that look alike in the columns shown."""
+    told = distinctions(rows, ("model", *shown))
+    return [
+        escape(" · ".join(filter(None, (row.trial.model, facts))))
+        for row, facts in zip(rows, told, strict=True)
+    ]
+
+
+def speedup(row: ComparisonRow) -> str:
+    """The row's speedup, marked where it is preliminary or contaminated."""
+    contaminated = row.status is Status.CONTAMINATED
+    marked = marks(preliminary=row.speedup.preliminary, contaminated=contaminated)
+    return times(row.speedup.value) + escape(marked)
+
+
 def bar(speedup: float) -> str:
     """A bar of the speedup's logarithm."""
     cells = min(BAR_CELLS, round(BARS_PER_DOUBLING * abs(math.log2(speedup))))
     return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "·"
-
-
-def geomean(found: Overview) -> str:
-    """The geometric mean with its interval."""
-    if found.geomean is None:
-        return NONE
-    return f"{times(found.geomean)} ({interval(found.geomean_low, found.geomean_high)})"
 
 
 def times(value: float | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
@@ -16,15 +16,32 @@ from wandb_workspaces import expr
 
 Plan = Mapping[str, Any]
 
+Setting = Mapping[str, Any] | None
+"""The setting whose runs are averaged, and its title; None where nothing was compared."""
+
 TITLE_CHARACTERS = 120
 
-BAR_RUNS = 50
+BAR_RUNS = 25
 """Runs that an ungrouped bar plot shows; a thousand bars would be unreadable."""
 
 WIDE, HALF, HIGH = 24, 12, 8
 
-TRIALS = expr.Metric("JobType") == "trial"
-SUMMARIES = expr.Metric("JobType") == "summary"
+TRIALS = 'Metric("JobType") == "trial"'
+SUMMARIES = 'Metric("JobType") == "summary"'
+FAILED = 'Summary("verdict") == "failed"'
+AGAINST_GRAPH = 'Summary("candidate") == "xla" and Summary("baseline") == "graph"'
+COMPARED = f'{AGAINST_GRAPH} and Summary("verdict") != "failed"'
+"""Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
+
+SETTING = {
+    "device": "accelerator",
+    "resolution_px": "resolution",
+    "batch_size": "batch_size",
+    "precision": "precision",
+    "scenario": "scenario",
+    "runtime": "runtime",
+}
+"""The key in a run's config for each field of a setting."""
 
 COLUMNS = [
     "config:family.value",
@@ -34,19 +51,13 @@ COLUMNS = [
     "config:accelerator.value",
     "summary:verdict",
     "summary:speedup",
+    "summary:speedup_log2",
     "summary:speedup_low",
     "summary:speedup_high",
     "summary:throughput",
     "summary:compile_s",
     "summary:status",
 ]
-
-GROUPINGS = {
-    "family": "family",
-    "variant": "variant",
-    "accelerator": "accelerator",
-    "xla": "XLA on",
-}
 
 TABLE_KEY = "comparison"
 
@@ -60,10 +71,10 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
             refer to the report's project.
     """
     place = {"entity": plan["entity"], "project": plan["project"]} if online else {}
-    blocks: list[Any] = [wr.TableOfContents()]
+    blocks: list[Any] = [wr.TableOfContents(), wr.MarkdownBlock(plan["header"])]
     for section in plan["sections"]:
         blocks += [wr.H2(section["question"]), wr.MarkdownBlock(section["text"])]
-        blocks += grids(section["key"], place)
+        blocks += grids(section["key"], place, plan["setting"])
     return wr.Report(
         entity=plan["entity"],
         project=plan["project"],
@@ -75,16 +86,17 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
 
 
 def workspace(plan: Plan) -> ws.Workspace:
-    """The project's saved view: a section for each question, trials only, highest speedup first."""
+    """The project's saved view: a section for each question, trials of one setting only."""
+    setting = plan["setting"]
     made = [
         ws.Section(
             name=section["question"],
-            panels=panels(section["key"]),
+            panels=found,
             is_open=number == 0,
             layout_settings=ws.SectionLayoutSettings(columns=2, rows=2),
         )
         for number, section in enumerate(plan["sections"])
-        if panels(section["key"])
+        if (found := panels(section["key"], setting))
     ]
     return ws.Workspace(
         entity=plan["entity"],
@@ -93,9 +105,9 @@ def workspace(plan: Plan) -> ws.Workspace:
         sections=made,
         settings=ws.WorkspaceSettings(remove_legends_from_panels=True),
         runset_settings=ws.RunsetSettings(
-            filters=expr.And(TRIALS),
+            filters=_all(TRIALS, AGAINST_GRAPH, *at(setting)),
             pinned_columns=COLUMNS,
-            order=[expr.Ordering(expr.Summary("speedup"), ascending=False)],
+            order=[expr.Ordering(expr.Summary("speedup_log2"), ascending=False)],
         ),
     )
 
@@ -118,99 +130,83 @@ def _stored(item: Any) -> dict[str, Any]:
     return document
 
 
-def grids(key: str, place: Mapping[str, str]) -> list[wr.PanelGrid]:
+def grids(key: str, place: Mapping[str, str], setting: Setting) -> list[wr.PanelGrid]:
     """The panel grids below a section's text."""
-    if key == "broke":
-        failed = _runset(place, "Failed", expr.And(TRIALS, expr.Summary("verdict") == "failed"))
-        return [wr.PanelGrid(runsets=[failed], panels=[])]
-    made = (
-        [wr.PanelGrid(runsets=[_runset(place, "Trials")], panels=panels(key))]
-        if panels(key)
-        else []
-    )
-    if key == "flops":
-        made[0].runsets = [*made[0].runsets, _runset(place, "MobileNets", query="mobilenet")]
-    if key == "everything":
-        made += [
-            wr.PanelGrid(
-                runsets=[_runset(place, f"By {title}", groupby=[f"config.{name}"])],
-                panels=[
-                    _bars("speedup", f"Mean speedup by {title}", group=name),
-                    _bars("throughput", f"Mean images/s by {title}", group=name),
-                ],
-            )
-            for name, title in GROUPINGS.items()
-        ]
-        summary = _runset(place, "Summary", expr.And(SUMMARIES))
-        made.append(
-            wr.PanelGrid(
-                runsets=[summary],
-                panels=[wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())],
-            )
-        )
-    return made
-
-
-def panels(key: str) -> list[Any]:
-    """A section's panels, from the summary keys of its runs; new objects on each call."""
+    compared, here = _all(TRIALS, COMPARED), _all(TRIALS, COMPARED, *at(setting))
     match key:
         case "answer":
-            title = (
-                f"Speedup of {BAR_RUNS} runs, in the order of the run set; the table has all, "
-                "with intervals"
-            )
             return [
-                wr.BarPlot(
-                    metrics=["speedup"], title=title, max_runs_to_show=BAR_RUNS, layout=_wide()
+                wr.PanelGrid(
+                    runsets=[_runset(place, f"The {BAR_RUNS} {end}", compared, ascending=rising)],
+                    panels=[_ranked("speedup_log2", f"The {BAR_RUNS} {end} speedups, log2")],
                 )
+                for end, rising in (("highest", False), ("lowest", True))
             ]
-        case "where":
-            return [
-                _bars("speedup", "Mean speedup by family", group="family"),
-                _scatter("throughput_graph", "speedup", "Speedup over graph mode's images/s"),
+        case "fastest" if setting:
+            fastest = _runset(place, "Fastest", here, order="throughput")
+            title = f"Images/s with XLA, the {BAR_RUNS} fastest, {setting['title']}"
+            return [wr.PanelGrid(runsets=[fastest], panels=[_ranked("throughput", title)])]
+        case "flops" if setting:
+            runsets = [
+                _runset(place, "All models", here),
+                _runset(place, "MobileNets", here, query="mobilenet"),
             ]
-        case "fastest":
+            return [wr.PanelGrid(runsets=runsets, panels=panels(key, setting))]
+        case "broke":
             return [
-                _bars("throughput", "Mean images/s by family", group="family"),
-                _bars("absolute_speedup", "Mean images/s gained by family", group="family"),
-                _scatter("latency_p50_ms", "latency_p90_ms", "Latency, ms: p90 over p50"),
+                wr.PanelGrid(runsets=[_runset(place, "Failed", _all(TRIALS, FAILED))], panels=[])
             ]
-        case "flops":
+        case "everything":
+            summary = [wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())]
             return [
-                _scatter("gmacs", "throughput", "Images/s over GMACs (XLA)"),
-                _scatter("gmacs", "throughput_graph", "Images/s over GMACs (graph mode)"),
-                _scatter("gmacs", "speedup", "Speedup over GMACs"),
-                _scatter("params_million", "throughput", "Images/s over parameters, million"),
+                wr.PanelGrid(runsets=[_runset(place, "Trials", TRIALS)], panels=[_parallel()]),
+                wr.PanelGrid(runsets=[_runset(place, "Summary", SUMMARIES)], panels=summary),
+            ]
+    found = panels(key, setting)
+    return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=found)] if found else []
+
+
+def panels(key: str, setting: Setting) -> list[Any]:
+    """A section's panels of runs of one setting, from their summary keys; new objects each call."""
+    where = f", {setting['title']}" if setting else ""
+    match key:
+        case "answer":
+            title = f"Speedup, log2, over graph mode's images/s{where}"
+            return [_scatter("throughput_graph", "speedup_log2", title, log_y=False)]
+        case "where" if setting:
+            return [_bars("speedup_log2", f"Mean speedup by family, log2{where}", group="family")]
+        case "flops" if setting:
+            return [
+                _scatter("gmacs", "throughput", f"Images/s over GMACs, MobileNets apart{where}"),
+                _scatter("gmacs", "speedup_log2", f"Speedup, log2, over GMACs{where}", log_y=False),
             ]
         case "cost":
-            return [
-                _scatter(
-                    "compile_s",
-                    "break_even_calls",
-                    "Calls until compilation pays back, over compile time",
-                ),
-                _bars("compile_s", "Mean compile time by family, s", group="family"),
-            ]
-        case "compare":
-            return [
-                _bars("throughput", f"Mean images/s by {title}", group=name)
-                for name, title in (
-                    ("accelerator", "device"),
-                    ("resolution", "resolution"),
-                    ("batch_size", "batch"),
-                )
-            ]
-        case "trust":
-            return [
-                _scatter(
-                    "speedup_low",
-                    "speedup_high",
-                    "Ends of the 95 % interval; narrow intervals are near the diagonal",
-                )
-            ]
+            title = f"Calls until compilation pays back, over compile time{where}"
+            return [_scatter("compile_s", "break_even_calls", title)]
         case "everything":
             return [_parallel()]
     return []
+
+
+def at(setting: Setting) -> list[str]:
+    """The filters of a setting's runs; none for a field that is not set."""
+    return [
+        f'Config("{key}.value") == {_literal(setting[field])}'
+        for field, key in SETTING.items()
+        if setting and setting[field]
+    ]
+
+
+def _literal(value: Any) -> str:
+    """A value in a filter: the library changes `=`, `<` and `>` even inside a string."""
+    if not isinstance(value, str):
+        return str(value)
+    plain = (letter if letter.isalnum() else f"\\U{ord(letter):08x}" for letter in value)
+    return f'"{"".join(plain)}"'
+
+
+def _all(*filters: str) -> str:
+    return " and ".join(filters)
 
 
 @contextlib.contextmanager
@@ -227,23 +223,27 @@ def same_ids(plan: Plan) -> Iterator[None]:
 def _runset(
     place: Mapping[str, str],
     name: str,
-    filters: expr.And | None = None,
+    filters: str,
     *,
     query: str = "",
-    groupby: Sequence[str] = (),
+    order: str = "speedup_log2",
+    ascending: bool = False,
 ) -> wr.Runset:
-    order = [wr.OrderBy(wr.SummaryMetric("speedup"), ascending=False)]
     return wr.Runset(
         entity=place.get("entity", ""),
         project=place.get("project", ""),
         name=name,
         query=query,
-        filters=filters or expr.And(TRIALS),
-        groupby=list(groupby),
-        order=order,
+        filters=filters,
+        order=[wr.OrderBy(wr.SummaryMetric(order), ascending=ascending)],
         pinned_columns=["run:displayName"],
         visible_columns=COLUMNS,
     )
+
+
+def _ranked(metric: str, title: str) -> wr.BarPlot:
+    """A bar for each run, in the run set's order."""
+    return wr.BarPlot(metrics=[metric], title=title, max_runs_to_show=BAR_RUNS, layout=_wide())
 
 
 def _bars(metric: str, title: str, *, group: str) -> wr.BarPlot:
@@ -256,12 +256,12 @@ def _bars(metric: str, title: str, *, group: str) -> wr.BarPlot:
     )
 
 
-def _scatter(x: str, y: str, title: str) -> wr.ScatterPlot:
+def _scatter(x: str, y: str, title: str, *, log_y: bool = True) -> wr.ScatterPlot:
     return wr.ScatterPlot(
         x=wr.SummaryMetric(x),
         y=wr.SummaryMetric(y),
         log_x=True,
-        log_y=True,
+        log_y=log_y,
         title=title,
         layout=_half(),
     )
@@ -275,8 +275,9 @@ def _parallel() -> wr.ParallelCoordinatesPlot:
     chosen += [column(metric=wr.Config(name), log=True) for name in ("resolution", "batch_size")]
     chosen += [
         column(metric=wr.SummaryMetric(name), log=True)
-        for name in ("params_million", "gmacs", "compile_s", "throughput", "speedup")
+        for name in ("params_million", "gmacs", "compile_s", "throughput")
     ]
+    chosen.append(column(metric=wr.SummaryMetric("speedup_log2")))
     return wr.ParallelCoordinatesPlot(columns=chosen, title="All runs of the view", layout=_wide())
 
 

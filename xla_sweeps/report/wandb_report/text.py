@@ -8,20 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xla_sweeps.analysis.overview import Overview, answer, overview
+from xla_sweeps.analysis.overview import answer, answers, counts, overview, typical
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.wandb_report import caveats, comparing
+from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY
+from xla_sweeps.report.wandb_report import caveats, comparing, findings
 from xla_sweeps.report.wandb_report.cells import (
     BARS_PER_DOUBLING,
+    NONE,
     VERDICTS,
     bar,
-    geomean,
     interval,
+    names,
+    speedup,
     times,
     who,
 )
-from xla_sweeps.report.wandb_report.markdown import table
+from xla_sweeps.report.wandb_report.markdown import escape, table
+from xla_sweeps.report.wandb_report.settings import by_setting, commonest
+from xla_sweeps.schema.columns import MEASURED
+from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.system.text import counted
 
 VIEW_RUNS = 1000
 """Maximum number of runs that a W&B view shows."""
@@ -35,6 +42,22 @@ COMPARER_RUNS = 10
 SORTED_ROWS = 100
 
 BASELINES = {"graph": "graph mode", "eager": "eager execution"}
+
+WORDS = (
+    "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
+    "`tf.function` without XLA, *eager execution* runs without `tf.function`. A *pair* is one "
+    "model at one size and batch on one device, measured with XLA and without."
+)
+
+HOW = """**Turn XLA on** for a model that gains, and measure your own:
+
+```python
+predict = tf.function(model, jit_compile=True)
+```
+
+```sh
+python -m xla_sweeps model=NAME
+```"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,20 +111,40 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
         rows: comparison rows of all trials.
         facts: facts beside the rows.
     """
-    pairs = headline_pairs(rows)
-    found = overview(pairs)
+    asked = answers(rows)
+    pairs = headline_pairs(asked)
+    imported = comparing.published(asked)
     made: list[tuple[str, str, str]] = [
-        ("answer", "Should I turn XLA on?", _answer(rows, pairs, found)),
-        ("where", "Where does it help?", comparing.where(found)),
+        ("answer", "Should I turn XLA on?", _answer(asked, pairs)),
+        ("where", "Where does it help?", comparing.where(pairs)),
         ("fastest", "Which model is fastest?", comparing.fastest(pairs)),
         ("flops", "Is it just FLOPs?", comparing.flops(pairs)),
-        ("cost", "What does XLA cost, and when does it pay back?", caveats.cost(found, pairs)),
+        ("cost", "What does XLA cost, and when does it pay back?", caveats.cost(pairs)),
         ("compare", "How do devices, resolutions and batches compare?", comparing.compare(pairs)),
         ("broke", "What broke?", caveats.broke(pairs)),
         ("trust", "Can I trust it?", caveats.trust(pairs, trust(rows))),
+        *([("published", "What did others publish?", imported)] if imported else []),
         ("everything", "Everything", _everything(facts)),
     ]
     return tuple(Section(key=key, question=question, text=text) for key, question, text in made)
+
+
+def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
+    """What was measured, where, when and with which software, as a table."""
+    measured = [row for row in rows if row.provenance.origin == MEASURED]
+    days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
+    texts = {
+        "software": {row.provenance.software for row in measured},
+        "driver": {row.provenance.driver for row in measured},
+        "devices": {row.trial.device for row in measured},
+        "variables that change it": {row.provenance.environment_flags for row in measured},
+    }
+    cells = [[name, escape("; ".join(sorted(values - {""})))] for name, values in texts.items()]
+    cells += [["measured", " to ".join(dict.fromkeys((days[0], days[-1])))]] if days else []
+    cells += [["trials", f"{facts.trials:,}"]]
+    unfinished = sum(row.status in UNFINISHED for row in measured)
+    cells += [["left out", f"{counted(unfinished, 'comparison')} that did not finish"]][:unfinished]
+    return table(["what", "of these results"], [cell for cell in cells if cell[1]])
 
 
 def limits(facts: Facts) -> str:
@@ -131,44 +174,61 @@ def limits(facts: Facts) -> str:
     )
 
 
-def _answer(
-    rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow], against_graph: Overview
-) -> str:
-    found = {
-        "graph": against_graph,
-        "eager": overview(headline_pairs(rows, "eager"), baseline="eager"),
-    }
+def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> str:
+    found = {name: _by_device(headline_pairs(rows, name)) for name in BASELINES}
     lines = [
-        [
-            f"against {BASELINES[baseline]}",
-            str(item.pairs),
-            str(item.models),
-            str(item.faster),
-            str(item.slower),
-            str(item.equivalent),
-            str(item.ambiguous),
-            str(item.failed),
-            geomean(item),
-            str(item.discoveries),
-        ]
-        for baseline, item in found.items()
-        if item.pairs
+        [f"XLA against {BASELINES[baseline]}", escape(device), *_counts(mine, baseline)]
+        for baseline, devices in found.items()
+        for device, mine in devices.items()
     ]
-    counts = table(
-        [
-            "XLA",
-            "pairs",
-            "models",
-            *VERDICTS.values(),
-            "geometric mean (95 %)",
-            "differs at 5 % false discoveries",
-        ],
-        lines,
-        right=range(1, 10),
-    )
     if not lines:
         return "No pair with and without XLA was measured."
-    return f"{answer(found['graph'])}\n\n{counts}\n\n{_sorted_pairs(pairs)}"
+    headings = ["", "device", "pairs", "models", *VERDICTS.values(), "best", "worst"]
+    listed = table(headings, lines, right=range(2, 11))
+    parts = [_headline(pairs), WORDS, *_findings(pairs), HOW, listed, _sorted_pairs(pairs)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _by_device(pairs: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+    """The pairs of each device."""
+    found: dict[str, list[ComparisonRow]] = {}
+    for row in pairs:
+        found.setdefault(row.trial.device, []).append(row)
+    return dict(sorted(found.items()))
+
+
+def _counts(pairs: Sequence[ComparisonRow], baseline: str) -> list[str]:
+    found = overview(pairs, baseline=baseline)
+    known = [row.speedup.value for row in pairs if row.speedup.value is not None]
+    numbers = (found.pairs, found.models, *(getattr(found, verdict) for verdict in VERDICTS))
+    ends = times(max(known, default=None)), times(min(known, default=None))
+    return [*map(str, numbers), *ends]
+
+
+def _headline(pairs: Sequence[ComparisonRow]) -> str:
+    """The page's answer; its mean for each device apart where there are several settings."""
+    found = overview(pairs)
+    if len(by_setting(pairs)) < 2:
+        return answer(found)
+    means = [
+        f"- {escape(setting)}: typically {typical(overview(rows)) or NONE}"
+        for setting, rows in commonest(pairs).items()
+    ]
+    return "\n".join([counts(found), "", *means])
+
+
+def _findings(pairs: Sequence[ComparisonRow]) -> list[str]:
+    """What was found at the commonest setting."""
+    return [
+        "\n".join(
+            [
+                f"**What was found** on {escape(setting)}:",
+                "",
+                *(f"- {finding}" for finding in findings.findings(mine)),
+            ]
+        )
+        for setting, mine in list(commonest(pairs).items())[:1]
+    ]
 
 
 def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
@@ -191,29 +251,26 @@ def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
             f"All {len(known):,} pairs by speedup over graph mode",
             list(enumerate(known, 1)),
         )
+    rows = [row for _, row in shown]
+    told = names(rows, "resolution_px", "batch_size", "device")
     cells = [
         [
             str(number),
-            *who(row),
-            times(row.speedup.value),
+            name,
+            *who(row)[1:],
+            speedup(row),
             interval(row.speedup.low, row.speedup.high),
             VERDICTS[row.speedup.verdict],
             bar(row.speedup.value or 1.0),
         ]
-        for number, row in shown
+        for (number, row), name in zip(shown, told, strict=True)
     ]
-    headings = [
-        "#",
-        "model",
-        "px",
-        "batch",
-        "device",
-        "speedup",
-        "95 %",
-        "verdict",
-        f"{BARS_PER_DOUBLING} blocks: twice as fast",
-    ]
-    return f"**{title}**\n\n{table(headings, cells, right=(0, 2, 3, 5, 6))}"
+    headings = ["#", "model", "px", "batch", "device", "speedup", "95 %", "verdict"]
+    headings.append(f"{BARS_PER_DOUBLING} blocks: twice as fast")
+    listed = table(headings, cells, right=(0, 2, 3, 5, 6))
+    marked = "".join(row[5] for row in cells)
+    notes = [escape(note) for note in (PRELIMINARY, CONTAMINATED) if note[0] in marked]
+    return "\n\n".join([f"**{title}**", listed, *notes])
 
 
 def _everything(facts: Facts) -> str:
@@ -224,8 +281,8 @@ def _everything(facts: Facts) -> str:
         else ""
     )
     return (
-        f"{limits(facts)}\n\nThe grids below group the same runs by family, variant, accelerator "
-        "and whether XLA is on. Their bars are arithmetic means of the runs that W&B shows, "
-        "without intervals: cite the tables above. The summary run has the comparison table and, "
-        f"as artifacts, its Parquet file and the local page.{cut}"
+        f"{limits(facts)}\n\nThe panels show the runs that W&B shows, without intervals: cite the "
+        "tables. Their bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as "
+        "fast, and the mean of such bars is the geometric mean. The summary run has the comparison "
+        f"table and, as artifacts, its Parquet file and the local page.{cut}"
     )

@@ -1,0 +1,169 @@
+"""What the W&B report compares and finds: within one setting, each question once, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from report_rows import FACTS, failed, pair, text_of
+
+from xla_sweeps.report.wandb_report.settings import commonest
+from xla_sweeps.report.wandb_report.text import environment, sections
+
+
+def test_no_mean_mixes_devices_sizes_or_batches() -> None:
+    """The two settings of A differ so much that any mean over both is 1×."""
+    rows = [
+        pair(1, 4.0, device="A"),
+        pair(2, 4.0, device="A"),
+        pair(1, 0.25, device="A", resolution_px=384),
+        pair(2, 2.0, device="B"),
+        pair(1, 0.125, device="B", batch_size=32),
+        pair(3, 8.0, device="B", batch_size=32),
+        pair(4, 8.0, device="B", batch_size=32),
+    ]
+    found = {key: text_of(key, rows) for key in ("answer", "where", "compare")}
+    assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in found["answer"]
+    assert (
+        "- A, 224 px, batch 4, float32: typically 4.00× (geometric mean over 2 models)"
+        in (found["answer"])
+    )
+    assert (
+        "- B, 224 px, batch 32, float32: typically 2.00× (geometric mean over 3 models)"
+        in (found["answer"])
+    )
+    assert found["answer"].count("typically") == 2
+    assert "### A, 224 px, batch 4, float32" in found["where"]
+    assert "| 2 | 2 | 0 | 4.00× | 0% |" in found["where"]
+    assert "| 3 | 3 | 0 | 2.00× | 33% |" in found["where"]
+    assert found["where"].count("×") == 2
+    assert "| A | 224 | 4 | float32 call | 2 | 2 | 0 | 4.00× | 0% | — |" in found["compare"]
+    assert "| A | 384 | 4 | float32 call | 1 | 1 | 0 | 0.25× | 100% | — |" in found["compare"]
+    assert "| B | 224 | 4 | float32 call | 1 | 1 | 0 | 2.00× | 0% | — |" in found["compare"]
+    assert "No model was measured in every row" in found["compare"]
+
+
+def test_settings_are_compared_over_the_models_that_all_have() -> None:
+    rows = [
+        pair(1, 2.0),
+        pair(2, 8.0),
+        pair(1, 4.0, batch_size=32),
+        pair(3, 0.5, batch_size=32),
+    ]
+    text = text_of("compare", rows)
+    assert "measured in every row (1 model): compare rows by that one" in text
+    assert "| 224 | 4 | float32 call | 2 | 2 | 0 | 4.00× | 0% | 2.00× |" in text
+    assert "| 224 | 32 | float32 call | 2 | 2 | 0 | 1.41× | 50% | 4.00× |" in text
+    assert "one device" in text_of("compare", rows[:2])
+
+
+def test_the_commonest_setting_is_that_with_the_most_pairs_of_each_device() -> None:
+    rows = [pair(1), pair(2, batch_size=32), pair(3, batch_size=32), pair(4, device="A")]
+    found = {str(setting): len(mine) for setting, mine in commonest(rows).items()}
+    assert found == {
+        "Some CPU, 224 px, batch 32, float32": 2,
+        "A, 224 px, batch 4, float32": 1,
+    }
+
+
+def test_a_question_that_was_asked_again_counts_once() -> None:
+    rows = [pair(1, 2.0), pair(1, 4.0, trial_id="f" * 16, effort="publish", replicates=6)]
+    text = text_of("answer", rows)
+    assert "faster than graph in 1 of 1 pair. Typically 4.00×" in text
+    assert "**All 1 pairs" in text
+    assert "2.00×" not in text
+
+
+def test_rows_of_one_name_say_what_tells_them_apart() -> None:
+    rows = [pair(1, 2.0), pair(1, 4.0, precision="mixed_float16")]
+    text = text_of("answer", rows)
+    assert r"| net1 · mixed\_float16 |" in text
+    assert "| net1 · float32 |" in text
+
+
+def test_contaminated_and_preliminary_figures_look_so() -> None:
+    clean = {"preliminary": False}
+    rows = [pair(1, 2.0, **clean), pair(2, 3.0, **clean, status="contaminated")]
+    text = text_of("answer", rows)
+    assert r"| 3.00×\~ |" in text
+    assert "| 2.00× |" in text
+    assert "contaminated by other load" in text
+    assert "preliminary" not in text
+
+
+def test_three_findings_are_computed() -> None:
+    cost = {"compile_s_extra": 5.0, "preliminary": False}
+    rows = [
+        pair(1, 4.0, family="Big", break_even_calls=100.0, **cost),
+        pair(2, 1.0, family="Big", break_even_calls=300.0, **cost),
+        pair(3, 0.5, family="Small", break_even_calls=None, **cost),
+    ]
+    text = text_of("answer", [*rows, pair(4, 9.0, device="A", family="Other")])
+    found = [line[2:] for line in text.splitlines() if line.startswith("- ")][-3:]
+    assert "**What was found** on Some CPU, 224 px, batch 4, float32:" in text
+    assert found == [
+        "Big gains most, 2.00× over 2 models; Small loses most, 0.50× over 1 model.",
+        "Faster by most: net1, 4.00× (95 % 3.96–4.04); "
+        "slower by most: net3, 0.50× (95 % 0.49–0.51).",
+        "In the median, preparation takes 5.00 s longer with XLA and pays back after 300 calls. "
+        "It never pays back for 1 of 3 pairs.",
+    ]
+    only = text_of("answer", rows[:1])
+    assert "Faster by most: net1, 4.00× (95 % 3.96–4.04); slower: no model." in only
+    assert "gains" not in only.split("**Turn XLA on**")[0], "one family gains most of nothing"
+
+
+def test_the_report_says_how_to_turn_xla_on_and_explains_its_words() -> None:
+    text = text_of("answer", [pair()])
+    assert "tf.function(model, jit_compile=True)" in text
+    assert "python -m xla_sweeps model=NAME" in text
+    for word in ("*pair*", "*Graph mode*", "*eager execution*"):
+        assert word in text
+    for section in sections([pair(), pair(2, device="A"), failed(3)], FACTS):
+        assert "discover" not in section.text
+
+
+def test_mobilenets_are_compared_by_their_arithmetic() -> None:
+    rate = {"throughput_samples_per_s": 10.0}
+    mobile = [pair(n, 2.0, model=f"mobilenet{n}", macs=10**9, **rate) for n in (1, 2)]
+    others = [pair(3, 4.0, macs=4 * 10**9, throughput_samples_per_s=20.0)]
+    assert (
+        "The median of 2 MobileNets is 10.0 billion multiply-accumulates a second with XLA, of "
+        "1 other model 80.0: 0.12× as many. XLA makes the MobileNets 2.00× as fast, the others "
+        "4.00×."
+    ) in text_of("flops", [*mobile, *others])
+    assert "MobileNets" not in text_of("flops", others)
+
+
+def test_published_figures_are_listed_beside_what_was_measured_here() -> None:
+    theirs = {"origin": "imported", "device": "A100", "preliminary": False}
+    rows = [
+        pair(1, throughput_samples_per_s=50.0),
+        pair(1, 3.0, **theirs, throughput_samples_per_s=900.0),
+        failed(2, **theirs, baseline="", verdict="none", throughput_samples_per_s=70.0),
+    ]
+    text = text_of("published", rows)
+    assert "| net1 | 224 | 4 | A100 | xla | 900 | graph | 3.00× | 50.0 on Some CPU |" in text
+    assert "| net2 | 224 | 4 | A100 | xla | 70.0 | — | — | — |" in text
+    assert "in 1 of 1 pair" in text_of("answer", rows), "no count has them"
+    assert "published" not in [section.key for section in sections(rows[:1], FACTS)]
+
+
+def test_the_header_says_what_was_measured_when_and_with_which_software() -> None:
+    known: dict[str, Any] = {
+        "software": "TensorFlow 2.21.0",
+        "driver": "550.54",
+        "environment_flags": "",
+    }
+    rows = [
+        pair(1, **known, measured_at="2026-11-05T10:00:00+00:00"),
+        pair(2, **known, device="B", measured_at="2026-11-01T10:00:00+00:00"),
+        pair(3, **known, status="interrupted", measured_at=""),
+        pair(4, origin="imported", device="published elsewhere"),
+    ]
+    text = environment(rows, FACTS)
+    assert "| software | TensorFlow 2.21.0 |" in text
+    assert "| driver | 550.54 |" in text
+    assert "| devices | B; Some CPU |" in text
+    assert "| measured | 2026-11-01 to 2026-11-05 |" in text
+    assert "| trials | 3 |" in text
+    assert "| left out | 1 comparison that did not finish |" in text
