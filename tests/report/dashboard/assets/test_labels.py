@@ -79,6 +79,36 @@ def test_what_tells_rows_apart_is_a_filter(
     )
 
 
+def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        measured(10 * batch + place, rate + batch, batch_size=batch, runtime=runtime)
+        for place, (runtime, rate) in enumerate([("", 110.0), ("onednn=false", 150.0)])
+        for batch in (1, 8, 32)
+    ]
+    page = write_page(tmp_path / "page.html", rows)
+    visit(browser, page)
+    draw_everything(browser)
+    assert browser.evaluate("document.querySelector('[data-chart=batch_size] h3').innerText") == (
+        "By batch size: resnet50: 1.11× at 1, 1.42× at 32; "
+        "resnet50 · onednn=false: 1.51× at 1, 1.82× at 32"
+    )
+    assert (
+        browser.evaluate("document.querySelector('#answer-rows > .note').innerText")
+        == "2 more configurations: choose batch and options above."
+    )
+    heads = "[...document.querySelectorAll('.grid th')].map((head) => head.dataset.column)"
+    assert "runtime" in browser.evaluate(heads)
+    for value, word in (("", "defaults"), ("onednn=false", "onednn=false")):
+        visit(browser, page, [("runtime", value), ("batch_size", "8")])
+        assert browser.evaluate("xlaSweeps.rows()") == 1
+        assert word in browser.evaluate("document.getElementById('tokens').textContent")
+        said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+        assert ("with onednn=false" in said) == bool(value)
+    assert browser.complaints == []
+
+
 def doubtful() -> list[dict[str, Any]]:
     clean = [measured(n, 130.0 + 10 * n, model=f"m{n}") for n in (1, 2)]
     return [

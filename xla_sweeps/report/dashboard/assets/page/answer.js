@@ -163,7 +163,8 @@ function answerToOne(view, row, candidate, baseline) {
   const { rows } = view;
   const numbers = (name) => rows.number(name)[row];
   const verdict = rows.text("verdict", row);
-  const where = `${rows.text("model", row)} ${numbers("resolution_px")} px, batch ${numbers("batch_size")}, on ${rows.text("device", row)}`;
+  const options = rows.text("runtime", row);
+  const where = `${rows.text("model", row)} ${numbers("resolution_px")} px, batch ${numbers("batch_size")}, on ${rows.text("device", row)}${options && ` with ${options}`}`;
   if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
   const note = rows.text("note", row);
   if (!present(numbers("speedup"))) {

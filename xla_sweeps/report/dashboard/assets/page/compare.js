@@ -157,12 +157,11 @@ function linesOver(view, column) {
     if (view.distinct("model").length !== 1 || view.distinct(column).length < 2) return [];
     const [values, speedup] = [view.rows.number(column), view.rows.number("speedup")];
     const lines = new Map();
-    const kinds = ["source", "scenario"].filter((kind) => view.distinct(kind).length > 1);
+    const kinds = QUESTION.filter((kind) => !NAMED_BY.includes(kind) && view.distinct(kind).length > 1);
     for (const row of view.counted) {
       if (speedup[row] !== speedup[row]) continue;
-      const name = [rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.rows.text(kind, row))].join(
-        " · ",
-      );
+      const parts = [rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.rows.text(kind, row))];
+      const name = parts.filter(Boolean).join(" · ");
       if (!lines.has(name)) lines.set(name, { name, rows: [] });
       lines.get(name).rows.push(row);
     }

@@ -94,10 +94,11 @@ function configurationCards(view) {
   const order = ["resolution_px", "batch_size"].map((name) => view.rows.number(name));
   const rows = Array.from(view.counted).sort((a, b) => order[0][a] - order[0][b] || order[1][a] - order[1][b]);
   const more = rows.length - CARDS_SHOWN;
+  const differing = FACETS.filter(({ column }) => QUESTION.includes(column) && view.distinct(column).length > 1);
   return [
     ...rows.slice(0, CARDS_SHOWN).map((row) => configurationCard(view, row, rows.length > 1)),
     more > 0
-      ? el("p", { class: "note", text: `${plural(more, "more configuration")}: choose resolution and batch above.` })
+      ? el("p", { class: "note", text: `${plural(more, "more configuration")}: choose ${allOf(differing.map(({ title }) => title.toLowerCase()))} above.` })
       : null,
   ];
 }

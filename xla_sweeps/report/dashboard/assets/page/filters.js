@@ -145,9 +145,10 @@ function closeOnEscape() {
 }
 
 /** A list of check boxes that opens below its title. */
-function facetControl(index, state, { column, title, unit = "", any = "" }) {
+function facetControl(index, state, { column, title, unit = "", any = "", blank = "" }) {
   const facet = index.facets.get(column);
-  const values = facet.sorted.filter((code) => facet.values[code] !== "").map((code) => facet.values[code]);
+  const word = (value) => `${value || blank}${unit}`;
+  const values = facet.sorted.map((code) => facet.values[code]).filter((value) => value || blank);
   const boxes = new Map();
   const numbers = new Map();
   const items = values.map((value) => {
@@ -159,7 +160,7 @@ function facetControl(index, state, { column, title, unit = "", any = "" }) {
     });
     boxes.set(value, box);
     numbers.set(value, el("span", { class: "count" }));
-    return el("label", {}, box, el("span", { class: "value", text: `${value}${unit}` }), numbers.get(value));
+    return el("label", {}, box, el("span", { class: "value", text: word(value) }), numbers.get(value));
   });
   const summary = el("summary");
   const clear = el(
@@ -196,7 +197,7 @@ function facetControl(index, state, { column, title, unit = "", any = "" }) {
       chosen.length > 1
         ? `${chosen.length} of ${values.length}`
         : chosen.length || (any && values.length === 1)
-          ? `${only}${unit}`
+          ? word(only)
           : any || "all";
     fill(summary, any ? "" : `${title} `, el("b", { text: said }));
     summary.title = `${title}: ${said}`;
@@ -300,9 +301,9 @@ function activeTokens(view, state) {
       el("span", { "aria-hidden": "true", text: " ✕" }),
     );
   const tokens = [];
-  for (const { column, unit = "" } of FACETS)
+  for (const { column, unit = "", blank = "" } of FACETS)
     for (const value of state[column])
-      tokens.push(token(`${cut(value, 40)}${unit}`, () => state.toggle(column, value)));
+      tokens.push(token(`${cut(value, 40) || blank}${unit}`, () => state.toggle(column, value)));
   for (const verdict of state.verdict)
     tokens.push(token(VERDICTS[verdict]?.word ?? cut(verdict, 40), () => state.toggle("verdict", verdict)));
   if (state.model)

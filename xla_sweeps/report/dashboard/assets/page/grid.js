@@ -80,6 +80,7 @@ const GRID = [
   { column: "replicates", title: "Replicates", width: 96, right: true, cell: number_("replicates", digitsAll) },
   { column: "family", title: "Family", width: 120, cell: text_("family") },
   { column: "source", title: "Source", width: 110, cell: text_("source") },
+  { column: "runtime", title: "Options", width: 150, cell: text_("runtime") },
   { column: "flags", title: "Flags", width: 150, cell: text_("flags") },
   { column: "status", title: "Status", width: 120, cell: text_("status") },
   {

@@ -77,6 +77,8 @@ function nameParts(view) {
       if (values.length > 1) differing.push([column, after, before]);
       else if (values[0]) shared.push(`${before}${values[0]}${after}`);
     }
+    const options = view.distinct("runtime");
+    if (options.length === 1 && options[0]) shared.push(options[0]);
     return { shared, differing };
   });
 }

@@ -5,6 +5,7 @@
 
 const NONE = "–";
 const COUNT = new Intl.NumberFormat("en");
+const LIST = new Intl.ListFormat("en-GB");
 const present = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
 /** A whole number with separators. */
@@ -12,6 +13,9 @@ const count = (value) => (present(value) ? COUNT.format(value) : NONE);
 
 /** "1 pair", "2,000 pairs". */
 const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 1 ? noun : many}`;
+
+/** "a, b and c". */
+const allOf = (words) => LIST.format(words);
 
 /** Three significant digits with k, M, G for large numbers. */
 function short(value) {

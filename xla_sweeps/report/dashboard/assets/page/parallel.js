@@ -8,6 +8,7 @@ const AXES = [
   { name: "device", title: "device", facet: true },
   { name: "precision", title: "precision", facet: true },
   { name: "source", title: "source", facet: true },
+  { name: "runtime", title: "options", facet: true, blank: "defaults" },
   { name: "resolution_px", title: "resolution", facet: true, unit: " px" },
   { name: "batch_size", title: "batch", facet: true },
   { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
@@ -28,9 +29,9 @@ function parallelAxis(index, name) {
   return AXIS_CACHE.get(name);
 }
 
-function facetAxis(index, { name, title, unit = "" }) {
+function facetAxis(index, { name, title, unit = "", blank = "" }) {
   const { data, ranks, sorted, values } = index.facets.get(name);
-  const word = (place) => `${values[sorted[place]] ?? ""}${unit}`;
+  const word = (place) => `${values[sorted[place]] || blank}${unit}`;
   const between = (low, high) => {
     const inside = sorted
       .map((_, place) => place)

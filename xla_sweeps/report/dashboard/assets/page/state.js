@@ -12,7 +12,10 @@ const VERDICTS = {
   failed: { symbol: "✕", word: "failed" },
 };
 
-/** Facets that can have several values at once: column, title, unit of a value, and what is said where any will do. */
+/**
+ * Facets that can have several values at once: column, title, unit of a value, what is said where any will do, and what
+ * "" means where it is a value as any other.
+ */
 const FACETS = [
   { column: "device", title: "Device", any: "any device" },
   { column: "resolution_px", title: "Resolution", unit: " px", any: "any px" },
@@ -20,6 +23,7 @@ const FACETS = [
   { column: "precision", title: "Precision" },
   { column: "source", title: "Source" },
   { column: "scenario", title: "Scenario" },
+  { column: "runtime", title: "Options", blank: "defaults" },
   { column: "effort", title: "Effort" },
   { column: "modes", title: "Modes" },
   { column: "software", title: "Software" },
