@@ -25,13 +25,10 @@ function flopsSection(state) {
   addPanel(tools, draw, { worth: differInOperations });
 }
 
-/** Whether at least three numbers of operations were measured: fewer show no trend. */
+/** Whether modes with a throughput differ in their operations: fewer than three numbers of them show no trend. */
 function differInOperations(view) {
-  return view.once("operations", () => {
-    const macs = view.rows.number("macs");
-    const found = new Set();
-    return view.pairs.some((row) => macs[row] > 0 && found.add(macs[row]).size > 2);
-  });
+  const macs = view.rows.number("macs");
+  return new Set(flopsPoints(view).known.map(({ row }) => macs[row])).size > 2;
 }
 
 /** Each mode of each trial in the selection, once. */
