@@ -88,7 +88,7 @@ function differenceChart(comparison, theme, width) {
     ...sortedBars(series, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
     finding: `${b} is faster than ${a} in ${count(comparison.counts?.faster ?? 0)} of ${plural(rows.length, "comparison")}, slower in ${count(comparison.counts?.slower ?? 0)}`,
     subject: `${b} over ${a} · ${someOf(devices, 3)} · ${plural(rows.length, "comparison")}`,
-    tip: ({ key }) => differenceTip(key),
+    tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }
 

@@ -42,7 +42,7 @@ function sortedPairs(view, theme, width) {
       rows.length > 1
         ? `${words[0]} is faster than ${words[1]}${of} in ${count(o.faster)} of ${plural(o.pairs, "pair")}: from ${ends.join(" to ")}`
         : `${words[0]} over ${words[1]}${of}: ${ends[0]}`,
-    tip: ({ key }) => pairTip(view, key),
+    tip: (item) => tipOf(item, "pair", (row) => pairTip(view, row)),
     click: ({ key }) => view.state.set({ model: view.rows.text("model", key) }),
   };
 }
@@ -167,6 +167,8 @@ function buckets(series, wanted) {
     const verdict = series.verdict(start);
     return {
       key: series.key(start + (own.length >> 1)),
+      of: own.length,
+      ends: [start, stop - 1].map(series.value),
       from: bucket,
       value: mean(series.value),
       low: mean(series.low),
@@ -175,6 +177,13 @@ function buckets(series, wanted) {
       doubt: own.every((i) => series.doubt(i)) ? series.doubt(start) : "",
     };
   });
+}
+
+/** What a mouse over an item says; over a column of several, how many, their range, and which is the middle one. */
+function tipOf({ key, of = 1, ends }, noun, tip) {
+  if (of === 1) return tip(key);
+  const [name, ...rest] = tip(key);
+  return [`${plural(of, noun)}, ${ends.map(times).join(" to ")}`, `In the middle: ${name}`, ...rest];
 }
 
 function pairsTable(view) {
