@@ -19,7 +19,7 @@ function differenceSection(comparison) {
   byId("difference-charts").append(
     chart({
       name: "difference",
-      build: (view, theme, width) => differenceChart(comparison, theme, width),
+      build: (view, theme, width) => differenceChart(view, comparison, theme, width),
       table: () => differenceTable(comparison),
       worth: () => bySize(comparison).length > 0,
     }),
@@ -70,10 +70,11 @@ function onlyList(title, items) {
 
 const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
 
-function differenceChart(comparison, theme, width) {
+function differenceChart(view, comparison, theme, width) {
   const rows = bySize(comparison);
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
   const devices = [...new Set(rows.map(({ device }) => device))];
+  const { meta } = view.rows;
   const series = {
     count: rows.length,
     value: (i) => rows[i].ratio,
@@ -87,7 +88,9 @@ function differenceChart(comparison, theme, width) {
   return {
     ...sortedBars(series, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
     finding: `${b} is faster than ${a} in ${count(comparison.counts?.faster ?? 0)} of ${plural(rows.length, "comparison")}, slower in ${count(comparison.counts?.slower ?? 0)}`,
-    subject: `${b} over ${a} · ${someOf(devices, 3)} · ${plural(rows.length, "comparison")}`,
+    subject: [`${b} over ${a}`, someOf(devices, 3), plural(rows.length, "comparison"), daysOf([meta.first, meta.last])]
+      .filter(Boolean)
+      .join(" · "),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }

@@ -5,20 +5,24 @@
 /** What over what, where, when and how many: what a picture of the chart must still say. */
 function subjectOf(view, what = `Speedup of ${versus(view)}`) {
   return view.once(`subject ${what}`, () => {
-    const dates = view.distinct("measured_at").filter(Boolean);
-    const [first, last] = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) =>
-      dates.length ? dates.reduce(better).slice(0, 10) : "",
-    );
     return [
       what,
       someOf(view.distinct("device"), 3),
       ...nameParts(view).shared.filter((part) => !view.distinct("device").includes(part)),
       `${plural(view.overview.pairs, "pair")} of ${plural(view.distinct("model").length, "model")}`,
-      first === last ? first : `${first} to ${last}`,
+      daysOf(view.distinct("measured_at")),
     ]
       .filter(Boolean)
       .join(" · ");
   });
+}
+
+/** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
+function daysOf(texts) {
+  const known = texts.filter(Boolean);
+  if (!known.length) return "";
+  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => known.reduce(better).slice(0, 10));
+  return [...new Set(ends)].join(" to ");
 }
 
 /** "XLA over graph". */

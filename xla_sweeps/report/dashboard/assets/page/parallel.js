@@ -8,9 +8,9 @@ const AXES = [
   { name: "device", title: "device", facet: true },
   { name: "precision", title: "precision", facet: true },
   { name: "source", title: "source", facet: true },
-  { name: "runtime", title: "options", facet: true, blank: "defaults" },
+  { name: "runtime", title: "options", facet: true, blank: "defaults", many: "sets of options" },
   { name: "resolution_px", title: "resolution", facet: true, unit: " px" },
-  { name: "batch_size", title: "batch", facet: true },
+  { name: "batch_size", title: "batch", facet: true, many: "batch sizes" },
   { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
   { name: "params", title: "parameters", write: short },
   { name: "compile_s_extra", title: "extra compile", write: seconds },
@@ -29,7 +29,7 @@ function parallelAxis(index, name) {
   return AXIS_CACHE.get(name);
 }
 
-function facetAxis(index, { name, title, unit = "", blank = "" }) {
+function facetAxis(index, { name, title, unit = "", blank = "", many }) {
   const { data, ranks, sorted, values } = index.facets.get(name);
   const word = (place) => `${values[sorted[place]] || blank}${unit}`;
   const between = (low, high) => {
@@ -39,7 +39,7 @@ function facetAxis(index, { name, title, unit = "", blank = "" }) {
       .map(word);
     return inside.length > 3 ? `${inside[0]} to ${inside.at(-1)}` : inside.join(", ") || "none";
   };
-  return { name, title, facet: true, place: (row) => ranks[data[row]], word, between };
+  return { name, title, many, facet: true, place: (row) => ranks[data[row]], word, between };
 }
 
 function numberAxis(index, { name, title, write }) {
@@ -118,7 +118,7 @@ function parallelChart(view, theme, width) {
       strokeDasharray: doubt ? "4 3" : undefined,
     });
   return {
-    finding: "All settings at once",
+    finding: rangesFinding(view, axes),
     how: "A line per pair, coloured by verdict, dashed where others are hollow; axes with a single value are left out.",
     note:
       drawn.length < view.pairs.length
@@ -143,6 +143,18 @@ function parallelChart(view, theme, width) {
     },
     tip: ({ row }) => pairTip(view, row),
   };
+}
+
+/** "Speedup from 0.62× to 3.10× over 4 devices and 3 batch sizes". */
+function rangesFinding(view, axes) {
+  const kinds = axes.flatMap(({ axis: { name, facet, title, many } }) =>
+    facet ? plural(view.distinct(name).length, title, many) : [],
+  );
+  const speedup = axes.find(({ axis }) => axis.name === "speedup");
+  const said = speedup
+    ? `Speedup from ${speedup.axis.word(speedup.low)} to ${speedup.axis.word(speedup.high)}`
+    : "No two speedups";
+  return kinds.length ? `${said} over ${allOf(kinds)}` : said;
 }
 
 /** Where an axis has its words: at most twelve places of a facet, round numbers of the rest. */

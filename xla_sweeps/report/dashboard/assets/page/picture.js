@@ -55,7 +55,9 @@ function pictureOf({ finding, subject, legend, canvas, source }) {
   };
   write(finding.textContent, 16, theme.text, "bold");
   write(subject.textContent, 12, theme.quiet);
-  if (legend.children.length) lines.push(legendLine(legend, pad, (y += 22), theme));
+  if (legend.children.length) y += 4;
+  for (const spans of legendLines(legend, `12px ${font}`, width, theme))
+    lines.push(svgElement("text", { x: pad, y: (y += 18), fill: theme.text, "font-size": 12 }, ...spans));
   y += 8;
   for (const [name, value] of Object.entries({ x: pad, y, overflow: "visible" })) chart.setAttribute(name, value);
   y += height;
@@ -71,17 +73,25 @@ function pictureOf({ finding, subject, legend, canvas, source }) {
   return { text: new XMLSerializer().serializeToString(whole), width: wide, height: high };
 }
 
-/** The legend's entries on one line, their marks in their colours. */
-function legendLine(legend, x, y, theme) {
-  const spans = [...legend.children].flatMap((entry) => {
+/** The legend's entries in lines of at most this width, their marks in their colours: a list of spans for each line. */
+function legendLines(legend, font, width, theme) {
+  const lines = [];
+  let room = 0;
+  for (const entry of legend.children) {
     const mark = entry.querySelector("[data-colour]");
-    const words = entry.textContent.slice(mark ? mark.textContent.length : 0);
-    return [
-      mark && svgElement("tspan", { fill: mark.dataset.colour }, mark.textContent),
-      svgElement("tspan", {}, `${words}\u2003`),
-    ].filter(Boolean);
-  });
-  return svgElement("text", { x, y, fill: theme.text, "font-size": 12 }, ...spans);
+    wrapped(entry.textContent.trim(), font, width).forEach((text, part) => {
+      const needed = widthOf(`${text}\u2003`, font);
+      if (part || needed > room) {
+        lines.push([]);
+        room = width;
+      }
+      room -= needed;
+      const marked = mark && !part ? mark.textContent : "";
+      const symbol = svgElement("tspan", { fill: mark?.dataset.colour ?? theme.text }, marked);
+      lines.at(-1).push(symbol, svgElement("tspan", {}, `${text.slice(marked.length)}\u2003`));
+    });
+  }
+  return lines;
 }
 
 function svgElement(tag, attributes, ...children) {
@@ -93,13 +103,19 @@ function svgElement(tag, attributes, ...children) {
 
 /** Text as lines that are at most so wide. */
 function wrapped(text, font, width) {
-  const ruler = document.createElement("canvas").getContext("2d");
-  ruler.font = font;
   const lines = [];
   for (const word of chartText(text).split(" ")) {
     const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
-    if (lines.length && ruler.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    if (lines.length && widthOf(longer, font) <= width) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;
+}
+
+const RULER = document.createElement("canvas").getContext("2d");
+
+/** How many pixels wide a text is. */
+function widthOf(text, font) {
+  RULER.font = font;
+  return RULER.measureText(text).width;
 }

@@ -91,7 +91,10 @@ function twinPlot(view, theme) {
       `${someOf([...new Set(found.map((row) => `${view.rows.text("candidate", row)} over ${view.rows.text("baseline", row)}`))], 3)}`,
       someOf([...new Set(found.map((row) => view.rows.text("device", row)))], 3),
       plural(found.length, "A/A pair"),
-    ].join(" · "),
+      daysOf(found.map((row) => view.rows.text("measured_at", row))),
+    ]
+      .filter(Boolean)
+      .join(" · "),
     how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
     note: `${tested ? trustSentence(tested) : ""} ${sampleNote(items.length, found.length)}`,
     legend: [
