@@ -13,6 +13,21 @@ from synthetic_rows import base_row, compared
 pytestmark = pytest.mark.browser
 
 
+def tip_over(browser: Browser, chart: str, mark: str) -> str:
+    """What a mouse over the middle of a chart's first mark says."""
+    bring(browser, f"[data-chart={chart}] .canvas")
+    x, y = browser.evaluate(
+        f"""(({{left, top, width, height}}) => [left + width / 2, top + height / 2])(
+          document.querySelector('[data-chart={chart}] [data-mark={mark}] :is(path, rect)')
+            .getBoundingClientRect())"""
+    )
+    browser.hover_at(x - 1, y)
+    browser.hover_at(x, y)
+    browser.wait("!document.getElementById('tip').hidden", timeout_s=5)
+    said: str = browser.evaluate("document.getElementById('tip').innerText")
+    return said
+
+
 def test_operations_without_a_throughput_make_no_chart(browser: Browser, tmp_path: Path) -> None:
     unknown = {"throughput_samples_per_s": None, "baseline_throughput_samples_per_s": None}
     rows = [
@@ -38,15 +53,7 @@ def test_a_column_of_several_pairs_says_how_many_and_their_range(
         for number, speedup in enumerate(speedups)
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
-    bring(browser, "[data-chart=pairs] .canvas")
-    x, y = browser.evaluate(
-        "((box) => [box.left + box.width / 3, box.bottom - 60])"
-        "(document.querySelector('[data-chart=pairs] svg').getBoundingClientRect())"
-    )
-    browser.hover_at(x - 1, y)
-    browser.hover_at(x, y)
-    browser.wait("!document.getElementById('tip').hidden", timeout_s=5)
-    first, second = browser.evaluate("document.getElementById('tip').innerText").splitlines()[:2]
+    first, second = tip_over(browser, "pairs", "rect").splitlines()[:2]
     ends = [column * 1300 // 600 for column in range(601)]
     falling = sorted(speedups, reverse=True)
     assert first in {
@@ -55,3 +62,28 @@ def test_a_column_of_several_pairs_says_how_many_and_their_range(
     }
     assert second.startswith("In the middle: m")
     assert browser.complaints == []
+
+
+FAMILIES = """[...document.querySelectorAll('#family-list tbody tr')].map((row) =>
+  [row.cells[0].innerText, row.cells[2].innerText, row.querySelectorAll('.reach').length])"""
+
+
+def test_families_have_the_range_of_8_of_10_from_eight_models_on_and_no_interval(
+    browser: Browser, tmp_path: Path
+) -> None:
+    speedups = [1.2 + 0.1 * number for number in range(11)]
+    rows = [
+        base_row(trial_id=f"{place}{number:015}", model=f"{family}{number}", family=family)
+        | compared(100.0, 100 * speedup, 0.02)
+        for place, (family, models) in enumerate([("Many", 11), ("Few", 7), ("Other", 3)])
+        for number, speedup in enumerate(speedups[:models])
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    draw_everything(browser)
+    assert browser.evaluate(FAMILIES) == [
+        ["Many", "1.30–2.10", 1],
+        ["Few", "–", 0],
+        ["Other", "–", 0],
+    ]
+    assert "interval" not in browser.evaluate("document.getElementById('family-list').innerText")
+    assert "; 8 of 10 between 1.30–2.10" in tip_over(browser, "where", "cell")

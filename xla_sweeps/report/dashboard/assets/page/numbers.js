@@ -84,10 +84,11 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-const SPREAD_MODELS = 8; // fewer say nothing of where most models lie
+const SPREAD_MODELS = 8; // fewer say nothing of where most lie
 
-/** Between which values 8 of 10 lie: the 10th and the 90th percentile, interpolated. */
-function tenths(values) {
+/** Between which values 8 of 10 lie: the 10th and the 90th percentile, interpolated; nulls for too few models. */
+function tenths(values, models) {
+  if (models < SPREAD_MODELS) return [null, null];
   const sorted = Float64Array.from(values).sort();
   return [0.1, 0.9].map((part) => {
     const place = part * (sorted.length - 1);

@@ -357,7 +357,7 @@ function overviewOf(rows, pairs) {
     breaks.push(calls[row] === calls[row] ? calls[row] : Infinity);
   }
   const middle = median(breaks);
-  const [spread_low, spread_high] = whole.models < SPREAD_MODELS ? [null, null] : tenths(speedups);
+  const [spread_low, spread_high] = tenths(speedups, whole.models);
   const of = (name) => verdicts[verdict.values.indexOf(name)] ?? 0;
   return {
     pairs: pairs.length,
@@ -390,6 +390,7 @@ function overviewOf(rows, pairs) {
         geomean: mean.value,
         low: mean.interval[0],
         high: mean.interval[1],
+        spread: tenths(own.map((row) => speedup[row]), mean.models),
         share_slower: mean.n ? n / mean.n : 0,
       }))
       .sort((a, b) => naturally(a.family, b.family)),

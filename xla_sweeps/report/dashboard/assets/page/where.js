@@ -133,14 +133,7 @@ function heatMap(view, theme, width) {
         Plot.cell(items, Plot.pointer({ ...at, stroke: theme.text, fill: "none", maxRadius: 200 })),
       ],
     },
-    tip: ({ cell, line, column, doubt }) => [
-      `${line.name} · ${column.device}${column.resolution === "all" ? "" : ` · ${column.resolution} px`}`,
-      cell.mean.n
-        ? `${times(cell.mean.value)}${doubt} over ${pairsOf(cell.mean)}${cell.mean.models > 2 ? ` (95 % ${range(...cell.mean.interval)})` : ""}`
-        : "",
-      cell.failed ? `✕ ${count(cell.failed)} failed` : "",
-      cell.skipped ? `– ${count(cell.skipped)} skipped` : "",
-    ],
+    tip: (item) => cellTip(view, item),
     click: ({ line, column }) =>
       view.state.set({
         device: new Set([column.device]),
@@ -148,6 +141,19 @@ function heatMap(view, theme, width) {
         ...(name === "family" ? { family: new Set([line.name]) } : { model: line.name }),
       }),
   };
+}
+
+/** What a mouse over a cell says. */
+function cellTip(view, { cell: { mean, rows, failed, skipped }, line, column, doubt }) {
+  const speedup = view.rows.number("speedup");
+  const [low, high] = tenths(rows.map((row) => speedup[row]), mean.models);
+  const between = present(low) ? `; 8 of 10 between ${range(low, high)}` : "";
+  return [
+    `${line.name} · ${column.device}${column.resolution === "all" ? "" : ` · ${column.resolution} px`}`,
+    mean.n ? `${times(mean.value)}${doubt} over ${pairsOf(mean)}${between}` : "",
+    failed ? `✕ ${count(failed)} failed` : "",
+    skipped ? `– ${count(skipped)} skipped` : "",
+  ];
 }
 
 /** "ResNetV2 gains most, 1.71×; HGNetV2 loses most, 0.88×", of lines in descending order. */
@@ -197,20 +203,20 @@ function heatTable(view) {
 
 const byGeomean = (view) => view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
 
-/** The families, best first: figures, the interval drawn to scale, names that filter. */
+/** The families, best first: figures, where 8 of 10 lie drawn to scale, names that filter. */
 function familyList() {
   const box = el("div", { class: "chart wide", id: "family-list" });
   const worth = (view) => view.overview.families.length > 1;
   const draw = (view) => {
     const families = byGeomean(view);
-    const ends = extent(families.flatMap(({ geomean, low, high }) => [1, geomean, low ?? geomean, high ?? geomean]));
+    const ends = extent(families.flatMap(({ geomean, spread }) => [1, geomean, ...spread]));
     const place = (value) => (100 * Math.log(value / ends[0])) / (Math.log(ends[1] / ends[0]) || 1);
     fill(
       box,
       el("h3", { text: "Families" }),
       plainTable({
-        caption: "Geometric mean over models with its 95 % interval, never the best variant. Click a family to filter.",
-        head: ["Family", "Geometric mean", "95 % interval", "Around 1×", "Pairs", "Models", "Slower", "Failed"],
+        caption: "Geometric mean over models, never the best variant. Click a family to filter.",
+        head: ["Family", "Geometric mean", "8 of 10 between", "Around 1×", "Pairs", "Models", "Slower", "Failed"],
         numeric: [1, 2, 4, 5, 6, 7],
         rows: families.map((family) => [
           el(
@@ -219,7 +225,7 @@ function familyList() {
             family.family || NONE,
           ),
           `${times(family.geomean)}${view.doubtOfAll(family.rows)}`,
-          range(family.low, family.high),
+          range(...family.spread),
           family.n ? intervalStrip(family, place) : "",
           family.n,
           family.models,
@@ -233,8 +239,8 @@ function familyList() {
   return box;
 }
 
-/** A figure's interval as a line, the figure as a dot and 1× as a tick, placed in percent of the cell's width. */
-function intervalStrip({ geomean, low, high }, place) {
+/** Where 8 of 10 lie as a line, the geometric mean as a dot and 1× as a tick, placed in percent of the cell's width. */
+function intervalStrip({ geomean, spread: [low, high] }, place) {
   const part = (name, from, to = from) => {
     const mark = el("span", { class: name });
     mark.style.left = `${place(from)}%`;
