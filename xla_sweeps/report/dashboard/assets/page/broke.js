@@ -42,7 +42,7 @@ function failures(view) {
   });
 }
 
-const statusWords = (view, status) => view.rows.meta.status_texts?.[status] ?? status.replaceAll("_", " ");
+const statusWords = (status) => status.replaceAll("_", " ");
 
 function drawFailures(view, counts, list, local, redraw) {
   const found = failures(view);
@@ -51,7 +51,7 @@ function drawFailures(view, counts, list, local, redraw) {
   fill(
     counts,
     el("h3", { text: `${plural(found.length, "failure")} of ${plural(kinds.length, "kind")}` }),
-    countsTable(view, kinds, local, redraw),
+    countsTable(kinds, local, redraw),
   );
   const chosen = kinds.find((kind) => kind.key === local.kind);
   const rows = chosen ? chosen.rows : found;
@@ -70,7 +70,7 @@ function drawFailures(view, counts, list, local, redraw) {
   );
   fill(
     list,
-    el("h3", { text: chosen ? `${statusWords(view, chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one" }),
+    el("h3", { text: chosen ? `${statusWords(chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one" }),
     scrollBox(failureTable(view, rows.slice(0, local.shown)), "Failures, one by one"),
     rows.length > local.shown ? more : null,
   );
@@ -91,7 +91,7 @@ function failureKinds(view, found) {
   return [...kinds.values()].sort((a, b) => b.rows.length - a.rows.length);
 }
 
-function countsTable(view, kinds, local, redraw) {
+function countsTable(kinds, local, redraw) {
   const devices = [...new Set(kinds.flatMap((kind) => [...kind.devices.keys()]))].sort(naturally);
   const pick = (kind) =>
     el(
@@ -111,7 +111,7 @@ function countsTable(view, kinds, local, redraw) {
           },
         },
       },
-      statusWords(view, kind.status),
+      statusWords(kind.status),
     );
   return plainTable({
     caption: "Failures by status, mode and device; choose one to list only its failures",
@@ -158,7 +158,7 @@ function failureTable(view, rows) {
             }),
           ),
           el("td", { text: text("failed_mode", row) || NONE }),
-          el("td", { text: statusWords(view, text("status", row)) }),
+          el("td", { text: statusWords(text("status", row)) }),
           el(
             "td",
             { class: "message" },

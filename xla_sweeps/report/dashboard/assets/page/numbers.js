@@ -65,13 +65,13 @@ function seconds(value) {
   const size = Math.abs(value);
   if (size >= 5400) return `${digits(value / 3600, 2)} h`;
   if (size >= 180) return `${digits(value / 60, 2)} min`;
-  return size >= 0.1 ? `${digits(value, size >= 10 ? 2 : 2)} s` : `${digits(value * 1000, 2)} ms`;
+  return size >= 0.1 ? `${digits(value, 2)} s` : `${digits(value * 1000, 2)} ms`;
 }
 
 const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(value)} images`) : "never");
 const rate = (value) => (present(value) ? `${short(value)} img/s` : NONE);
 const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : NONE);
-const percent = (value) => (present(value) ? digits(value, Math.abs(value) >= 10 ? 2 : 2) : NONE);
+const percent = (value) => digits(value, 2);
 const signed = (value, write = short) =>
   present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
 const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);

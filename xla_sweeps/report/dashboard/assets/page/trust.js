@@ -202,7 +202,6 @@ function trustFacts() {
       .map(([flag, n]) => [flag, flagMeaning(rows, flag), n, share(n, view.pairs.length)]);
     const devices = (rows.meta.devices ?? []).map((device) => [
       device.name,
-      device.kind,
       count(device.trials),
       present(device.floor) ? `±${percent(100 * device.floor)} %` : NONE,
       count(device.aa_pairs),
@@ -233,8 +232,8 @@ function trustFacts() {
       devices.length
         ? plainTable({
             caption: "Devices: the no-difference band comes from the A/A pairs",
-            head: ["Device", "Kind", "Trials", "No-difference band", "A/A pairs"],
-            numeric: [2, 3, 4],
+            head: ["Device", "Trials", "No-difference band", "A/A pairs"],
+            numeric: [1, 2, 3],
             rows: devices,
           })
         : null,
