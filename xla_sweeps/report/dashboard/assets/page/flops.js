@@ -102,8 +102,6 @@ function flopsScatter(view, theme, width) {
     }));
   const modes = ["eager", "graph", "xla", ...known.map(({ mode }) => mode)];
   const drawnModes = [...new Set(modes)].filter((mode) => points.some((point) => point.mode === mode));
-  const facet = { [panels.channel]: "device" };
-  const names = trends.flatMap(({ outliers }) => outliers);
   return {
     finding: flopsFinding(trends, points),
     subject: subjectOf(view, `Throughput of ${drawnModes.map(shortMode).join(", ")}`),
@@ -128,29 +126,33 @@ function flopsScatter(view, theme, width) {
       r: { type: "identity" },
       x: { ...logScale("GFLOPs per image", points.map(({ flops }) => flops), { wanted: 5 }), grid: true },
       y: { ...logScale("images per second", points.map(({ throughput }) => throughput)), grid: true },
-      marks: [
-        Plot.frame({ stroke: theme.line }),
-        Plot.dot(points, {
-          ...facet,
-          x: "flops",
-          y: "throughput",
-          r: "size",
-          symbol: ({ mode }) => modeShape(mode)[0],
-          ...hollowIf(theme, () => theme.quiet),
-          fillOpacity: points.length > 400 ? 0.35 : 0.6,
-          strokeWidth: 0.8,
-        }),
-        Plot.line(
-          trends.flatMap(({ ends }) => ends),
-          { ...facet, x: "x", y: "y", z: "device", stroke: theme.text, strokeDasharray: "5 4" },
-        ),
-        Plot.text(names, { ...facet, x: "x", y: "y", text: "name", dy: -10, stroke: theme.panel, fill: theme.text }),
-        panels.heads,
-        Plot.dot(points, Plot.pointer({ ...facet, x: "flops", y: "throughput", r: 9, stroke: theme.text })),
-      ],
+      marks: flopsMarks(points, trends, panels, theme),
     },
     tip: (point) => flopsTip(view, point),
   };
+}
+
+/** A point for each mode, the trends, and names at what is furthest from them. */
+function flopsMarks(points, trends, panels, theme) {
+  const facet = { [panels.channel]: "device" };
+  const [ends, names] = ["ends", "outliers"].map((part) => trends.flatMap((trend) => trend[part]));
+  return [
+    Plot.frame({ stroke: theme.line }),
+    Plot.dot(points, {
+      ...facet,
+      x: "flops",
+      y: "throughput",
+      r: "size",
+      symbol: ({ mode }) => modeShape(mode)[0],
+      ...hollowIf(theme, () => theme.quiet),
+      fillOpacity: points.length > 400 ? 0.35 : 0.6,
+      strokeWidth: 0.8,
+    }),
+    Plot.line(ends, { ...facet, x: "x", y: "y", z: "device", stroke: theme.text, strokeDasharray: "5 4" }),
+    Plot.text(names, { ...facet, x: "x", y: "y", text: "name", dy: -10, stroke: theme.panel, fill: theme.text }),
+    panels.heads,
+    Plot.dot(points, Plot.pointer({ ...facet, x: "flops", y: "throughput", r: 9, stroke: theme.text })),
+  ];
 }
 
 /** 1e9 operations of one image. */

@@ -102,45 +102,58 @@ function digitsAll(value) {
   return present(value) ? String(Math.round(value)) : NONE;
 }
 
-/** The table in its scrolling box. */
-function gridPanel(state) {
-  const heads = GRID.map(({ column, title, right }) => {
-    const by = () =>
-      state.set(
-        {
-          sort:
-            state.sort === `-${column}` ? column : state.sort === column ? `-${column}` : right ? `-${column}` : column,
-        },
-        { replace: true },
-      );
-    return el(
-      "th",
-      { scope: "col", class: right ? "number" : null, data: { column } },
-      el(
-        "button",
-        { type: "button", class: "sort", on: { click: by } },
-        title,
-        el("span", { class: "arrow", "aria-hidden": "true" }),
-      ),
-    );
+/** The head of a column: a button that sorts by it, and the other way round. */
+function gridHead(state, { column, title, right }) {
+  const [up, down] = [column, `-${column}`];
+  const by = () => {
+    const sort = state.sort === down ? up : state.sort === up || right ? down : up;
+    state.set({ sort }, { replace: true });
+  };
+  return el(
+    "th",
+    { scope: "col", class: right ? "number" : null, data: { column } },
+    el(
+      "button",
+      { type: "button", class: "sort", on: { click: by } },
+      title,
+      el("span", { class: "arrow", "aria-hidden": "true" }),
+    ),
+  );
+}
+
+/** Says in the heads by which column and in which direction the rows are sorted. */
+function showOrder(heads, sort) {
+  for (const head of heads) {
+    const { column } = head.dataset;
+    const direction = sort === column ? "ascending" : sort === `-${column}` ? "descending" : null;
+    if (direction) head.setAttribute("aria-sort", direction);
+    else head.removeAttribute("aria-sort");
+  }
+}
+
+/** The table with these heads and this body, its columns as wide as `GRID` says. */
+function gridTable(heads, body) {
+  const columns = GRID.map(({ width }) => {
+    const column = el("col");
+    column.style.width = `${width}px`;
+    return column;
   });
-  const body = el("tbody");
   const table = el(
     "table",
     { class: "grid", "aria-label": "All pairs of this selection" },
-    el(
-      "colgroup",
-      {},
-      GRID.map(({ width }) => {
-        const column = el("col");
-        column.style.width = `${width}px`;
-        return column;
-      }),
-    ),
+    el("colgroup", {}, columns),
     el("thead", {}, el("tr", { "aria-rowindex": 1 }, heads)),
     body,
   );
   table.style.width = `${GRID.reduce((sum, { width }) => sum + width, 0)}px`;
+  return table;
+}
+
+/** The table in its scrolling box. */
+function gridPanel(state) {
+  const heads = GRID.map((column) => gridHead(state, column));
+  const body = el("tbody");
+  const table = gridTable(heads, body);
   const box = scrollBox(table, "All pairs of this selection, a table that scrolls");
   box.classList.add("virtual");
   const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every pair" }), gridTools(state), box);
@@ -173,16 +186,7 @@ function gridPanel(state) {
     panel,
     (view) => {
       order = tableOrder(view);
-      heads.forEach((head) => {
-        const direction =
-          state.sort === head.dataset.column
-            ? "ascending"
-            : state.sort === `-${head.dataset.column}`
-              ? "descending"
-              : null;
-        if (direction) head.setAttribute("aria-sort", direction);
-        else head.removeAttribute("aria-sort");
-      });
+      showOrder(heads, state.sort);
       table.setAttribute("aria-rowcount", String(order.length + 1));
       const most = Math.max(0, order.length * ROW_HEIGHT - 300);
       box.style.height = `${ROW_HEIGHT * Math.min(17, order.length + 2)}px`;

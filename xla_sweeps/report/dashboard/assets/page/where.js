@@ -69,20 +69,6 @@ function heatMap(view, theme, width) {
     }),
   );
   const cellWidth = (width - left) / (devices.size * new Set(columns.map(({ resolution }) => resolution)).size);
-  const colour = ({ cell, dead }) => (dead ? theme.failed : speedupColour(theme, cell.mean.value));
-  const hollow = ({ dead, doubt }) => dead || doubt !== "";
-  const at = { fx: (item) => item.column.device, x: (item) => item.column.resolution, y: "y" };
-  const square = (few) =>
-    Plot.cell(
-      items.filter(({ cell }) => (cell.mean.models < 3 && cell.mean.n > 0) === few),
-      {
-        ...at,
-        inset: few ? 3 : 0.5,
-        fill: (item) => (hollow(item) ? theme.panel : colour(item)),
-        stroke: (item) => (hollow(item) ? colour(item) : "none"),
-        strokeWidth: 1.5,
-      },
-    );
   return {
     finding: gains(lines, (line) => times(line.mean.value)),
     how: "A cell is the geometric mean over its models; small: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
@@ -121,17 +107,7 @@ function heatMap(view, theme, width) {
         tickSize: 0,
         tickFormat: (y) => chartText(cutMiddle(lines[y].name, Math.floor(left / 6.4))),
       },
-      marks: [
-        square(false),
-        square(true),
-        Plot.text(items, {
-          ...at,
-          text: (item) => cellText(item.cell, cellWidth, item.doubt),
-          fill: (item) => (item.dead ? theme.failed : hollow(item) ? theme.text : inkOn(colour(item))),
-          fontSize: cellWidth < 34 ? 9.5 : 11,
-        }),
-        Plot.cell(items, Plot.pointer({ ...at, stroke: theme.text, fill: "none", maxRadius: 200 })),
-      ],
+      marks: heatMarks(items, theme, cellWidth),
     },
     tip: (item) => cellTip(view, item),
     click: ({ line, column }) =>
@@ -141,6 +117,35 @@ function heatMap(view, theme, width) {
         ...(name === "family" ? { family: new Set([line.name]) } : { model: line.name }),
       }),
   };
+}
+
+/** Squares, small for few models and hollow for doubt, and what is written in them. */
+function heatMarks(items, theme, cellWidth) {
+  const colour = ({ cell, dead }) => (dead ? theme.failed : speedupColour(theme, cell.mean.value));
+  const hollow = ({ dead, doubt }) => dead || doubt !== "";
+  const at = { fx: (item) => item.column.device, x: (item) => item.column.resolution, y: "y" };
+  const square = (few) =>
+    Plot.cell(
+      items.filter(({ cell }) => (cell.mean.models < 3 && cell.mean.n > 0) === few),
+      {
+        ...at,
+        inset: few ? 3 : 0.5,
+        fill: (item) => (hollow(item) ? theme.panel : colour(item)),
+        stroke: (item) => (hollow(item) ? colour(item) : "none"),
+        strokeWidth: 1.5,
+      },
+    );
+  return [
+    square(false),
+    square(true),
+    Plot.text(items, {
+      ...at,
+      text: (item) => cellText(item.cell, cellWidth, item.doubt),
+      fill: (item) => (item.dead ? theme.failed : hollow(item) ? theme.text : inkOn(colour(item))),
+      fontSize: cellWidth < 34 ? 9.5 : 11,
+    }),
+    Plot.cell(items, Plot.pointer({ ...at, stroke: theme.text, fill: "none", maxRadius: 200 })),
+  ];
 }
 
 /** What a mouse over a cell says. */
