@@ -175,7 +175,7 @@ def test_modes_that_were_measured_alone_are_listed_and_no_pair(
     options = "[...document.querySelector('[name=f-baseline]').options].map(({value}) => value)"
     assert browser.evaluate(options) == ["graph"]
     visit(browser, write_page(tmp_path / "alone.html", rows[1:]))
-    assert "No matching pair" in browser.evaluate("document.getElementById('answer').innerText")
+    assert "No matching configuration" in browser.evaluate("document.getElementById('answer').innerText")
 
 
 def choose_published(browser: Browser, page: Study) -> None:
@@ -217,7 +217,11 @@ CENTRES = """[...document.querySelectorAll(
         (
             "where",
             "cell",
-            {"1.40× over 1 pair of 1 model", "1.60×* over 1 pair", "1.70×~ over 1 pair"},
+            {
+                "1.40× over 1 configuration of 1 model",
+                "1.60×* over 1 configuration",
+                "1.70×~ over 1 configuration",
+            },
         ),
         ("flops", "dot", {"100 img/s", "140 img/s", "150 img/s", "160 img/s*", "170 img/s~"}),
         ("cost", "dot", {"1.40×", "1.50×", "1.60×*", "1.70×~"}),

@@ -241,7 +241,7 @@ def test_a_page_without_rows_says_what_to_run(browser: Browser, study: Studies) 
     )
     draw_everything(browser)
     words = browser.evaluate("document.getElementById('answer').innerText")
-    assert "No matching pair was measured." in words
+    assert "No matching configuration was measured." in words
     assert "python -m xla_sweeps model=vgg16 resolution=224" in words
     assert "never" not in words
     assert "NaN" not in browser.evaluate("document.body.innerText")

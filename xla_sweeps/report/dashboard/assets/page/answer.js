@@ -42,7 +42,7 @@ function answerTo(view) {
   const [candidate, baseline] = [shortMode(state.candidate), shortMode(state.baseline)];
   if (!o.pairs)
     return {
-      yes: "No matching pair was measured.",
+      yes: "No matching configuration was measured.",
       text: "",
       more: "This selection has no comparison of the two modes.",
       command: measureCommand(state),
@@ -126,7 +126,7 @@ function wordsOf(view) {
   return [
     modes.length ? `${modes.join(", ")}.` : "",
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
-    "A configuration is one model at one resolution, batch size and precision on one device; the charts call it a pair, of the two modes.",
+    "A configuration is one model at one resolution, batch size and precision on one device; a pair is one measurement of it in both modes.",
     "Typical is the geometric mean, in which each model counts once; “usually” means at least 60 %.",
   ]
     .filter(Boolean)

@@ -90,7 +90,7 @@ function slopeChart(view, theme, width) {
       `Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`,
       drawn.length < lines.length ? `Drawn: the ${drawn.length} models that the device changes most.` : "",
     ].join(" "),
-    tip: ({ name, mean, doubt, device }) => [name, `${times(mean.value)}${doubt} over ${pairsOf(mean)}`, device],
+    tip: ({ name, mean, doubt, device }) => [name, `${times(mean.value)}${doubt} over ${countedOf(mean)}`, device],
   };
 }
 

@@ -50,7 +50,7 @@ function budget(state) {
         all += 1;
         if (needed <= wanted) paid += 1;
       }
-      outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "pair")} (${share(paid, all)}).`;
+      outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "configuration")} (${share(paid, all)}).`;
     },
     { follows: ["images"], worth: priced },
   );
@@ -95,10 +95,10 @@ function costScatter(view, theme, width) {
   const middle = breakEvenMedian(view);
   const half = Number.isFinite(middle) ? `; half of all within ${images(middle)}` : "";
   return {
-    finding: `Compiling pays back in ${count(known.length)} of ${plural(pairs.length, "pair")}${half}`,
+    finding: `Compiling pays back in ${count(known.length)} of ${plural(pairs.length, "configuration")}${half}`,
     subject: subjectOf(view, `Extra compile time of ${versus(view)}`),
-    how: "Each point is a pair. The points at the top never pay back; those at the bottom edge pay back at once. The dashed line is your number of images.",
-    note: [`${plural(never, "pair")} never pay${never === 1 ? "s" : ""} back.`, sampleNote(drawn.length, pairs.length), panels.note]
+    how: "Each point is a configuration. Those at the top never pay back; those at the bottom edge pay back at once. The dashed line is your number of images.",
+    note: [`${plural(never, "configuration")} never pay${never === 1 ? "s" : ""} back.`, sampleNote(drawn.length, pairs.length), panels.note]
       .filter(Boolean)
       .join(" "),
     legend: verdictLegend(theme, drawn.map(({ verdict }) => verdict), drawn.map(({ doubt }) => doubt)),
@@ -134,7 +134,7 @@ function costTable(view) {
   const pairs = costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra);
   return {
     caption: "Extra compile time and break-even",
-    head: ["Pair", "Extra compile time", "Images to break even", "Speedup"],
+    head: ["Configuration", "Extra compile time", "Images to break even", "Speedup"],
     numeric: [1, 2, 3],
     total: pairs.length,
     rows: pairs

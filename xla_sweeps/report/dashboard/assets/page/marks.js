@@ -9,7 +9,7 @@ function subjectOf(view, what = `Speedup of ${versus(view)}`) {
       what,
       someOf(view.distinct("device"), 3),
       ...nameParts(view).shared.filter((part) => !view.distinct("device").includes(part)),
-      `${plural(view.overview.pairs, "pair")} of ${plural(view.distinct("model").length, "model")}`,
+      `${plural(view.overview.pairs, "configuration")} of ${plural(view.distinct("model").length, "model")}`,
       daysOf(view.distinct("measured_at")),
     ]
       .filter(Boolean)

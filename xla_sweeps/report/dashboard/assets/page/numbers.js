@@ -142,8 +142,8 @@ class GeometricMean {
   }
 }
 
-/** "12 pairs of 4 models". */
-const pairsOf = ({ n, models }) => `${plural(n, "pair")} of ${plural(models, "model")}`;
+/** "12 configurations of 4 models". */
+const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
 
 const T_QUANTILES = new Map();
 

@@ -40,7 +40,7 @@ function sortedPairs(view, theme, width) {
     ...sortedBars(series, { theme, width, floor: floorOf(view), failed: o.failed, axis: `speedup of ${words[0]} over ${words[1]}` }),
     finding:
       rows.length > 1
-        ? `${words[0]} is faster than ${words[1]}${of} in ${count(o.faster)} of ${plural(o.pairs, "pair")}: from ${ends.join(" to ")}`
+        ? `${words[0]} is faster than ${words[1]}${of} in ${count(o.faster)} of ${plural(o.pairs, "configuration")}: from ${ends.join(" to ")}`
         : `${words[0]} over ${words[1]}${of}: ${ends[0]}`,
     tip: (item) => tipOf(item, "pair", (row) => pairTip(view, row)),
     click: ({ key }) => view.state.set({ model: view.rows.text("model", key) }),
@@ -73,7 +73,7 @@ function namedBars(series, { theme, width, floor, failed, axis }) {
   const whole = items.flatMap(({ value, low, high }) => [value, low, high]);
   return {
     how: "Bars start at 1×; whiskers are 95 % intervals; differences within the shaded band do not count.",
-    note: failed ? `${plural(failed, "pair")} failed and ${failed === 1 ? "has" : "have"} no bar.` : "",
+    note: failed ? `${plural(failed, "configuration")} failed and ${failed === 1 ? "has" : "have"} no bar.` : "",
     plot: {
       height: 64 + items.length * 18,
       marginLeft: left,

@@ -155,7 +155,7 @@ function cellTip(view, { cell: { mean, rows, failed, skipped }, line, column, do
   const between = present(low) ? `; 8 of 10 between ${range(low, high)}` : "";
   return [
     `${line.name} · ${column.device}${column.resolution === "all" ? "" : ` · ${column.resolution} px`}`,
-    mean.n ? `${times(mean.value)}${doubt} over ${pairsOf(mean)}${between}` : "",
+    mean.n ? `${times(mean.value)}${doubt} over ${countedOf(mean)}${between}` : "",
     failed ? `✕ ${count(failed)} failed` : "",
     skipped ? `– ${count(skipped)} skipped` : "",
   ];
@@ -221,7 +221,7 @@ function familyList() {
       el("h3", { text: "Families" }),
       plainTable({
         caption: "Geometric mean over models, never the best variant. Click a family to filter.",
-        head: ["Family", "Geometric mean", "8 of 10 between", "Around 1×", "Pairs", "Models", "Slower", "Failed"],
+        head: ["Family", "Geometric mean", "8 of 10 between", "Around 1×", "Configurations", "Models", "Slower", "Failed"],
         numeric: [1, 2, 4, 5, 6, 7],
         rows: families.map((family) => [
           el(
