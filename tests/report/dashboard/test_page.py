@@ -262,6 +262,15 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -
     assert browser.evaluate("scrollX") == 0
 
 
+def test_a_phone_shows_five_thousand_rows_in_twelve_screens(
+    browser: Browser, study: Studies
+) -> None:
+    visit(browser, study(5000), size=(375, 812))
+    draw_everything(browser)
+    screens = browser.evaluate("document.documentElement.scrollHeight") / 812
+    assert screens <= 12
+
+
 def test_tab_reaches_every_control_and_the_focus_is_visible(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -175,7 +175,9 @@ def test_modes_that_were_measured_alone_are_listed_and_no_pair(
     options = "[...document.querySelector('[name=f-baseline]').options].map(({value}) => value)"
     assert browser.evaluate(options) == ["graph"]
     visit(browser, write_page(tmp_path / "alone.html", rows[1:]))
-    assert "No matching configuration" in browser.evaluate("document.getElementById('answer').innerText")
+    assert "No matching configuration" in browser.evaluate(
+        "document.getElementById('answer').innerText"
+    )
 
 
 def choose_published(browser: Browser, page: Study) -> None:

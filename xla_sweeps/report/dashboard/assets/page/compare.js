@@ -98,7 +98,7 @@ function slopeChart(view, theme, width) {
 function linesChart(lines, { theme, width, floor, label, title, places }) {
   const points = lines.flatMap((line) => line.points.map((point) => ({ ...point, line: line.name })));
   const right = Math.min(240, width * 0.4);
-  const [height, marginTop, marginBottom] = [Math.max(300, 80 + lines.length * 14), 16, 42];
+  const [height, marginTop, marginBottom] = [Math.max(width < 600 ? 240 : 300, 80 + lines.length * 14), 16, 42];
   const y = speedupScale("speedup", points.map(({ value }) => value));
   const last = lines.map((line) => line.points.at(-1));
   const moved = spread(last, y.domain, height - marginTop - marginBottom);

@@ -128,7 +128,7 @@ function devicePanels(devices, width) {
     channel,
     facets: { [channel]: { domain: shown, axis: null, padding: across ? 0.08 : 0.2 } },
     heads: Plot.text(shown, { ...name, frameAnchor: "top-left", dy: -14, fontWeight: "bold", fontSize: 12 }),
-    height: across ? 340 : 60 + 240 * shown.length,
+    height: across ? 340 : 60 + (width < 600 ? 120 : 240) * shown.length,
     note: devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
   };
 }

@@ -121,7 +121,7 @@ function columns(series, { theme, width, floor, failed = 0, axis }) {
     how: `${items.length < series.count ? "A column is the geometric mean of neighbours, grey where their verdicts differ" : "A column each, from 1×"}; the dark band is the 95 % interval; differences within the shaded band do not count.`,
     note: failed ? `Failed: the tail of ${count(failed)} at the right.` : "",
     plot: {
-      height: 330 + room,
+      height: (narrow ? 220 : 330) + room,
       marginTop: 16 + room,
       marginLeft: 46,
       marginBottom: 28,

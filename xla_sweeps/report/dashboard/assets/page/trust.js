@@ -66,7 +66,7 @@ function trustSentence(found) {
   return `Untrusted: ${text} (p = ${digits(found.p, 1)}). Do not rely on these verdicts: this machine makes equal modes look different.`;
 }
 
-function twinPlot(view, theme) {
+function twinPlot(view, theme, width) {
   const found = twins(view);
   const [speedup, low, high, floor] = ["speedup", "speedup_low", "speedup_high", "floor"].map((name) =>
     view.rows.number(name),
@@ -103,7 +103,7 @@ function twinPlot(view, theme) {
       ...doubtLegend(items.map(({ doubt }) => doubt)),
     ],
     plot: {
-      height: 280,
+      height: width < 600 ? 200 : 280,
       marginLeft: 50,
       marginBottom: 20,
       x: { domain: [-1, items.length], axis: null },
