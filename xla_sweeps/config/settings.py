@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog, compose, local_model, values
 from xla_sweeps.config.runtime import runtime_of
+from xla_sweeps.config.tracker import TrackerSettings, tracker_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.trial import (
@@ -30,19 +31,10 @@ from xla_sweeps.schema.trial import (
     label_modes,
 )
 from xla_sweeps.system import devices, environment
-from xla_sweeps.system.text import has_credentials
 
 MAX_BATCH = 65_536
 
 MAX_SEED = 2**31 - 1
-
-CREDENTIALS_RULE = (
-    "WANDB_BASE_URL holds a user and a password, which W&B's client writes into its logs; give the "
-    "address alone, and the key in WANDB_API_KEY or by `wandb login`"
-)
-
-MAX_PROJECT = 128
-"""Characters of a W&B project's name."""
 
 _ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:()@/+,-]*", re.ASCII)
 
@@ -55,20 +47,6 @@ MAX_SECONDS = 10**7
 
 MAX_COUNT = 10**6
 """Of rounds, calls and replicates."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackerSettings:
-    """Which tracker, and where its runs go."""
-
-    name: str
-    project: str
-    entity: str | None
-    group: str | None
-    run_name: str | None
-    notes: str | None
-    job_type: str | None
-    tags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +115,7 @@ def settings_of(
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
         devices.check_accelerator(device, document["accelerator"])
-    tracker = _tracker(document, explicit, environ)
+    tracker = tracker_of(document, explicit, environ)
     document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
     # A model of the user's own gets its name here.
     document["model"].update(name=trial.model.name, variant=trial.model.variant)
@@ -339,66 +317,6 @@ def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str,
 
 def _jit_word(jit: Any) -> str:
     return "null" if jit is None else str(jit).lower()
-
-
-_WANDB_VARIABLES = {
-    "entity": "WANDB_ENTITY",
-    "group": "WANDB_RUN_GROUP",
-    "run_name": "WANDB_NAME",
-    "notes": "WANDB_NOTES",
-    "job_type": "WANDB_JOB_TYPE",
-}
-
-
-def _tracker(
-    document: Mapping[str, Any], explicit: Collection[str], environ: Mapping[str, str]
-) -> TrackerSettings:
-    """The tracker that was named; by default offline, or what W&B's own variables ask for."""
-    given = document["tracker"]
-    if not isinstance(given, Mapping):
-        given = {"name": given}
-    name = values.choice(document, "tracker")
-    wandb_mode = environ.get("WANDB_MODE", "").lower()
-    if not {"tracker", "tracker.name"} & set(explicit):
-        if wandb_mode in ("disabled", "dryrun", "offline"):
-            name = "none" if wandb_mode == "disabled" else "wandb_offline"
-        elif wandb_mode == "online" or environ.get("WANDB_SWEEP_ID"):
-            name = "wandb"
-    if name != "none" and has_credentials(environ.get("WANDB_BASE_URL", "")):
-        raise ConfigError(CREDENTIALS_RULE)
-    tags = given.get("tags") or []
-    if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
-        raise ConfigError(f"tracker.tags={tags}: expected a list, as in tracker.tags=[A,B]")
-    for key in ("project", "entity", "group"):
-        if not isinstance(given.get(key), str | int | None):
-            raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
-    project = str(given.get("project") or environ.get("WANDB_PROJECT") or "xla-sweeps")
-    if environ.get("WANDB_PROJECT") and not any(
-        key.startswith("tracker.project") for key in explicit
-    ):
-        project = environ["WANDB_PROJECT"]
-    if project == "sweeps":
-        raise ConfigError(
-            "tracker.project=sweeps: W&B's client cannot read a project of that name; choose "
-            "another"
-        )
-    if re.search(r"[/\\#?%:]", project) or len(project) > MAX_PROJECT:
-        raise ConfigError(
-            f"tracker.project={project}: W&B takes at most {MAX_PROJECT} characters, none of "
-            "/ \\ # ? % :"
-        )
-    own = (str(tag) for tag in tags)
-    others = (tag.strip() for tag in environ.get("WANDB_TAGS", "").split(","))
-    return TrackerSettings(
-        name=name,
-        project=project,
-        tags=tuple(dict.fromkeys(filter(None, (*own, *others)))),
-        **{
-            key: None if value is None else str(value)
-            for key, variable in _WANDB_VARIABLES.items()
-            for value in [given.get(key) or environ.get(variable) or None]
-        },
-    )
 
 
 def _effort(document: Mapping[str, Any]) -> Effort:

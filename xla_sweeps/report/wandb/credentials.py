@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from xla_sweeps.config.settings import CREDENTIALS_RULE
+from xla_sweeps.config.tracker import CREDENTIALS_RULE
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.system.text import has_credentials
