@@ -94,6 +94,23 @@ def test_what_xla_adds_belongs_to_the_layer_that_it_reads_from() -> None:
     assert work["library"].kind is Kind.PRODUCT
 
 
+CONVOLUTION = """
+ENTRY %main (x: f32[2,8,8,{channels}], k: f32[3,3,1,16]) -> f32[2,8,8,16] {{
+  %x = f32[2,8,8,{channels}] parameter(0)
+  %k = f32[3,3,1,16] parameter(1)
+  ROOT %conv = f32[2,8,8,16] convolution(%x, %k), dim_labels=b_01io->b, feature_group_count={groups}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("channels", "kind"), [(1, Kind.CONVOLUTION), (8, Kind.DEPTHWISE), (16, Kind.DEPTHWISE)]
+)
+def test_a_convolution_of_one_channel_is_not_depthwise(channels: int, kind: Kind) -> None:
+    text = CONVOLUTION.format(channels=channels, groups=channels)
+    assert work_by_name(text, layer_of)["conv"].kind is kind
+
+
 def of_entry(text: str) -> Counter[str]:
     """Operations of the entry of a program, counted from its text line by line."""
     lines = text[text.index("\nENTRY ") :].splitlines()[2:]
@@ -190,6 +207,24 @@ def test_time_is_told_by_kind_and_layer_in_both_modes() -> None:
     assert {item.layer for item in found.lost} <= {
         f"{layer.name} ({type(layer).__name__})" for layer in model.layers
     }
+
+
+@pytest.mark.tf
+def test_convolutions_of_one_channel_have_the_same_kinds_in_both_modes() -> None:
+    inputs = keras.Input((32, 32, 1))
+    deep = keras.layers.DepthwiseConv2D(5, name="deep")(inputs)
+    model = keras.Model(inputs, keras.layers.Conv2D(8, 3, name="wide")(deep))
+    subject = Subject(
+        name="net",
+        call=lambda image: model(image, training=False),
+        batches=[tf.random.uniform((2, 32, 32, 1)) for _ in range(2)],
+        model=model,
+        layers=models.all_layers(model),
+    )
+    found = explain_subject(subject, lambda event: None).time
+    assert found is not None
+    for mode in found.modes:
+        assert {Kind.CONVOLUTION, Kind.DEPTHWISE} <= set(mode.by_kind), mode
 
 
 @pytest.mark.tf

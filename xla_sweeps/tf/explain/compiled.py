@@ -57,7 +57,8 @@ def _parts(item: Any, operands: dict[int, str], names: dict[int, str]) -> Iterat
     if item.fusion_kind:
         yield f"kind={item.fusion_kind}"
     if item.metadata.op_name:
-        yield f'metadata={{op_name="{item.metadata.op_name}"}}'
+        kind = f'op_type="{item.metadata.op_type}" ' if item.metadata.op_type else ""
+        yield f'metadata={{{kind}op_name="{item.metadata.op_name}"}}'
     if item.backend_config:
         yield f"backend_config={item.backend_config.decode(errors='replace')}"
 

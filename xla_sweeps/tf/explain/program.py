@@ -203,11 +203,17 @@ def _part_kind(computation: Computation, item: Instruction) -> Kind:
 
 
 def _is_depthwise(computation: Computation, item: Instruction) -> bool:
-    """Whether each group of a convolution has one input feature."""
+    """Whether each of several groups of a convolution has one input feature.
+
+    One channel is one group, so there TensorFlow's name for it decides, as in graph mode.
+    """
+    if 'op_type="Depthwise' in item.attributes:
+        return True
     groups, labels = _GROUPS.search(item.attributes), _KERNEL.search(item.attributes)
     names = computation.operands(item)
     shape = computation.instructions[names[1]].shape if len(names) > 1 else None
-    return bool(groups and labels and shape and shape[labels[1].index("i")] == 1)
+    several = groups is not None and int(groups[1]) > 1
+    return bool(several and labels and shape and shape[labels[1].index("i")] == 1)
 
 
 def _layers(
