@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.tf import models
+from xla_sweeps.tf.explain import program
 from xla_sweeps.tf.explain.explaining import Subject, explain_subject
 from xla_sweeps.tf.explain.program import program_of, work_by_name
 
@@ -237,3 +238,34 @@ def test_what_xla_refuses_has_no_program_and_no_time() -> None:
     assert known.graph_operations is not None
     assert (known.hlo_operations, known.program, known.time) == (None, None, None)
     assert {"hlo_operations", "program", "time"} <= set(known.missing)
+
+
+@pytest.mark.tf
+def test_what_fails_in_graph_mode_alone_has_a_program_and_no_time() -> None:
+    def failing(image: Any) -> Any:
+        tf.debugging.assert_negative(image)  # XLA drops it
+        return image * 2.0
+
+    batches = [tf.ones((2, 4)) for _ in range(2)]
+    known = explain_subject(Subject(name="net", call=failing, batches=batches), lambda event: None)
+    assert known.program is not None
+    assert known.program.operations == 1
+    assert known.time is None
+    assert known.missing["time"].startswith("graph mode failed: ")
+
+
+@pytest.mark.tf
+def test_a_program_that_cannot_be_counted_still_has_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def uncounted(text: str, layer_of: Callable[[str], str]) -> None:
+        raise ValueError("unheard of")
+
+    monkeypatch.setattr(program, "program_of", uncounted)
+    batches = [tf.ones((2, 4)) for _ in range(2)]
+    subject = Subject(name="net", call=lambda batch: batch * 2.0, batches=batches)
+    known = explain_subject(subject, lambda event: None)
+    assert known.program is None
+    assert known.missing["program"] == "unheard of"
+    assert known.time is not None
+    assert "time" not in known.missing

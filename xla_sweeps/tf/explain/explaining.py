@@ -242,7 +242,9 @@ def _run(known: Explanation, subject: Subject, traced: Traced) -> Explanation:
     with modes.collected_graphs() as traced.graphs:
         ran = _ran(graph)
     first, again = (_outputs(graph), _outputs(graph)) if ran is None else (ran, ran)
-    if not isinstance(again, Exception):
+    if isinstance(again, Exception):
+        known = _without(known, f"graph mode failed: {error_line(again)}", "time")
+    else:
         subject.ran[str(ExecutionMode.GRAPH)] = graph
     compiled: traps.Ran = RuntimeError(REFUSED)
     if traced.compiled is not None:
@@ -283,9 +285,11 @@ def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: boo
         return _without(known, REFUSED, "program", "time")
     try:
         traced.profile = profiled(
-            {str(ExecutionMode.GRAPH): traced.graph, str(ExecutionMode.XLA): traced.compiled}
-            if trace
-            else {str(ExecutionMode.XLA): traced.compiled},
+            {
+                mode: executable
+                for mode, executable in subject.ran.items()
+                if trace or mode == ExecutionMode.XLA
+            },
             calls=CALLS if trace else 1,
         )
         traced.program = traced.profile.program(traced.compiled)
@@ -295,7 +299,7 @@ def _program(known: Explanation, subject: Subject, traced: Traced, *, trace: boo
         return replace(known, program=program.program_of(traced.program, traced.origins))
     except Exception as error:
         traceback.print_exc()
-        return _without(known, error_line(error), "program", "time")
+        return _without(known, error_line(error), "program", *([] if traced.program else ["time"]))
 
 
 def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) -> Explanation:
@@ -304,7 +308,7 @@ def _time(known: Explanation, subject: Subject, traced: Traced, *, trace: bool) 
         return _without(known, "left out by --no-trace", "time")
     if "GPU" in subject.device:
         return _without(known, "a GPU's operations are not read from the trace so far", "time")
-    if traced.profile is None or not traced.program:
+    if traced.profile is None or "time" in known.missing:
         return known
     try:
         work = {
