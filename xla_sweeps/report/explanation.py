@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xla_sweeps.report.roofline import roofline_lines
 from xla_sweeps.schema.explanation import Explanation, Kind, Place, Refusal, State, Trap
+from xla_sweeps.system.text import counted
 
 PLACES = 3
 """Places that are listed; JSON has all."""
@@ -181,9 +182,10 @@ def _time(known: Explanation) -> Iterator[Line | Table]:
         yield _missing(known, "time", "a trace")
         return
     graph, xla = found.modes
-    yield Line(
-        f"the fastest of {graph.calls} traced calls of each mode, ms; tracing makes them slower"
-    )
+    number = f"{counted(graph.calls, 'traced call')} of each mode"
+    if graph.calls != xla.calls:
+        number = f"{graph.calls} (graph) and {xla.calls} (XLA) traced calls"
+    yield Line(f"the fastest of {number}, ms; tracing makes them slower")
     kinds = [kind for kind in Kind if kind in graph.by_kind or kind in xla.by_kind]
     parts = [
         *((str(kind), graph.by_kind.get(kind, 0.0), xla.by_kind.get(kind, 0.0)) for kind in kinds),

@@ -12,10 +12,12 @@ import pytest
 import tensorflow as tf
 
 from xla_sweeps.schema.explanation import Kind
+from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import models
 from xla_sweeps.tf.explain import program
 from xla_sweeps.tf.explain.explaining import Subject, explain_subject
-from xla_sweeps.tf.explain.program import program_of, work_by_name
+from xla_sweeps.tf.explain.program import Work, program_of, work_by_name
+from xla_sweeps.tf.explain.trace import MODES, Event, Profile, time_of
 
 PROGRAM = """
 HloModule jit, entry_computation_layout={(f32[8,8]{1,0}, s32[])->f32[8,8]{1,0}}
@@ -269,3 +271,11 @@ def test_a_program_that_cannot_be_counted_still_has_its_time(
     assert known.missing["program"] == "unheard of"
     assert known.time is not None
     assert "time" not in known.missing
+
+
+@pytest.mark.tf
+def test_a_mode_that_the_profiler_did_not_see_is_named() -> None:
+    work: dict[ExecutionMode, dict[str, Work]] = {mode: {} for mode in MODES}
+    mark = Event(name="xla_sweeps:graph", start_s=0.0, end_s=1.0, facts={})
+    with pytest.raises(ValueError, match="the profiler saw no call of xla"):
+        time_of(Profile([mark], {}), work)

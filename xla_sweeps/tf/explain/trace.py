@@ -187,6 +187,8 @@ def time_of(profile: Profile, work: Mapping[ExecutionMode, Mapping[str, Work]]) 
 def _fastest(profile: Profile, mode: ExecutionMode, work: Mapping[str, Work]) -> tuple[Call, int]:
     """The fastest of a mode's calls with the operations that ran in it, and how many there are."""
     calls = [event for event in profile.events if event.name == f"{_MARK}{mode}"]
+    if not calls:
+        raise ValueError(f"the profiler saw no call of {mode}")
     best = min(calls, key=lambda event: event.end_s - event.start_s)
     within = [
         event
