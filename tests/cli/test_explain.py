@@ -10,6 +10,7 @@ import pytest
 from commands import command
 
 from xla_sweeps.cli.explain import explain_command
+from xla_sweeps.errors import StoreError
 from xla_sweeps.measure import explaining
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 
@@ -120,6 +121,9 @@ def test_what_this_tensorflow_compiles_is_listed(tmp_path: Path) -> None:
         (["model=resnet5"], "unknown model 'resnet5'. Did you mean 'resnet50'?"),
         (["model=resnet50", "resolutoin=96"], "unknown option 'resolutoin'"),
         (["model=resnet50", "--ops"], "explain --ops: leave model=resnet50 out"),
+        (["--ops", "--html", "x.html"], "explain --ops: leave --html out"),
+        (["--ops", "--no-trace"], "explain --ops: leave --no-trace out"),
+        (["--ops", "-o", "."], "cannot write .: it is a folder"),
         (["model=resnet50", "--format", "html"], "argument --format: invalid choice: 'html'"),
         (["model=local", "path=faulty:peaks"], "add trust_code=true if you trust it"),
         (["model=resnet50,vgg16"], "several values"),
@@ -174,3 +178,31 @@ def test_a_page_is_written_beside_the_text(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_no_trace_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     words = ("--no-trace", "-o", str(tmp_path / "known.txt"))
     assert explained(*words, monkeypatch=monkeypatch) == [False]
+
+
+@pytest.mark.parametrize("option", ["--html", "-o"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_explained(
+    option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(explaining, "explain", lambda *_, **__: begun.append(True))
+    words = ["model=resnet50", "device=cpu", option, str(tmp_path / "missing" / "known")]
+    with pytest.raises(StoreError, match="there is no folder"):
+        explain_command(words)
+    assert not begun
+
+
+def test_the_text_is_there_where_the_page_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+
+    def explain(*_: Any, **__: Any) -> tuple[Explanation, bool]:
+        folder.rmdir()
+        return Explanation(model="net", device="XLA_CPU_JIT"), True
+
+    monkeypatch.setattr(explaining, "explain", explain)
+    with pytest.raises(StoreError, match="cannot write"):
+        explain_command(["model=resnet50", "device=cpu", "--html", str(folder / "known.html")])
+    assert "What XLA refuses" in capsys.readouterr().out

@@ -54,9 +54,13 @@ def explain_command(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_intermixed_args(list(arguments))
     form, output = options.format, options.output
+    for path in filter(None, (output, options.html)):
+        export.require_writable(path)
     if options.ops is not None:
-        if options.overrides:
-            raise ConfigError(f"explain --ops: leave {' '.join(options.overrides)} out")
+        of_a_model = ("html", "no_trace", "config_dir")
+        given = [f"--{name.replace('_', '-')}" for name in of_a_model if getattr(options, name)]
+        if others := [*options.overrides, *given]:
+            raise ConfigError(f"explain --ops: leave {' '.join(others)} out")
         return show_ops(options.ops, form=form, output=output)
     for word in options.overrides:
         if "=" not in word:
@@ -114,10 +118,10 @@ def show(
     known, finished = explaining.explain(
         settings, trace=trace, on_stage=follow, on_wait=say_waiting
     )
-    if page is not None:
-        export.write_text(explanation_page(known), page)
     text = explanation_text(known) if form == "text" else _json(_document(known))
     export.write_text(text, output)
+    if page is not None:
+        export.write_text(explanation_page(known), page)
     return 0 if finished else 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,21 @@ def write_text(text: str, output: Path | None) -> None:
     else:
         cast(Any, sys.stdout).reconfigure(encoding="utf-8")
         sys.stdout.write(text)
+
+
+def require_writable(output: Path) -> None:
+    """Refuse a file that cannot be written before what it is for is worked out.
+
+    Raises:
+        StoreError: its folder is missing or may not be written to, or it is a folder itself.
+    """
+    if output.is_dir():
+        raise StoreError(f"cannot write {output}: it is a folder")
+    if not output.parent.is_dir():
+        raise StoreError(f"cannot write {output}: there is no folder {output.parent}")
+    device = output.exists() and not output.is_file()
+    if not os.access(output if device else output.resolve().parent, os.W_OK):
+        raise StoreError(f"cannot write {output}: Permission denied")
 
 
 def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
