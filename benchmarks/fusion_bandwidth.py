@@ -2,9 +2,9 @@
 
     python benchmarks/fusion_bandwidth.py [--batch 1] [--sides 256 1024 4096] [--repetitions 20]
 
-`sum(x + y * z)` reads three arrays and writes next to nothing, so fused it moves 12 bytes for each
-element. The loop in C is compiled here (`cc -O3 -march=native -ffast-math -fopenmp`), and is run
-with as many threads; beside it STREAM's triad (McCalpin 1995), `a = b + 3 * c`. All take turns, and
+`sum(x + y * z)` reads three arrays and writes next to nothing: in one pass it moves 12 bytes for
+each element. The loop in C is compiled here (`cc -O3 -march=native -ffast-math -fopenmp`), and is
+run with as many threads; beside it STREAM's triad (McCalpin 1995), `a = b + 3 * c`. All take turns, and
 the best of each counts, as in STREAM.
 """
 
@@ -110,7 +110,7 @@ def _compiled() -> ctypes.CDLL:
 
 
 def _seconds(step: Callable[[], object]) -> float:
-    """Of a call; the fewest of a few where it is short."""
+    """Of one call."""
     began = time.perf_counter()
     with timing.garbage_collection_off():
         step()
