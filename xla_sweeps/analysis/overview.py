@@ -185,7 +185,7 @@ def overview_of(
     }
     compared = ~np.isnan(speedup)
     mean, low, high, models = geometric_mean(speedup[compared], model[compared])
-    spread = _tenths(speedup[compared]) if models >= MIN_FOR_SPREAD else (None, None)
+    spread_low, spread_high = spread(speedup[compared], models)
     costly = compared & ~np.isnan(extra)
     priced = costly & (verdict != str(Verdict.AMBIGUOUS))
     median_calls = (
@@ -203,8 +203,8 @@ def overview_of(
         geomean=mean,
         geomean_low=low,
         geomean_high=high,
-        spread_low=spread[0],
-        spread_high=spread[1],
+        spread_low=spread_low,
+        spread_high=spread_high,
         discoveries=discoveries(p_value[compared]),
         median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
         priced=int(np.count_nonzero(priced)),
@@ -241,9 +241,22 @@ def geometric_mean(
     return math.exp(interval.estimate), low, high, means.size
 
 
-def _tenths(values: Numbers) -> tuple[float, float]:
+def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
+    """Between which values 8 of 10 lie, the 10th and the 90th percentile; None for few models.
+
+    Args:
+        values: of each pair.
+        models: how many models these are of; from eight on it is said.
+    """
+    if models < MIN_FOR_SPREAD:
+        return None, None
     low, high = np.quantile(values, [0.1, 0.9])
     return float(low), float(high)
+
+
+def spread_words(low: float | None, high: float | None) -> str:
+    """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
+    return "" if low is None or high is None else f"8 of 10 between {low:.2f}× and {high:.2f}×"
 
 
 def discoveries(p_values: Numbers) -> int:
@@ -371,9 +384,8 @@ def typical(found: Overview) -> str:
         return ""
     models = f" (geometric mean over {found.models:,} models)" if found.models > 1 else ""
     text = f"{found.geomean:.2f}×{models}"
-    if found.spread_low is None or found.spread_high is None:
-        return text
-    return f"{text}, 8 of 10 between {found.spread_low:.2f}× and {found.spread_high:.2f}×"
+    words = spread_words(found.spread_low, found.spread_high)
+    return f"{text}, {words}" if words else text
 
 
 def word(found: Overview) -> str:

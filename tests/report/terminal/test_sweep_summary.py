@@ -68,6 +68,19 @@ def test_preliminary_and_contaminated_comparisons_are_counted(
     assert "comparisons:" not in shown([whole], capsys)
 
 
+def test_many_models_are_told_by_where_most_pairs_lie_and_few_by_their_mean_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [with_columns(ROW, model=f"model{n}", speedup=1.0 + n / 10) for n in range(11)]
+    out = shown(rows, capsys)
+    assert "over 11 of 11 planned trials, 11 models; 8 of 10 between 1.10× and 1.90×" in out
+    assert "95 %" not in out.partition("geometric mean")[2]
+    few = shown(rows[:7], capsys)
+    assert "7 models" in few
+    assert "8 of 10" not in few
+    assert "95 %" not in few.partition("geometric mean")[2]
+
+
 def test_a_sweep_ends_with_a_table_of_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [with_columns(ROW, model=f"model{number}") for number in range(3)]
     out = shown(rows, capsys)

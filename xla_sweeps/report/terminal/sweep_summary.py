@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rich.text import Text
 
-from xla_sweeps.analysis.overview import geometric_mean
+from xla_sweeps.analysis.overview import geometric_mean, spread, spread_words
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure import quiet
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
@@ -144,14 +144,14 @@ def show_sweep(
     show_headlines(rows, results_dir)
     _show_verdicts(rows)
     for pair, mine in _by_pair(rows).items():
-        mean, low, high, models = geometric_mean(
-            [row.speedup.value or math.nan for row in mine], [row.trial.model for row in mine]
-        )
-        interval = f" (95 % {low:.3f}–{high:.3f})" if low and high else ""
+        speedups = [row.speedup.value or math.nan for row in mine]
+        mean, _, _, models = geometric_mean(speedups, [row.trial.model for row in mine])
+        words = spread_words(*spread(speedups, models))
+        between = f"; {words}" if words else ""
         console.print(
             Text(
-                f"{pair}: geometric mean speedup {mean:.3f}×{interval} over {len(mine)} of "
-                f"{counted(planned, 'planned trial')}, {counted(models, 'model')}"
+                f"{pair}: geometric mean speedup {mean:.3f}× over {len(mine)} of "
+                f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}"
             ),
             soft_wrap=True,
         )
