@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,8 @@ def runtime_of(document: dict[str, Any], environ: Mapping[str, str]) -> Runtime:
         ConfigError: a flag that the installed TensorFlow does not have, a value of another type, or
             one that the environment sets too.
     """
+    if document["threads"] is None:
+        document["threads"] = {"intra": None, "inter": None}
     threads = document["threads"]
     if not isinstance(threads, Mapping):
         raise ConfigError(f"threads={threads}: write threads.intra=N or threads.inter=N")
@@ -78,9 +81,10 @@ def _flags(option: str, given: Any, environ: Mapping[str, str]) -> dict[str, Any
         raise ConfigError(f"{option}={given}: write {option}.NAME=VALUE")
     variable = _VARIABLES[option]
     found = {}
-    for name, value in given.items():
+    for word, value in given.items():
+        name = str(word)  # YAML reads `nan` as a number
         key = f"{option}.{name}"
-        if not _NAME.fullmatch(str(name)):
+        if not _NAME.fullmatch(name):
             raise ConfigError(f"{key}={value}: expected a flag's name: small letters, digits and _")
         if _NAMES_FILES.search(name):
             raise ConfigError(f"{key}={value}: a trial's flags name no files; leave it out")
@@ -108,9 +112,10 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
         return values.boolean(one, key)
     if kind == "int":
         return values.integer(one, key, at_least=-(2**63), at_most=2**63 - 1)
-    if kind == "float" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ConfigError(f"{key}={value}: expected a number")
     if kind == "float":
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not abs(value) <= sys.float_info.max:
+            raise ConfigError(f"{key}={value}: expected a finite number")
         return float(value)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if not isinstance(value, str | int | float) or not _TEXT.fullmatch(text):
