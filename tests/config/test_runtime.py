@@ -37,7 +37,8 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, kinds in LISTED.items():
         place = tmp_path / "flags" / f"{version}-{variable}.json"
         place.write_bytes(msgspec.json.encode(Flags(kinds, ["xla_gpu_late_flag=true"])))
-    monkeypatch.setattr(library_flags, "_ask", lambda variable, value: (-6, ""))
+    unknown = (-6, "F0000 parse_flags_from_env.cc:234] Unknown flag in XLA_FLAGS: --x")
+    monkeypatch.setattr(library_flags, "_ask", lambda variable, value: unknown)
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
@@ -111,7 +112,9 @@ def test_what_tensorflow_would_not_take_is_refused_in_one_line(
 def test_what_the_environment_sets_too_is_refused(override: str, environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"set.* too"):
         settings(override, environ=environ)
-    assert settings(override, environ={"XLA_FLAGS": "--xla_other=1"}).trial.runtime
+    other = settings(override, environ={"XLA_FLAGS": "--xla_other=1"})
+    assert runtime_of(other.document) == override
+    assert other.trial.runtime != settings().trial.runtime
 
 
 def test_values_get_the_types_of_their_flags() -> None:
@@ -163,3 +166,13 @@ def test_a_sweep_varies_them_in_either_notation(values: dict[str, object]) -> No
         "xla_flags.xla_cpu_enable_fast_math=true", "threads.intra=1", "onednn=false"
     ).trial
     assert task.request_id == request_id(typed)
+
+
+def test_a_crash_at_a_flag_is_not_called_an_unknown_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_flags, "_ask", lambda variable, value: (-11, "Segmentation fault"))
+    with pytest.raises(ConfigError) as caught:
+        settings("xla_flags.xla_cpu_deadly=true")
+    assert str(caught.value) == (
+        "TensorFlow does not start with XLA_FLAGS=--xla_cpu_deadly=true (exit code -11); "
+        "leave it out"
+    )

@@ -64,12 +64,21 @@ def known(variable: str) -> Flags:
 
 
 def accepts(variable: str, name: str, value: str) -> bool:
-    """Whether TensorFlow takes a flag that its list does not name, with this value."""
+    """Whether TensorFlow takes a flag that its list does not name, with this value.
+
+    Raises:
+        ConfigError: it does not start with it, for another reason than that it does not know it.
+    """
     flags, word = known(variable), f"{name}={value}"
     if word not in flags.accepted:
-        code, _ = _ask(variable, f"--{word}")
-        if code:
+        code, text = _ask(variable, f"--{word}")
+        if code and "Unknown flag" in text:
             return False
+        if code:
+            raise ConfigError(
+                f"TensorFlow does not start with {variable}=--{word} (exit code {code}); "
+                "leave it out"
+            )
         flags.accepted.append(word)
         _keep(variable, flags)
     return True
