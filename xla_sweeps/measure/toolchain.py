@@ -53,10 +53,10 @@ class Cause:
 _CAUSES = (
     Cause(
         expression=re.compile(
-            r"does not support target '(?P<a>sm_\w+)'"
-            r"|Value '(?P<b>sm_\w+)' is not defined for option 'gpu-name'"
-            r"|'(?P<c>sm_\w+)' is not a recognized processor"
-            r"|ptxas does not support CC (?P<d>[\d.]+)"
+            r"does not support target 'sm_\w+'"
+            r"|Value 'sm_\w+' is not defined for option 'gpu-name'"
+            r"|'sm_\w+' is not a recognized processor"
+            r"|ptxas does not support CC [\d.]+"
             r"|ptxas too old|Unsupported \.version"
             r"|CUDA_ERROR_INVALID_PTX|CUDA_ERROR_NO_BINARY_FOR_GPU|no kernel image is available"
         ),
