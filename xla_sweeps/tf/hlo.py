@@ -69,13 +69,10 @@ class Instruction:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the result, all arrays of a tuple together."""
-        return (
-            sum(
-                math.prod(map(int, _NUMBER.findall(array["shape"]))) * _bits(array["dtype"])
-                for array in _ARRAY.finditer(self.type)
-            )
-            // 8
+        """Bytes of the result, all arrays of a tuple together; each element has whole bytes."""
+        return sum(
+            math.prod(map(int, _NUMBER.findall(array["shape"]))) * _element_bytes(array["dtype"])
+            for array in _ARRAY.finditer(self.type)
         )
 
     @property
@@ -317,7 +314,7 @@ def _common(left: Value, right: Value) -> Value:
     return left if left == right else None
 
 
-def _bits(dtype: str) -> int:
-    """Bits of one element; 0 for what holds no numbers, as `token`."""
-    width = _NUMBER.search(dtype)
-    return int(width[0]) if width else 8 * (dtype == "pred")
+def _element_bytes(dtype: str) -> int:
+    """Bytes of one element; 0 for what holds no numbers, as `token`."""
+    bits = _NUMBER.search(dtype)
+    return max(1, int(bits[0]) // 8) if bits else int(dtype == "pred")

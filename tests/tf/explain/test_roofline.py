@@ -12,6 +12,7 @@ import tensorflow as tf
 from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import modes
 from xla_sweeps.tf.explain import peaks, roofline
+from xla_sweeps.tf.hlo import Module
 from xla_sweeps.tf.macs import count_macs
 
 pytestmark = pytest.mark.tf
@@ -66,6 +67,15 @@ def test_a_convolution_that_cannot_be_read_leaves_the_bytes() -> None:
     assert (work.input_bytes, work.weight_bytes, work.output_bytes) == (24, 24, 32)
     assert work.macs is None
     assert "cannot read" in missing["macs"]
+
+
+def test_elements_of_fewer_than_eight_bits_have_whole_bytes() -> None:
+    module = Module(
+        "ENTRY main {\n  a = s4[3]{0} parameter(0)\n"
+        "  ROOT b = (s4[3]{0}, f32[2]{0}, pred[5]{0}, token[]) custom-call(a)\n}\n"
+    )
+    sizes = {item.name: item.size_bytes for item in module.computations["main"].live()}
+    assert sizes == {"a": 3, "b": 3 + 8 + 5}
 
 
 def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(

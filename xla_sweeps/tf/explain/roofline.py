@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.roofline import Roofline, Work
 from xla_sweeps.tf import modes
 from xla_sweeps.tf.explain.peaks import peaks
-from xla_sweeps.tf.hlo import Instruction, Module
+from xla_sweeps.tf.hlo import Module
 from xla_sweeps.tf.macs import count_macs
 
 BLOCK_S = 0.1
@@ -26,8 +25,6 @@ BLOCKS = 5
 
 BUDGET_S = 10.0
 """No further round of blocks begins after this."""
-
-_BITS = re.compile(r"[a-z]+(\d+)")
 
 
 def measured(
@@ -58,7 +55,7 @@ def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
     once. Constants in the program do not count.
     """
     entry = Module(hlo).computations[Module(hlo).entry]
-    read = sum(_bytes(item) for item in entry.live() if item.operation == "parameter")
+    read = sum(item.size_bytes for item in entry.live() if item.operation == "parameter")
     given = sum(tensor.dtype.size * math.prod(tensor.shape) for tensor in tf.nest.flatten(inputs))
     root = entry.root
     names = entry.operands(root) if root is not None and root.is_tuple else []
@@ -74,7 +71,7 @@ def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
         macs_at_least=at_least,
         weight_bytes=max(0, read - given),
         input_bytes=given,
-        output_bytes=sum(map(_bytes, results)),
+        output_bytes=sum(item.size_bytes for item in results),
     ), missing
 
 
@@ -93,11 +90,3 @@ def calls_s(executables: Mapping[str, modes.ModeExecutable]) -> dict[str, float]
             block = timing.measure_block(executable, mode, calls, clock=time.perf_counter_ns)
             found[mode].append(block.call_s)
     return {mode: min(times) for mode, times in found.items()}
-
-
-def _bytes(item: Instruction) -> int:
-    """Of an array; types of fewer than eight bits count whole bytes."""
-    if item.shape is None:
-        return 0
-    bits = _BITS.match(item.dtype)
-    return math.prod(item.shape) * (max(1, int(bits[1]) // 8) if bits else 1)
