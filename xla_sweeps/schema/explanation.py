@@ -217,7 +217,7 @@ class ModeTime:
 class LayerTime:
     """What one layer costs in graph mode and under XLA.
 
-    A fusion's time is shared among its layers by the elements that they compute in it.
+    A fusion's time is shared among its layers by the bytes that they compute in it.
 
     Attributes:
         layer: as `name (Class)`; of an operation without one `at NAME`.

@@ -50,7 +50,7 @@ class Work:
     """What one operation of a program does.
 
     Attributes:
-        layers: where it comes from, with the share of the elements that it computes.
+        layers: where it comes from, with the share of the bytes that it computes for each.
     """
 
     kind: Kind
@@ -219,15 +219,15 @@ def _is_depthwise(computation: Computation, item: Instruction) -> bool:
 def _layers(
     module: Module, computation: Computation, item: Instruction, layer_of: LayerOf
 ) -> dict[str, float]:
-    """The layers of an operation, by the share of the elements that it computes for each."""
-    elements: Counter[str] = Counter()
+    """The layers of an operation, by the share of the bytes that it computes for each."""
+    computed: Counter[str] = Counter()
     for _, inner in _parts(module, computation, item):
         if inner.op_name and inner.operation != "broadcast":
-            elements[layer_of(inner.op_name)] += max(1, inner.size_bytes)
-    if not elements:
-        elements[layer_of(_origin(computation, item))] = 1
-    total = elements.total()
-    return {name: count / total for name, count in elements.most_common()}
+            computed[layer_of(inner.op_name)] += max(1, inner.size_bytes)
+    if not computed:
+        computed[layer_of(_origin(computation, item))] = 1
+    total = computed.total()
+    return {name: count / total for name, count in computed.most_common()}
 
 
 def _origin(computation: Computation, item: Instruction) -> str:
