@@ -25,7 +25,7 @@ WORK = Work(
 
 def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
     assert verdict(roofline(WORK, PEAKS, {"graph": 0.1 / 0.71, "xla": 0.2}, missing={})) == (
-        "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.4x"
+        "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.4×"
     )
     none = replace(WORK, macs_by_type={})
     assert "of the bound set by memory" in verdict(roofline(none, PEAKS, {"graph": 1}, missing={}))

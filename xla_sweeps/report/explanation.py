@@ -114,7 +114,7 @@ def _clustering(known: Explanation) -> Iterator[Line]:
         return
     outside = sorted({place.op for place in found.places})
     count = f"{found.clusters} cluster{'' if found.clusters == 1 else 's'}"
-    yield Line(f"{count}, about {found.share:.0%} of {found.operations:,} operations")
+    yield Line(f"{count}, about {100 * found.share:.0f} % of {found.operations:,} operations")
     if outside:
         yield Line(f"outside: {', '.join(outside)}")
 

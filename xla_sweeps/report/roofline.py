@@ -25,7 +25,7 @@ def verdict(found: Roofline) -> str:
     bound = f"{graph.share:.0%} of the bound set by {found.side}".replace("%", " %")
     if graph.share >= 1:
         return f"graph runs at {bound}: the peaks measured here are not this device's best"
-    return f"graph already runs at {bound}; XLA can gain at most {graph.gain:.1f}x"
+    return f"graph already runs at {bound}; XLA can gain at most {graph.gain:.1f}×"
 
 
 def roofline_lines(found: Roofline) -> Iterator[str]:

@@ -24,7 +24,7 @@ def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> Non
     assert max(map(len, lines)) <= WIDTH
     text = "\n".join(lines)
     for part in (
-        *("in text_0 (Text), net.py:0", "and 2 more places", "1 cluster, about 60%"),
+        *("in text_0 (Text), net.py:0", "and 2 more places", "1 cluster, about 60 % of"),
         *("345 operations in the graph that graph mode runs", "67 operations (thunks)"),
         "the fastest of 5 (graph) and 3 (XLA) traced calls, ms;",
         "+4.00  deep: depthwise convolution",
