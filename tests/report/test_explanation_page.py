@@ -48,6 +48,13 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     assert not re.search(r"url\(|@import|https?:", page)
 
 
+def test_figures_that_blanks_align_are_aligned_on_the_page() -> None:
+    (block,) = re.findall(r"<pre>(.*?)</pre>", explanation_page(KNOWN), flags=re.S)
+    lines = [f"  {line}" for line in html.unescape(block).splitlines()]
+    assert len(lines) == 6  # a heading and two modes, a heading and two peaks
+    assert "\n".join(lines) in explanation_text(KNOWN)
+
+
 def test_a_bar_is_as_long_as_the_time_that_is_lost() -> None:
     bars = Reader(explanation_page(KNOWN)).bars
     assert bars[-2:] == [100.0, 25.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xla_sweeps.analysis.roofline import roofline
 from xla_sweeps.schema.explanation import (
     Clustering,
     CompilerVerdict,
@@ -18,6 +19,7 @@ from xla_sweeps.schema.explanation import (
     Trap,
     TrapName,
 )
+from xla_sweeps.schema.roofline import Peak, Work
 
 PLACES = tuple(
     Place(op="AsString", node=f"net/text/{n}", layer=f"text_{n} (Text)", line=f"net.py:{n}")
@@ -93,6 +95,20 @@ KNOWN = Explanation(
             ),
             LayerTime(layer="wide (Conv2D)", kind=Kind.CONVOLUTION, graph_s=0.006, xla_s=0.007),
         ),
+    ),
+    roofline=roofline(
+        Work(
+            macs_by_type={"f32": 5_000_000_000},
+            weight_bytes=80_000_000,
+            input_bytes=15_000_000,
+            output_bytes=5_000,
+        ),
+        (
+            Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, size="2 x 2"),
+            Peak(name="copy", unit="B/s", per_s=8e9, one_core_per_s=4e9),
+        ),
+        {"graph": 0.125, "xla": 0.25},
+        missing={},
     ),
     traps=(
         Trap(name=TrapName.OTHER_SHAPE, state=State.NONE),

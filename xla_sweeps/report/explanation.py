@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xla_sweeps.report.roofline import roofline_lines
+from xla_sweeps.report.roofline import LEFT_OUT, roofline_figures, roofline_lines
 from xla_sweeps.schema.explanation import Explanation, Kind, Place, Refusal, State, Trap
 from xla_sweeps.system.text import counted
 
@@ -42,11 +42,18 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Aligned:
+    """Lines of figures whose columns blanks align."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A title and what is found under it."""
 
     title: str
-    items: tuple[Line | Table, ...]
+    items: tuple[Line | Table | Aligned, ...]
 
 
 def facts(known: Explanation) -> str:
@@ -119,11 +126,13 @@ def _clustering(known: Explanation) -> Iterator[Line]:
         yield Line(f"outside: {', '.join(outside)}")
 
 
-def _roofline(known: Explanation) -> Iterator[Line]:
+def _roofline(known: Explanation) -> Iterator[Line | Aligned]:
     if known.roofline is None:
         yield _missing(known, "roofline", "its bound")
         return
     yield from map(Line, roofline_lines(known.roofline))
+    yield Aligned(tuple(roofline_figures(known.roofline)))
+    yield Line(LEFT_OUT)
 
 
 def _program(known: Explanation) -> Iterator[Line | Table]:

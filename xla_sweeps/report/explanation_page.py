@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 
 from xla_sweeps.report import explanation
-from xla_sweeps.report.explanation import Line, Table
+from xla_sweeps.report.explanation import Aligned, Line, Table
 from xla_sweeps.schema.explanation import Explanation
 from xla_sweeps.system.text import displayable
 
@@ -16,6 +16,7 @@ body { font: 14px/1.5 ui-monospace, monospace; max-width: 60rem; margin: 2rem au
 h1 { margin: 0 } h2 { margin: 2rem 0 .5rem; font-size: 1.1rem }
 ul { list-style: none; margin: 0; padding: 0; white-space: pre-wrap }
 ul ul { margin-left: 1.5rem; opacity: .8 }
+pre { margin: .5rem 0; overflow-x: auto; font: inherit }
 table { border-collapse: collapse; margin: .5rem 0 }
 td, th { padding: .1rem .8rem .1rem 0; text-align: right; font-weight: normal }
 th { opacity: .8; border-bottom: 1px solid } td:last-child, th:last-child { text-align: left }
@@ -43,11 +44,18 @@ def explanation_page(known: Explanation) -> str:
     for section in explanation.sections(known):
         parts.append(f"<h2>{_shown(section.title)}</h2>")
         for item in section.items:
-            parts += _table(item) if isinstance(item, Table) else _line(item)
+            parts += _parts(item)
     return "\n".join(parts) + "\n"
 
 
-def _line(item: Line) -> Iterator[str]:
+def _parts(item: Line | Table | Aligned) -> Iterator[str]:
+    if isinstance(item, Table):
+        yield from _table(item)
+        return
+    if isinstance(item, Aligned):
+        figures = "\n".join(map(_shown, item.lines))
+        yield f"<pre>{figures}</pre>"
+        return
     more = "".join(f"<li>{_shown(text)}</li>" for text in item.more)
     yield f"<ul><li>{_shown(item.text)}{f'<ul>{more}</ul>' if more else ''}</li></ul>"
 

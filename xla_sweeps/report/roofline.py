@@ -11,6 +11,7 @@ LEFT_OUT = (
     "left out: values between operations that no cache holds, and all arithmetic but "
     "multiply-accumulates. They take time too, so the true bound is higher."
 )
+"""What the bound leaves out."""
 
 NOT_AVAILABLE = "not available"
 
@@ -29,7 +30,7 @@ def verdict(found: Roofline) -> str:
 
 
 def roofline_lines(found: Roofline) -> Iterator[str]:
-    """The sentence, work, bound, what is missing, a line for each mode and peak, and limits."""
+    """The sentence, work, bound, and what is missing."""
     if sentence := verdict(found):
         yield sentence
     yield _work(found.work)
@@ -40,11 +41,14 @@ def roofline_lines(found: Roofline) -> Iterator[str]:
         )
     for part, why in found.missing.items():
         yield f"– {_PARTS.get(part, part)}: {NOT_AVAILABLE}: {why}"
+
+
+def roofline_figures(found: Roofline) -> Iterator[str]:
+    """A line for each mode and each peak, with headings; blanks align the columns."""
     yield f"{'':<14} {'a call':>12} {'of the bound':>14} {'compute':>16} {'memory':>14}"
     yield from map(_mode, found.modes)
     yield f"{'peak':<22} {'all cores':>16} {'one core':>16}"
     yield from map(_peak, found.peaks)
-    yield LEFT_OUT
 
 
 _PARTS = {

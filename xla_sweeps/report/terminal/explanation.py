@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from xla_sweeps.report import explanation
-from xla_sweeps.report.explanation import Line, Table
+from xla_sweeps.report.explanation import Aligned, Line, Table
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import Explanation, OpList, Support
 from xla_sweeps.system.text import displayable
@@ -28,11 +28,15 @@ def explanation_text(known: Explanation) -> str:
     for section in explanation.sections(known):
         lines += ["", section.title]
         for item in section.items:
-            lines += _table(item) if isinstance(item, Table) else _line(item)
+            lines += _lines(item)
     return "\n".join(displayable(line) for line in lines) + "\n"
 
 
-def _line(item: Line) -> list[str]:
+def _lines(item: Line | Table | Aligned) -> list[str]:
+    if isinstance(item, Table):
+        return list(_table(item))
+    if isinstance(item, Aligned):
+        return [f"  {line}" for line in item.lines]
     return [*_wrapped(item.text, 2), *(part for more in item.more for part in _wrapped(more, 6))]
 
 
