@@ -59,6 +59,12 @@ def test_every_figure_is_shown_with_its_unit() -> None:
         assert part in text, text
 
 
+def test_a_call_of_seconds_is_shown_in_seconds() -> None:
+    text = text_of(roofline(WORK, PEAKS, {"graph": 0.125, "xla": 2.084}, missing={}))
+    assert "2.08 s" in text
+    assert "e+" not in text
+
+
 def test_what_is_not_known_is_not_available_and_never_zero() -> None:
     work = replace(WORK, macs_by_type=None)
     found = roofline(work, PEAKS, {"graph": 0.1}, missing={"macs": "why", "xla": "it failed"})

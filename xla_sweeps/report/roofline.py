@@ -36,7 +36,7 @@ def roofline_lines(found: Roofline) -> Iterator[str]:
     yield _work(found.work)
     if found.bound_s is not None:
         yield (
-            f"bound: {_ms(found.compute_s)} by compute, {_ms(found.memory_s)} by memory, "
+            f"bound: {_time(found.compute_s)} by compute, {_time(found.memory_s)} by memory, "
             f"so {found.side} binds"
         )
     for part, why in found.missing.items():
@@ -73,7 +73,7 @@ def _mode(item: Achieved) -> str:
     share = NOT_AVAILABLE if item.share is None else f"{item.share:.0%}".replace("%", " %")
     compute = NOT_AVAILABLE if item.flop_per_s is None else f"{scaled(item.flop_per_s)}FLOP/s"
     memory = f"{scaled(item.bytes_per_s)}B/s"
-    return f"{item.mode:<14} {_ms(item.call_s):>12} {share:>14} {compute:>16} {memory:>14}"
+    return f"{item.mode:<14} {_time(item.call_s):>12} {share:>14} {compute:>16} {memory:>14}"
 
 
 def _peak(peak: Peak) -> str:
@@ -85,8 +85,10 @@ def _peak(peak: Peak) -> str:
     return f"{peak.name:<22} {scaled(peak.per_s) + peak.unit:>16} {one:>16}  {peak.size}".rstrip()
 
 
-def _ms(seconds: float | None) -> str:
-    return NOT_AVAILABLE if seconds is None else f"{seconds * 1e3:.3g} ms"
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return NOT_AVAILABLE
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def scaled(number: float) -> str:
