@@ -127,6 +127,7 @@ class TrialColumns:
         "operations that compute something in the graph that graph mode runs, after TensorFlow's "
         "optimizer",
         unit="1",
+        wandb=True,
     )
     eager_is_graph: bool = as_column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
