@@ -4,8 +4,8 @@
 
 `sum(x + y * z)` reads three arrays and writes next to nothing: in one pass it moves 12 bytes for
 each element. The loop in C is compiled here (`cc -O3 -march=native -ffast-math -fopenmp`), and is
-run with as many threads; beside it STREAM's triad (McCalpin 1995), `a = b + 3 * c`. All take turns, and
-the best of each counts, as in STREAM.
+run with as many threads; beside it STREAM's triad (McCalpin 1995), `a = b + 3 * c`. All take turns,
+and the best of each counts, as in STREAM.
 """
 
 from __future__ import annotations
