@@ -352,6 +352,26 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     assert another.comparisons[0].speedup.floor == 0.01
 
 
+def test_trials_of_other_settings_of_tensorflow_share_no_floor(tmp_path: Path) -> None:
+    plain = dict(CONFIG)
+    asked = {**plain, "onednn": False}
+    for number in AA_PAIRS:
+        end(tmp_path, number, call_s=aa(number), config=asked)
+    floors = [
+        ended.comparisons[0].speedup.floor
+        for ended in (
+            end(tmp_path, 40, config=asked).summary,
+            end(tmp_path, 41, config=plain).summary,
+            end(tmp_path, 42, config={**asked, "threads": {"intra": 1}}).summary,
+        )
+        if ended is not None
+    ]
+    assert floors[0] > 0.05
+    assert floors[1:] == [0.01, 0.01]
+    found = {row.trial.trial_id: row.speedup.floor for row in kept(tmp_path)}
+    assert [found[trial(number)] for number in (40, 41, 42)] == floors
+
+
 def test_trials_of_another_environment_share_no_floor(tmp_path: Path) -> None:
     for number in AA_PAIRS:
         end(tmp_path, number, call_s=aa(number), environment={"id": "0000aaaa"})

@@ -34,6 +34,7 @@ from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Flag
+from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system.collector import without_collecting
@@ -48,6 +49,9 @@ CHUNK = 200
 
 Groups = dict[str, dict[str, Findings]]
 """What trials learn from each other, by `group_of` and trial."""
+
+_GROUP = ("effort", "device", "environment_id", "runtime")
+"""The columns that trials have in common which learn from each other, as `group_of` takes them."""
 
 _ENDS = ("baseline", "candidate")
 
@@ -173,9 +177,9 @@ def settled(
     return _with_drift(_judged(table), drifted), spans
 
 
-def group_of(effort: str, device: str, environment_id: str) -> str:
-    """The trials that learn from each other: of one effort, device and environment."""
-    return f"{effort} {device} {environment_id}"
+def group_of(effort: str, device: str, environment_id: str, runtime: str) -> str:
+    """The trials that learn from each other: of one effort, device, environment and runtime."""
+    return f"{effort} {device} {environment_id} {runtime}"
 
 
 def group_of_records(records: Sequence[Record]) -> str:
@@ -183,7 +187,8 @@ def group_of_records(records: Sequence[Record]) -> str:
     first = records[0]
     effort = options.name_of(first.config.get("effort"))
     identifier = str(records[-1].environment.get("id", ""))
-    return group_of(effort, str(first.device.get("name", "")), identifier)
+    device, runtime = str(first.device.get("name", "")), runtime_of(first.config)
+    return group_of(effort, device, identifier, runtime)
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
@@ -201,7 +206,7 @@ def findings_of(table: pyarrow.Table) -> Groups:
         compute.or_(compute.greater(table["replicates"], 1), aa),
     )
     table = table.filter(counts)
-    codes, names = _grouped(table, "effort", "device", "environment_id")
+    codes, names = _grouped(table, *_GROUP)
     moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
     groups: Groups = {}
     for code, key in enumerate(names):
@@ -236,10 +241,12 @@ def findings_of_records(store: Store) -> tuple[Groups, tuple[str, ...]]:
 def add_findings(groups: Groups, found: TrialSummary) -> str:
     """Note what others learn from a trial; returns its group."""
     first = next(iter(found.comparisons), None)
-    effort, identifier = (
-        (first.trial.effort, first.provenance.environment_id) if first else ("", "")
+    effort, identifier, runtime = (
+        (first.trial.effort, first.provenance.environment_id, first.trial.runtime)
+        if first
+        else ("", "", "")
     )
-    group = group_of(effort, found.device, identifier)
+    group = group_of(effort, found.device, identifier, runtime)
     trials = groups.setdefault(group, {})
     trials[found.trial_id] = evidence_of(found)
     groups[group] = latest(trials)
@@ -251,10 +258,10 @@ def _drifts(run: Run, spans: Iterable[Span]) -> bool:
 
 
 def _judged(table: pyarrow.Table) -> pyarrow.Table:
-    """The rows, each judged by what the other trials of its device and effort say."""
+    """The rows, each judged by what the other trials of its group say."""
     pools = pools_of(table)
     ends = ("host", "baseline", "candidate", "status")
-    codes, names = _grouped(table, "effort", "device", "environment_id", *ends)
+    codes, names = _grouped(table, *_GROUP, *ends)
     priors, floors, floors_across = [], [], []
     for *key, host, baseline, candidate, status in names:
         pool = pools.get(group_of(*key), NOTHING)

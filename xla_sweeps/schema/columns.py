@@ -358,7 +358,7 @@ class ProvenanceColumns:
     )
     environment_id: str = as_column(
         "eight hex digits of device, CPU, libraries and these variables: only trials with the same "
-        "learn from each other; empty in older records",
+        "one, and the same `runtime`, learn from each other; empty in older records",
         default="",
     )
     host: str = as_column("the machine, as a hash", page=True, default="")
