@@ -61,6 +61,11 @@ def test_other_versions_know_nothing(store: Store) -> None:
     assert macs.known(store, TRIAL, {**PACKAGES, "keras": "3.16.0"}) is None
 
 
+def test_another_way_to_count_knows_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(macs, "VERSION", macs.VERSION + 1)
+    assert macs.known(store, TRIAL, PACKAGES) is None
+
+
 def flipped(content: bytes) -> bytes:
     """Another number, which is as good as the right one."""
     return content.replace(b"1234", b"1235", 1)

@@ -87,10 +87,11 @@ def progressed(measured: int) -> protocol.Progressed:
     )
 
 
-def counted(job: ReplicateJob) -> dict[str, Any]:
-    """What an earlier replicate counted, else a count of its own."""
+def counted(job: ReplicateJob, params: int) -> dict[str, Any]:
+    """What an earlier replicate of the same build counted, else a count of its own."""
     known = job.counted
-    return {"fingerprint": "ab" * 8, "macs": known.macs if known else 100 + job.replicate}
+    macs = known.macs if known and known.params == params else 100 + job.replicate
+    return {"fingerprint": "ab" * 8, "macs": macs}
 
 
 def main() -> None:
@@ -110,6 +111,7 @@ def main() -> None:
     ):  # all the stages that there are
         for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY, Phase.WARMUP):
             say(protocol.Stage(phase=phase))
+    params = next((int(word[7:]) for word in script if word.startswith("params:")), 7)
     say(protocol.Stage(phase=Phase.BUILD))
     say(protocol.Loaded(environment={"tensorflow": "fake"}))
     say(
@@ -121,8 +123,8 @@ def main() -> None:
                 source=job.trial.model.source,
                 task=job.trial.model.task,
                 resolution_px=8,
-                params=7,
-                **(counted(job) if "count" in script else {}),
+                params=params,
+                **(counted(job, params) if "count" in script else {}),
             )
         )
     )

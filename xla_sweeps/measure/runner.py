@@ -218,8 +218,7 @@ def _run_replicate(session: _Session) -> None:
     )
     fault_point("supervisor.result")
     stored, path = save(record, session.store, stop=session.stop, warn=session.screen.warn)
-    if job.counted is None or job.counted.fingerprint != stored.model.fingerprint:
-        macs.keep(session.store, trial, packages, stored.model)
+    macs.keep(session.store, trial, packages, stored.model)
     session.records.append(stored)
     session.paths.append(path)
     session.screen.replicate_done(
