@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -76,6 +78,17 @@ def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Benc
 def test_publish_computes_the_reference_in_the_first_replicate() -> None:
     assert benches.set_up(job(PUBLISH, 0), Heard()).reference is not None
     assert benches.set_up(job(PUBLISH, 1), Heard()).reference is None
+
+
+def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        benches.add_reference(replace(bench), Heard())
+        wide = [item for item in gc.get_objects() if isinstance(item, keras.Variable)]
+    finally:
+        gc.enable()
+    assert {item.dtype for item in wide} == {"float32"}
 
 
 @pytest.mark.parametrize("same", ["params", "fingerprint", "both"])

@@ -6,7 +6,6 @@ before timing, and nothing printed or sent inside a timed block.
 
 from __future__ import annotations
 
-import gc
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -88,7 +87,6 @@ def _sync_test(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str, A
 
 def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> None:
     """Warm up each mode; its compile time is the first call's time beyond that of a steady call."""
-    gc.collect()  # a float64 model, which would count as memory of the modes before the next one
     for label, entry in list(prepared.items()):
         channel.send(protocol.Stage(phase=Phase.WARMUP, mode=label))
         try:
@@ -165,6 +163,7 @@ def _measure_modes(
     result = rounds.measure_rounds(
         executables,
         calls,
+        {label: item.steady_call_s for label, item in executables.items()},
         effort=effort,
         seed=job.order_seed,
         clock=clock,
