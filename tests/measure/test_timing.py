@@ -32,6 +32,7 @@ EFFORT = Effort(
     warmup_cap_s=60,
     latency_calls=20,
     latency_cap_s=1e6,
+    settle_s=1e6,
     hopeless_ends=False,
 )
 
@@ -102,6 +103,7 @@ def measured(
     return rounds.measure_rounds(
         devices,
         dict.fromkeys(devices, calls),
+        {label: device.work_s for label, device in devices.items()},
         effort=effort,
         seed=1,
         clock=clock,
@@ -249,13 +251,47 @@ def test_a_real_trend_is_found_in_noise() -> None:
     assert found.count(Trend.MOVING) >= 90
 
 
-def test_contaminated_rounds_tell_no_trend() -> None:
-    def item(number: int, call_ms: int, dirty: str = "") -> Round:
-        block = Block(mode="xla", calls=1, elapsed_ns=call_ms * 10**6, enqueue_ns=0)
-        return Round(round=number, order=("xla",), blocks=(block,), dirty=dirty)
+def item(number: int, call_ms: float) -> Round:
+    """A round of XLA alone."""
+    block = Block(mode="xla", calls=1, elapsed_ns=round(call_ms * 1e6), enqueue_ns=0)
+    return Round(round=number, order=("xla",), blocks=(block,))
 
-    clean = [item(number, 10) for number in range(8)]
-    later = [item(8 + number, 20 + number) for number in range(8)]
+
+def found_in(count: int, slow: int, by: float, *, noise: float = 0.01) -> list[Trend]:
+    """What so many rounds say of a steady speed whose first rounds are slower, in 400 cases."""
+    source = random.Random(1)
+    return [
+        rounds.trend(
+            [
+                item(number, 10 * math.exp(source.gauss(by * (number < slow), noise)))
+                for number in range(count)
+            ],
+            "xla",
+        )
+        for _ in range(400)
+    ]
+
+
+@pytest.mark.parametrize(("count", "slow"), [(10, 2), (10, 3), (12, 2), (12, 4), (20, 2), (20, 6)])
+def test_rounds_tell_a_slow_start(count: int, slow: int) -> None:
+    assert found_in(count, slow, 0.05).count(Trend.MOVING) >= 0.9 * 400
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("count", [6, 10, 12, 20])
+def test_rounds_of_a_steady_speed_tell_no_slow_start(count: int, noise: float) -> None:
+    found = found_in(count, 0, 0.0, noise=noise)
+    assert found.count(Trend.MOVING) <= 0.05 * 400
+    assert (Trend.STEADY in found) is (count >= 10 and noise == 0.001)
+
+
+def test_less_than_one_per_cent_is_no_slow_start() -> None:
+    assert set(found_in(10, 2, 0.005, noise=0.0001)) == {Trend.STEADY}
+
+
+def test_contaminated_rounds_tell_no_trend() -> None:
+    clean = [item(number, 10) for number in range(10)]
+    later = [item(10 + number, 20 + number) for number in range(8)]
     assert rounds.trend([*clean, *later], "xla") is Trend.MOVING
     disturbed = [replace(item, dirty="a build") for item in later]
     assert rounds.trend([*clean, *disturbed], "xla") is Trend.STEADY
@@ -296,20 +332,30 @@ def test_measuring_never_stops_on_significance() -> None:
     assert min(rounds.log_ratios(result.rounds, "graph", "xla")) > 1.5
 
 
-def test_every_block_follows_an_untimed_call_of_its_own_mode() -> None:
+UNTIMED = ["prepare", "step", "synchronize"]
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_every_block_follows_an_untimed_call_of_its_own_mode(calls: int) -> None:
     clock = Clock()
     device = Device(clock, work_s=0.1)
-    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock)
-    unit = ["prepare", "step", "synchronize", "step", "step", "synchronize"]
+    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock, calls=calls)
+    unit = [*UNTIMED, *["step"] * calls, "synchronize"]
     assert device.log == unit * (len(device.log) // len(unit))
 
 
-def test_a_block_of_one_call_follows_no_untimed_call() -> None:
-    clock = Clock()
-    device = Device(clock, work_s=0.1)
-    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock, calls=1)
-    unit = ["prepare", "step", "synchronize"]
-    assert device.log == unit * (len(device.log) // len(unit))
+@pytest.mark.parametrize(("name", "limit_s"), [("quick", 0.1), ("standard", 10), ("publish", 10)])
+@pytest.mark.parametrize("slow", ["eager", "graph", "xla"])
+def test_all_modes_are_settled_or_none_as_the_slowest_of_the_headline_says(
+    name: str, limit_s: float, slow: str
+) -> None:
+    for factor in (0.9, 1.1):
+        clock = Clock()
+        devices = {mode: Device(clock, work_s=0.01) for mode in ("eager", "graph", "xla")}
+        devices[slow].work_s = factor * limit_s
+        measured(devices, clock, effort=replace(level(name), mode_cap_s=1e6), calls=1)
+        settled = {mode: device.log[:4] == [*UNTIMED, "step"] for mode, device in devices.items()}
+        assert set(settled.values()) == {slow == "eager" or factor < 1}
 
 
 def test_measuring_ends_early_where_the_last_round_would_not_reach_the_target() -> None:
@@ -464,6 +510,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     rounds.measure_rounds(
         devices,
         dict.fromkeys(devices, 2),
+        {label: device.work_s for label, device in devices.items()},
         effort=effort,
         seed=1,
         clock=clock,
@@ -489,6 +536,7 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     rounds.measure_rounds(
         {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
         {"graph": 2, "xla": 2},
+        {"graph": 0.2, "xla": 0.1},
         effort=replace(EFFORT, rounds_min=20, rounds_max=60),
         seed=1,
         clock=clock,

@@ -93,6 +93,13 @@ def test_trials_with_the_defaults_of_tensorflow_keep_the_ids_of_earlier_versions
     assert asked == {**_affecting(TRIAL), "runtime": {"onednn": True}}
 
 
+def test_an_effort_without_the_limits_of_quick_keeps_the_ids_of_earlier_versions() -> None:
+    assert not {"side_rounds", "warmup_cap_calls"} & set(_affecting(TRIAL)["effort"])
+    quick = replace(TRIAL, effort=replace(EFFORT, side_rounds=6, warmup_cap_calls=5))
+    more = {"side_rounds": 6, "warmup_cap_calls": 5}
+    assert _affecting(quick)["effort"] == {**_affecting(TRIAL)["effort"], **more}
+
+
 def test_another_machine_or_version_changes_the_identity() -> None:
     assert trial_id(TRIAL, {**IDENTITY, "tensorflow": "2.20.0"}) != trial_id(TRIAL, IDENTITY)
 

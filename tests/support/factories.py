@@ -45,6 +45,7 @@ EFFORT = Effort(
     warmup_cap_s=5,
     latency_calls=100,
     latency_cap_s=2,
+    settle_s=1,
     hopeless_ends=False,
 )
 TRIAL = Trial(

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.measure.timing import (
+    STATIONARY_TOLERANCE,
     Clock,
     Executable,
     garbage_collection_off,
@@ -25,6 +27,9 @@ from xla_sweeps.schema.trial import Effort, baseline_of, headline_candidates
 
 MAX_CONTAMINATED_SHARE = 0.2
 REPEAT_PASSES = 2
+
+START_FROM = 10
+"""Rounds from which on a slow start is told from chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +112,7 @@ class _Interleaving:
 
     executables: Mapping[str, Executable]
     calls: Mapping[str, int]
+    call_s: Mapping[str, float]
     effort: Effort
     rng: random.Random
     clock: Clock
@@ -137,16 +143,18 @@ class _Interleaving:
         return self.width is not None and self.width <= self.effort.target_half_width
 
     def run_round(self, order: tuple[str, ...]) -> Round:
-        """Measure one block of each mode, in this order; one of several calls after an untimed one.
+        """Measure one block of each mode, in this order, each after an untimed call.
 
-        That call refills the caches after the switch of modes.
+        That call refills the caches after the switch of modes. Modes profit from it unequally, so
+        all have it or none.
         """
+        settles = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
         blocks = []
         started = self.clock()
         for label in order:
             executable, begun = self.executables[label], self.clock()
             executable.prepare()
-            if self.calls[label] > 1:
+            if settles:
                 executable.step()
                 executable.synchronize()
             with garbage_collection_off():
@@ -249,6 +257,7 @@ class _Interleaving:
 def measure_rounds(
     executables: Mapping[str, Executable],
     calls: Mapping[str, int],
+    call_s: Mapping[str, float],
     *,
     effort: Effort,
     seed: int,
@@ -259,15 +268,16 @@ def measure_rounds(
 ) -> RoundsResult:
     """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
 
-    Significance never ends it, because that would bias the result. Squares are never cut short. A
-    mode outside the headline leaves after `effort.side_rounds`, or at its time limit; when a
-    headline mode reaches its limit, measuring ends without convergence. From the first look on,
-    contaminated rounds end it too: to wait for a quiet machine is better than to measure more on a
-    busy one.
+    Significance never ends it, because that would bias the result. Squares are never cut short. An
+    untimed call follows each switch of modes, or in no mode at all (`effort.settle_s`). A mode
+    outside the headline leaves after `effort.side_rounds`, or at its time limit; when a headline
+    mode reaches its limit, measuring ends without convergence. From the first look on, contaminated
+    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one.
 
     Args:
         executables: warm, by label.
         calls: calls per block, by label.
+        call_s: expected seconds of one call, by label.
         effort: how many rounds, how narrow an interval.
         seed: seed of the order of the modes.
         clock: nanoseconds.
@@ -278,6 +288,7 @@ def measure_rounds(
     state = _Interleaving(
         executables=executables,
         calls=calls,
+        call_s=call_s,
         effort=effort,
         rng=random.Random(seed),
         clock=clock,
@@ -333,14 +344,35 @@ def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[f
 
 
 def trend(rounds: Sequence[Round], label: str) -> Trend:
-    """Whether a mode's speed changed over its uncontaminated rounds."""
-    return trend_of(
-        [
-            block.call_s
-            for item in rounds
-            for block in item.blocks
-            if block.mode == label and not item.dirty
-        ]
+    """Whether a mode's speed changed over its uncontaminated rounds, or was slow in the first.
+
+    Two ways to be moving, so the trend has a wider interval than after a warm-up: together they
+    find a steady speed moving in at most 5 %. Steady takes `START_FROM` rounds.
+    """
+    call_s = [
+        block.call_s
+        for item in rounds
+        for block in item.blocks
+        if block.mode == label and not item.dirty
+    ]
+    found = trend_of(call_s, level=0.975)
+    if len(call_s) >= START_FROM:
+        return Trend.MOVING if starts_slowly(call_s) else found
+    return found if found is Trend.MOVING else Trend.NOT_ASSESSED
+
+
+def starts_slowly(call_s: Sequence[float]) -> bool:
+    """Whether the first times, two to a third of all, are longer than every later one.
+
+    By more than 1 % in median. A trend over all of them does not see that, since most are alike.
+    Times of one distribution are in such an order with a chance of at most the sum of
+    1 / binomial(n, k), 3.1 % for ten and less for more.
+    """
+    return any(
+        min(call_s[:first]) > max(call_s[first:])
+        and statistics.median(call_s[:first])
+        > (1 + STATIONARY_TOLERANCE) * statistics.median(call_s[first:])
+        for first in range(2, len(call_s) // 3 + 1)
     )
 
 

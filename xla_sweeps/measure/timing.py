@@ -150,11 +150,11 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
             )
 
 
-def trend_of(call_s: Sequence[float]) -> Trend:
+def trend_of(call_s: Sequence[float], *, level: float = 0.95) -> Trend:
     """Whether consecutive seconds a call change by more than 1 %, where noise lets that be told."""
     if not call_s:
         return Trend.NOT_ASSESSED
-    change = stats.trend_interval(call_s)
+    change = stats.trend_interval(call_s, level=level)
     if change.low > STATIONARY_TOLERANCE or change.high < -STATIONARY_TOLERANCE:
         return Trend.MOVING
     within = max(-change.low, change.high) <= STATIONARY_TOLERANCE

@@ -72,7 +72,7 @@ class Trend(StrEnum):
     STEADY = "steady"
     """The interval of the change over these lies within 1 % of none."""
     MOVING = "moving"
-    """The interval lies outside of that."""
+    """The interval lies outside of that, or the first rounds are slower than all later ones."""
     NOT_ASSESSED = "not_assessed"
     """Too few blocks, or too much noise, to tell."""
 

@@ -130,6 +130,10 @@ class Effort:
     warmup_cap_s: float = _described("seconds after which warm-up ends, stationary or not")
     latency_calls: int = _described("synchronized calls of the latency pass")
     latency_cap_s: float = _described("the most time of one mode's latency pass, seconds")
+    settle_s: float = _described(
+        "each block follows an untimed call, unless one call of a headline mode takes longer, "
+        "seconds"
+    )
     hopeless_ends: bool = _described(
         "whether measuring ends as futile: at a check from which even the last round would not "
         "reach the target"
@@ -384,6 +388,9 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
         document["effort"].pop(key)
+    for key in ("side_rounds", "warmup_cap_calls"):  # 0: no such limit, as in earlier versions
+        if not document["effort"][key]:
+            document["effort"].pop(key)
     runtime = document.pop("runtime")
     asked = {name: value for name, value in runtime.items() if value not in (None, {})}
     document |= {"runtime": asked} if asked else {}
