@@ -6,7 +6,7 @@ import contextlib
 import mmap
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +80,17 @@ MODEL = replace(
 )
 
 
+@contextlib.contextmanager
+def watched(pid: int, exceeded: Callable[[], None]) -> Iterator[Sampler]:
+    """A sampler, to which the measuring process is no neighbour."""
+    device = devices.devices()[-1]
+    with Sampler.watching(
+        pid, device=device, memory_limit_bytes=2**40, exceeded=exceeded
+    ) as sampler:
+        assert pid not in {neighbour for neighbour, _ in sampler._others}
+        yield sampler
+
+
 def attempt(parent: Parent | None, variables: Mapping[str, str], log: Path) -> Attempt:
     """Build, compile and verify a small model, forked or afresh."""
     trial = replace(TRIAL, model=MODEL, batch_size=2, modes=("xla",))
@@ -93,9 +104,7 @@ def attempt(parent: Parent | None, variables: Mapping[str, str], log: Path) -> A
             job,
             environment=variables,
             log=log,
-            watch=lambda pid, exceeded: Sampler.watching(
-                pid, device=devices.devices()[-1], memory_limit_bytes=2**40, exceeded=exceeded
-            ),
+            watch=watched,
             stop=stop,
             leases=leases,
             on_event=lambda event: None,

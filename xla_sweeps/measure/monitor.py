@@ -88,7 +88,7 @@ class Sampler:
         self._samples: list[Sample] = []
         self._stopped = threading.Event()
         self._samples.append(self.read())
-        self._others = self._looked = spending(root)
+        self._others = self._looked = spending(root, pid)
         self._looked_ns = self._samples[0].at_ns
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
@@ -148,7 +148,7 @@ class Sampler:
         if not cause or foreign <= allowed_cores(self._cores):
             return cause
         before, since_ns = self._looked, self._looked_ns
-        self._looked, self._looked_ns = spending(self._root), last_ns
+        self._looked, self._looked_ns = spending(self._root, self._pid), last_ns
         names = busiest(before, self._looked, (last_ns - since_ns) / 1e9, self._mine)
         return in_words(foreign, self._cores, names)
 
@@ -164,7 +164,7 @@ class Sampler:
             "samples": len(samples),
             "foreign_cores": round(max(0.0, foreign_cores(first, last)), 3),
             "cores": self._cores,
-            "busiest": busiest(self._others, spending(self._root), span_s, self._mine),
+            "busiest": busiest(self._others, spending(self._root, self._pid), span_s, self._mine),
             "steal_share": round((last.steal_s - first.steal_s) / span_s / self._cores, 4),
             "pressure_share": round((last.pressure_s - first.pressure_s) / span_s, 4),
             "throttled_s": round(last.throttled_s - first.throttled_s, 4),

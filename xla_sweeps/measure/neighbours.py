@@ -33,13 +33,14 @@ Spending = Mapping[tuple[int, int], Spent]
 """By process id and start time, since ids are used again."""
 
 
-def spending(root: Path) -> Spending:
+def spending(root: Path, measured: int) -> Spending:
     """CPU time of every process that is not our own.
 
     Args:
         root: the folder that holds `proc`.
+        measured: id of the measuring process, which another process may have forked.
     """
-    own = {os.getpid(), *descendants(os.getpid())}
+    own = {pid for first in (os.getpid(), measured) for pid in (first, *descendants(first))}
     found: dict[tuple[int, int], Spent] = {}
     for folder in (root / "proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
