@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import fake_worker
 
 from xla_sweeps.system import forking
-from xla_sweeps.tf.parent import checked, threads
+from xla_sweeps.tf.parent import checked
 
 
 def work(order: forking.Order, descriptors: Sequence[int]) -> int:
@@ -27,5 +27,5 @@ def work(order: forking.Order, descriptors: Sequence[int]) -> int:
 
 if __name__ == "__main__":
     orders = forking.inherited()
-    unfit = (lambda order: "") if sys.argv[1] == "any" else checked(threads())
+    unfit = (lambda order: "") if sys.argv[1] == "any" else checked(forking.threads())
     forking.serve(orders, work, unfit=unfit)

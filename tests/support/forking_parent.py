@@ -37,6 +37,15 @@ def unfit(order: forking.Order) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "broken":
+    how = sys.argv[1]
+    if how == "broken":
         sys.exit(1)
-    forking.serve(forking.inherited(), work, unfit=unfit)
+    if how == "early":  # its first process gets a SIGTERM before it begins
+        early = [signal.SIGTERM]
+        os.register_at_fork(
+            after_in_child=lambda: list(map(signal.raise_signal, early)),
+            after_in_parent=early.clear,
+        )
+    forking.LOST_S = 0.2
+    lost = signal.SIGTERM if how == "asks" else signal.SIGKILL
+    forking.serve(forking.inherited(), work, unfit=unfit, lost=lost)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from paths import SUPPORT
 
 from xla_sweeps.system import forking
-from xla_sweeps.system.forking import Forked, Order, Parent, fork
+from xla_sweeps.system.forking import Forked, NotForked, Order, Parent, fork
 
 PARENT = (sys.executable, str(SUPPORT / "forking_parent.py"))
 
@@ -30,7 +31,7 @@ def parent(tmp_path: Path) -> Iterator[Parent]:
     made.close()
 
 
-def ask(parent: Parent, log: Path, *arguments: str, event: int | None = None) -> Forked | None:
+def forked(parent: Parent, log: Path, *arguments: str, event: int | None = None) -> Forked:
     connection = parent.connection()
     assert connection is not None
     with connection, log.open("ab") as output:
@@ -41,12 +42,6 @@ def ask(parent: Parent, log: Path, *arguments: str, event: int | None = None) ->
             descriptors=[] if event is None else [event],
             patience_s=PATIENCE_S,
         )
-
-
-def forked(parent: Parent, log: Path, *arguments: str) -> Forked:
-    process = ask(parent, log, *arguments)
-    assert process is not None
-    return process
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -73,8 +68,7 @@ def test_a_forked_process_has_its_own_session_and_the_descriptors_that_it_was_gi
     parent: Parent, tmp_path: Path
 ) -> None:
     read_end, write_end = os.pipe()
-    process = ask(parent, tmp_path / "log", "say", "words", event=write_end)
-    assert process is not None
+    process = forked(parent, tmp_path / "log", "say", "words", event=write_end)
     os.close(write_end)
     with process, os.fdopen(read_end, "rb") as events:
         process.stdin.write(b"said\n")
@@ -125,9 +119,11 @@ def test_a_parent_that_is_killed_takes_its_process_with_it_and_is_started_again(
 
 
 def test_a_refusal_is_no_process_and_an_unfit_parent_ends(parent: Parent, tmp_path: Path) -> None:
-    assert ask(parent, tmp_path / "log", "refuse") is None
+    with pytest.raises(NotForked, match="as the test asked for"):
+        forked(parent, tmp_path / "log", "refuse")
     first = pid_of(parent)
-    assert ask(parent, tmp_path / "log", "unfit") is None
+    with pytest.raises(NotForked, match="as the test asked for"):
+        forked(parent, tmp_path / "log", "unfit")
     assert "as the test asked for" in (tmp_path / "parent.log").read_text()
     assert eventually(lambda: not alive(first))
 
@@ -137,7 +133,8 @@ def test_a_parent_that_always_fails_is_not_started_for_ever(tmp_path: Path) -> N
         (*PARENT, "broken"), environment=os.environ, cores=(), log=tmp_path / "parent.log"
     )
     for _ in range(forking.MAX_STARTS):
-        assert ask(broken, tmp_path / "log", "exit", "0") is None
+        with pytest.raises(NotForked, match="the parent ended"):
+            forked(broken, tmp_path / "log", "exit", "0")
         assert eventually(lambda: not alive(pid_of(broken)))
     assert broken.connection() is None
     broken.close()
@@ -153,7 +150,8 @@ def test_a_frozen_parent_is_not_waited_for_and_forks_nothing_once_it_thaws(
     assert connection is not None
     with connection, (tmp_path / "log").open("ab") as output:
         order = Order(environment={}, cores=(), arguments=("hang",))
-        assert fork(connection, order, output=output.fileno(), patience_s=0.1) is None
+        with pytest.raises(NotForked, match="does not answer"):
+            fork(connection, order, output=output.fileno(), patience_s=0.1)
     os.kill(pid_of(parent), signal.SIGCONT)
     with forked(parent, tmp_path / "log", "exit", "3") as process:
         assert process.wait(PATIENCE_S) == 3
@@ -199,8 +197,65 @@ def test_a_wait_for_a_parent_ends_with_what_stops_it(tmp_path: Path) -> None:
     stop, stopped = socket.socketpair()
     stopped.close()
     with ours, nobody, stop, (tmp_path / "log").open("wb") as output:
-        order = Order(environment={"A": "\udcff"}, cores=())
-        sent = fork(ours, order, output=output.fileno(), patience_s=600, stops=[stop])
-        assert sent is None
-        order = Order(environment={}, cores=())
-        assert fork(ours, order, output=output.fileno(), patience_s=600, stops=[stop]) is None
+        for variables in ({"A": "\udcff"}, {}):
+            order = Order(environment=variables, cores=())
+            with pytest.raises(NotForked):
+                fork(ours, order, output=output.fileno(), patience_s=600, stops=[stop])
+
+
+def test_a_parent_that_has_forked_may_be_started_again_for_ever(
+    parent: Parent, tmp_path: Path
+) -> None:
+    for _ in range(forking.MAX_STARTS + 1):
+        with forked(parent, tmp_path / "log", "exit", "3") as process:
+            assert process.wait(PATIENCE_S) == 3
+        os.kill(pid_of(parent), signal.SIGKILL)
+        assert eventually(lambda: not alive(pid_of(parent)))
+
+
+def test_a_parent_with_older_software_ends_and_a_new_one_forks(
+    parent: Parent, tmp_path: Path
+) -> None:
+    forked(parent, tmp_path / "log", "exit", "0").close()
+    first = pid_of(parent)
+    connection = parent.connection()
+    assert connection is not None
+    with connection, (tmp_path / "log").open("ab") as output:
+        newer = Order(environment={}, cores=(), arguments=("exit", "0"), software="newer")
+        with pytest.raises(NotForked, match="the parent has loaded older software"):
+            fork(connection, newer, output=output.fileno(), patience_s=PATIENCE_S)
+    assert eventually(lambda: not alive(first))
+    forked(parent, tmp_path / "log", "exit", "0").close()
+    assert pid_of(parent) != first
+
+
+def test_a_parent_that_has_a_thread_forks_nothing() -> None:
+    known, ended = forking.threads(), threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        with pytest.raises(SystemExit, match="the parent has 1 thread besides BLAS's"):
+            forking.check_threads(known)
+    finally:
+        ended.set()
+        thread.join()
+    forking.check_threads(known)
+
+
+def test_a_sigterm_before_a_process_begins_ends_it_alone(tmp_path: Path) -> None:
+    parent = Parent((*PARENT, "early"), environment=os.environ, cores=(), log=tmp_path / "parent")
+    with pytest.raises(NotForked):
+        forked(parent, tmp_path / "log", "exit", "0")
+    with forked(parent, tmp_path / "log", "exit", "3") as process:
+        assert process.wait(PATIENCE_S) == 3
+    assert parent._starts == 0, "it is the first parent still"
+    parent.close()
+
+
+def test_a_process_that_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
+    parent = Parent((*PARENT, "asks"), environment=os.environ, cores=(), log=tmp_path / "parent")
+    process = forked(parent, tmp_path / "log", "hang")
+    assert eventually(lambda: "hangs" in (tmp_path / "log").read_text())
+    process.close()
+    assert not alive(process.pid)
+    parent.close()

@@ -20,9 +20,9 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.sweep.launchers.local import PARENT
 from xla_sweeps.system import devices, environment
-from xla_sweeps.system.forking import Order, Parent
+from xla_sweeps.system.forking import Order, Parent, threads
 from xla_sweeps.system.leases import Leases
-from xla_sweeps.tf.parent import checked, threads
+from xla_sweeps.tf.parent import checked
 
 
 def began_with() -> dict[str, str]:
@@ -38,11 +38,11 @@ def order(*, cores: tuple[int, ...] | None = None, **changes: str) -> Order:
 def test_an_order_with_other_variables_or_cores_is_refused() -> None:
     unfit = checked(threads())
     assert unfit(order()) == ""
-    assert unfit(order(TF_XLA_FLAGS="--tf_xla_cpu_global_jit")) == "it has other variables"
+    assert unfit(order(TF_XLA_FLAGS="--tf_xla_cpu_global_jit")) == "the parent has other variables"
     missing = order()
     missing.environment.popitem()
-    assert unfit(missing) == "it has other variables"
-    assert unfit(order(cores=(4095,))) == "it has other cores"
+    assert unfit(missing) == "the parent has other variables"
+    assert unfit(order(cores=(4095,))) == "the parent has other cores"
 
 
 def test_a_process_with_a_thread_is_not_forked() -> None:
@@ -50,7 +50,7 @@ def test_a_process_with_a_thread_is_not_forked() -> None:
     thread = threading.Thread(target=ended.wait)
     thread.start()
     try:
-        with pytest.raises(SystemExit, match="1 threads besides BLAS's"):
+        with pytest.raises(SystemExit, match="1 thread besides BLAS's"):
             unfit(order())
     finally:
         ended.set()
@@ -65,7 +65,7 @@ def test_a_process_that_has_loaded_cuda_is_not_forked(tmp_path: Path) -> None:
     with (
         library.open("rb") as handle,
         mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ),
-        pytest.raises(SystemExit, match="CUDA's library is loaded"),
+        pytest.raises(SystemExit, match="has loaded CUDA's library"),
     ):
         unfit(order())
     assert unfit(order()) == ""

@@ -13,10 +13,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-import xla_sweeps.measure.runner
-import xla_sweeps.report.terminal.tables
-import xla_sweeps.report.terminal.trial_progress
-import xla_sweeps.report.wandb.tracker  # noqa: F401
 from xla_sweeps.cli import main, trial
 from xla_sweeps.system import environment, forking, streams
 from xla_sweeps.system.forking import Order
@@ -26,8 +22,20 @@ from xla_sweeps.system.process import Assignment
 def serve() -> None:
     """Fork a trial for each order."""
     orders = forking.inherited()
+    import scipy.linalg  # noqa: F401  (and NumPy: what has BLAS's threads)
+
+    known = forking.threads()
+    import xla_sweeps.measure.runner
+    import xla_sweeps.report.terminal.tables
+    import xla_sweeps.report.terminal.trial_progress
+    import xla_sweeps.report.wandb.tracker  # noqa: F401
+
+    def unfit(order: Order) -> str:
+        forking.check_threads(known)
+        return ""
+
     environment.git_state()  # of the code that runs, once
-    forking.serve(orders, _run, unfit=lambda order: "", lost=signal.SIGTERM)
+    forking.serve(orders, _run, unfit=unfit, lost=signal.SIGTERM)
 
 
 def _run(order: Order, descriptors: Sequence[int]) -> int:

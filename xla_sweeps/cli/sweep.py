@@ -233,7 +233,8 @@ def _launcher(request: _Request) -> Launcher:
     options, results_dir = request.options, request.store.results_dir
     if options.launcher == "local":
         slots = request.slots or []
-        return LocalLauncher(slots, parent=()) if options.fresh_processes else LocalLauncher(slots)
+        fresh = {"parent": ()} if options.fresh_processes else {}
+        return LocalLauncher(slots, warn=warn, **fresh)
     if options.launcher == "ray":
         from xla_sweeps.sweep.launchers.ray import RayLauncher
 

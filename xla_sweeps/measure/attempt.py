@@ -71,11 +71,13 @@ class Attempt:
 
     Attributes:
         process: how it was started, as in `Record`.
+        not_forked: why it was not forked where it could have been, or "".
         dead_mode: the label of the mode whose preparation killed the process, or "".
         status: `ok` where the process finished; otherwise why it did not.
     """
 
     process: ProcessStart = "unknown"
+    not_forked: str = ""
     status: Status = Status.OK
     failure: Failure | None = None
     dead_mode: str = ""

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 
 from xla_sweeps.measure import protocol
@@ -26,7 +27,7 @@ from xla_sweeps.schema.measurement import ModeOutcome, Phase, Status
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.files import tail, trim
-from xla_sweeps.system.forking import Child, Forked, Order, fork
+from xla_sweeps.system.forking import NOT_FORKED, Child, NotForked, Order, fork
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import adopting_orphans, signal_group
 from xla_sweeps.system.text import redacted
@@ -113,20 +114,23 @@ def run_attempt(
     log.parent.mkdir(parents=True, exist_ok=True)
     read_end, write_end = os.pipe()
     oom_before = _oom_kills()
+    attempt = Attempt()
     fault_point("spawn.before")
     with (
         adopting_orphans() as mark,
-        log.open("ab") as output,
+        log.open("ab", buffering=0) as output,
         os.fdopen(read_end, "rb", buffering=0) as channel,
     ):
         try:
-            process = _start(
-                command, parent, environment, mark, output.fileno(), write_end, job, stop
-            )
+            process = _forked(attempt, parent, environment, output, write_end, job, stop)
+            if process is None and not stop.requested:
+                process = _fresh(attempt, command, {**environment, **mark}, output, write_end)
         finally:
             os.close(write_end)
         fault_point("spawn.after")
-        attempt = Attempt(process="forked" if isinstance(process, Forked) else "fresh")
+        if process is None:
+            _note_end(attempt, job, 0, "interrupt", log, 0)
+            return attempt
         with process, Stop() as memory:
             stops = {"memory": memory, "interrupt": stop}
             try:
@@ -161,38 +165,54 @@ def run_attempt(
     return attempt
 
 
-def _start(
-    command: Sequence[str],
+def _forked(
+    attempt: Attempt,
     parent: socket.socket | None,
     environment: Mapping[str, str],
-    mark: Mapping[str, str],
-    output: int,
+    output: FileIO,
     events: int,
     job: ReplicateJob,
     stop: Stop,
-) -> Child:
-    """The measuring process: forked from one that has loaded TensorFlow, or a fresh one."""
-    if parent is not None:
-        cores = tuple(sorted(os.sched_getaffinity(0)))
-        forked = fork(
+) -> Child | None:
+    """The measuring process from one that has loaded TensorFlow; None where that cannot be."""
+    if parent is None or stop.requested:
+        return None
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    try:
+        process = fork(
             parent,
             Order(environment=dict(environment), cores=cores),
-            output=output,
+            output=output.fileno(),
             descriptors=[events],
             patience_s=job.trial.timeouts.build_s,
             stops=[stop],
         )
-        if forked is not None:
-            return forked
-    return subprocess.Popen(
+    except NotForked as why:
+        attempt.not_forked = str(why)
+        output.write(f"{NOT_FORKED}{why}\n".encode())
+        return None
+    attempt.process = "forked"
+    return process
+
+
+def _fresh(
+    attempt: Attempt,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    output: FileIO,
+    events: int,
+) -> Child:
+    process = subprocess.Popen(
         [*command, str(os.getpid()), str(events)],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,
-        env={**environment, **mark},
+        env=environment,
         pass_fds=[events],
         start_new_session=True,
     )
+    attempt.process = "fresh"
+    return process
 
 
 def _note_end(

@@ -39,6 +39,7 @@ from xla_sweeps.schema.trial import (
 )
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.forking import NOT_FORKED
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
@@ -256,6 +257,8 @@ def _attempts(session: _Session, job: ReplicateJob, log: Path) -> Attempt:
             raise StoreError(
                 f"cannot start the measuring process with its log {log}: {error.strerror or error}"
             ) from error
+        if attempt.not_forked and not session.stop.requested:
+            session.screen.warn(f"{NOT_FORKED}{attempt.not_forked}")
         if together and attempt.rounds:
             attempt.flags.append(str(Flag.TOOK_TURNS))
         attempt.modes.update(dead)

@@ -19,10 +19,11 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 import msgspec
 
+from xla_sweeps.system.environment import software_stamp
 from xla_sweeps.system.leases import Readable
 from xla_sweeps.system.process import (
     ORPHANS_S,
@@ -31,11 +32,18 @@ from xla_sweeps.system.process import (
     signal_group,
     signal_process,
 )
+from xla_sweeps.system.text import counted
 
 MAX_STARTS = 4
-"""How often a parent is started: one that dies of what it loads would cost each process that."""
+"""How often a parent is started that takes no order: one that dies of what it loads costs each."""
 
 CLOSE_S = 5.0
+
+LOST_S = 20.0
+"""How long a process that is not wanted any more may take to save what it has."""
+
+NOT_FORKED = "not forked: "
+"""How a line that says why begins."""
 
 _MESSAGE_BYTES = 1 << 20
 
@@ -49,17 +57,23 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         environment: the complete environment.
         cores: numbers of the cores that it may use.
         arguments: for the function that the parent runs.
+        software: stamp of what a process that starts now would load.
     """
 
     environment: dict[str, str]
     cores: tuple[int, ...]
     arguments: tuple[str, ...] = ()
+    software: str = msgspec.field(default_factory=software_stamp)
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     exit_code: int | None = None
     refused: str = ""
+
+
+class NotForked(Exception):
+    """Nothing was forked; the text says why, in a few words."""
 
 
 class Forked:
@@ -128,8 +142,8 @@ def fork(
     descriptors: Sequence[int] = (),
     patience_s: float,
     stops: Sequence[Readable] = (),
-) -> Forked | None:
-    """Have a parent fork a process; None where it cannot, so that a fresh one is to be started.
+) -> Forked:
+    """Have a parent fork a process.
 
     Args:
         parent: a connection to it.
@@ -138,6 +152,9 @@ def fork(
         descriptors: further ones that the process gets.
         patience_s: how long to wait for a parent that still loads what it needs.
         stops: readable where the wait is to end.
+
+    Raises:
+        NotForked: it cannot, or the wait was ended: a fresh process is to be started, or none.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     read_end, write_end = os.pipe()
@@ -147,16 +164,16 @@ def fork(
             sent = [theirs.fileno(), read_end, output, *descriptors]
             socket.send_fds(parent, [msgspec.json.encode(order)], sent, socket.MSG_DONTWAIT)
         except (OSError, UnicodeEncodeError):
-            patience_s = 0.0
+            patience_s = 0.0  # it will not answer
         finally:
             os.close(read_end)
     waiting: list[Readable] = [ours, *stops]
     ready = select.select(waiting, [], [], patience_s)[0]
-    answer = _received(ours) if ours in ready else _Answer()
+    answer = _received(ours) if ours in ready else _Answer(refused="the parent does not answer")
     if not answer.pid:
         ours.close()
         stdin.close()
-        return None
+        raise NotForked(answer.refused or "the parent ended; its log says why")
     return Forked(answer.pid, ours, stdin)
 
 
@@ -186,7 +203,7 @@ class Parent:
         log: Path,
     ) -> None:
         self._command, self._environment = tuple(command), dict(environment)
-        self._cores, self._log = ",".join(map(str, cores)), log
+        self._cores, self._log = tuple(cores), log
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._starts = 0
@@ -196,6 +213,8 @@ class Parent:
 
         The thread that asks must live as long as the parent: the kernel ends that with it.
         """
+        if self._has_taken_an_order():
+            self._starts = 0
         if self._process is None or self._process.poll() is not None:
             if self._starts == MAX_STARTS:
                 return None
@@ -208,11 +227,19 @@ class Parent:
         assert self._socket is not None
         return self._socket.dup()
 
+    def _has_taken_an_order(self) -> bool:
+        """Whether it has taken one since the last look."""
+        taken = False
+        with contextlib.suppress(OSError):
+            while self._socket and self._socket.recv(1, socket.MSG_DONTWAIT):
+                taken = True
+        return taken
+
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*self._command, str(os.getpid()), str(theirs.fileno()), self._cores],
+                [*self._command, str(os.getpid()), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -221,6 +248,9 @@ class Parent:
                 start_new_session=True,
             )
         self._socket = ours
+        if self._cores:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(self._process.pid, self._cores)
 
     def close(self) -> None:
         """End it, once its last process has ended; by force if that takes too long."""
@@ -234,24 +264,41 @@ class Parent:
         self._process = self._socket = None
 
 
-def inherited() -> socket.socket:
-    """The socket of orders, for a program that `Parent` started; takes its cores.
+class Inherited(NamedTuple):
+    """What a program that `Parent` started gets.
 
-    It is closed, as it were, once that process has ended, so that `serve` returns.
+    Attributes:
+        orders: the socket, closed once that process has ended, so that `serve` returns.
+        software: stamp of what there was to load when the program began.
     """
-    parent, descriptor, cores = sys.argv[-3:]
+
+    orders: socket.socket
+    software: str
+
+
+def inherited() -> Inherited:
+    """To be called before anything is loaded."""
+    parent, descriptor = sys.argv[-2:]
     orders = socket.socket(fileno=int(descriptor))
     orders.set_inheritable(False)
     signal.signal(signal.SIGTERM, lambda number, frame: orders.shutdown(socket.SHUT_RDWR))
     die_with_parent(int(parent), signal.SIGTERM)
-    if cores:
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, map(int, cores.split(",")))
-    return orders
+    return Inherited(orders, software_stamp())
+
+
+def threads() -> frozenset[str]:
+    """The ids of this process's threads."""
+    return frozenset(path.name for path in Path("/proc/self/task").iterdir())
+
+
+def check_threads(known: frozenset[str]) -> None:
+    """Exit where there are threads besides these: such a process cannot be forked safely."""
+    if others := threads() - known:
+        raise SystemExit(f"the parent has {counted(len(others), 'thread')} besides BLAS's")
 
 
 def serve(
-    orders: socket.socket,
+    inherited: Inherited,
     run: Callable[[Order, Sequence[int]], int],
     *,
     unfit: Callable[[Order], str],
@@ -260,11 +307,12 @@ def serve(
     """Fork a process for each order, one at a time, until nobody can send any more.
 
     Args:
-        orders: as `inherited`.
+        inherited: as `inherited`.
         run: what each process does with its order and descriptors; returns the exit code.
-        unfit: why an order is refused, or "". It raises SystemExit where none can be taken.
+        unfit: why an order is refused, or ""; SystemExit with the reason where all are.
         lost: what a process gets whose supervisor or parent has ended.
     """
+    orders, loaded = inherited
     while True:
         message, received, _, _ = socket.recv_fds(
             orders, _MESSAGE_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
@@ -273,18 +321,37 @@ def serve(
             return
         with socket.socket(fileno=received.pop(0)) as answers:
             order = msgspec.json.decode(message, type=Order)
-            if refused := unfit(order):
-                _say(answers, _Answer(refused=refused))
+            if not _takes(order, loaded, unfit, answers):
                 _close(received)
                 continue
+            with contextlib.suppress(OSError):
+                orders.send(b"!", socket.MSG_DONTWAIT)  # for `Parent`: an order was taken
             parent = os.getpid()
             with adopting_orphans():
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
                 pid = os.fork()
                 if not pid:
                     work = partial(run, order, received)
                     _begin(orders, answers, received, parent, lost, work)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
                 _close(received)  # so that they end with the process
                 _follow(pid, answers, lost)
+
+
+def _takes(
+    order: Order, loaded: str, unfit: Callable[[Order], str], answers: socket.socket
+) -> bool:
+    """Whether an order can be taken here; who sent it is told why not."""
+    try:
+        if order.software != loaded:
+            raise SystemExit("the parent has loaded older software")
+        refused = unfit(order)
+    except SystemExit as end:
+        _say(answers, _Answer(refused=str(end)))
+        raise
+    if refused:
+        _say(answers, _Answer(refused=refused))
+    return not refused
 
 
 def _close(descriptors: Sequence[int]) -> None:
@@ -305,6 +372,7 @@ def _begin(
     try:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         die_with_parent(parent, lost)
         stdin, output = received[:2]
         for source, target in ((stdin, 0), (output, 1), (output, 2)):
@@ -339,7 +407,7 @@ def _follow(pid: int, answers: socket.socket, lost: signal.Signals) -> None:
                 answers.recv(1)  # until it lets go: it may still signal that process id
         elif lost is not signal.SIGKILL:
             signal_process(pid, lost)
-            select.select([end], [], [])
+            select.select([end], [], [], LOST_S)
     finally:
         os.close(end)
     signal_process(pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ def main() -> None:
     orders = forking.inherited()
     import scipy.linalg  # noqa: F401  (and NumPy: what has BLAS's threads)
 
-    check = checked(threads())
+    check = checked(forking.threads())
     from xla_sweeps.tf import replicate  # noqa: F401  (and TensorFlow, Keras)
 
     gc.collect()
@@ -45,21 +45,15 @@ def checked(known: frozenset[str]) -> Callable[[Order], str]:
     began_with = Path("/proc/self/environ").read_bytes()  # this process may have changed its own
 
     def unfit(order: Order) -> str:
-        if others := threads() - known:
-            raise SystemExit(f"not forked: {len(others)} threads besides BLAS's")
+        forking.check_threads(known)
         if "libcuda.so" in Path("/proc/self/maps").read_text("utf-8", "replace"):
-            raise SystemExit("not forked: CUDA's library is loaded")
+            raise SystemExit("the parent has loaded CUDA's library")
         wanted = {os.fsencode(f"{name}={value}") for name, value in order.environment.items()}
         if wanted != set(filter(None, began_with.split(b"\0"))):
-            return "it has other variables"
-        return "" if set(order.cores) == os.sched_getaffinity(0) else "it has other cores"
+            return "the parent has other variables"
+        return "" if set(order.cores) == os.sched_getaffinity(0) else "the parent has other cores"
 
     return unfit
-
-
-def threads() -> frozenset[str]:
-    """The ids of this process's threads."""
-    return frozenset(path.name for path in Path("/proc/self/task").iterdir())
 
 
 if __name__ == "__main__":

@@ -11,14 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from io import FileIO
 
 import msgspec
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
+from xla_sweeps.measure.process import Stop
 from xla_sweeps.sweep.launchers import (
     COMMAND,
     End,
@@ -40,7 +42,8 @@ from xla_sweeps.system.devices import (
     usable_cores,
 )
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.forking import Child, Order, Parent, fork
+from xla_sweeps.system.files import tail
+from xla_sweeps.system.forking import NOT_FORKED, Child, NotForked, Order, Parent, fork
 from xla_sweeps.system.leases import lease_names
 from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
 
@@ -53,6 +56,8 @@ TRIALS = (sys.executable, "-m", "xla_sweeps.cli.composed")
 """Imports once what a trial's own process needs, and forks trials that the sweep has composed."""
 
 START_S = 60.0
+
+_LOG_BYTES = 1 << 16
 
 _CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
 
@@ -147,7 +152,7 @@ class _Running:
     parent: socket.socket | None = None
     trials: socket.socket | None = None
     process: Child | None = None
-    stopped: bool = False
+    stop: Stop = field(default_factory=Stop)
     ended: threading.Event = field(default_factory=threading.Event)
 
 
@@ -160,6 +165,7 @@ class LocalLauncher:
         parent: forks the measuring processes of jobs that allow it, one for each slot; empty where
             all are to be fresh.
         trials: forks the jobs that have their configuration, one for each slot.
+        warn: called once for each slot, with why something was not forked.
 
     Attributes:
         together: leases that every job holds while it measures, besides its own device's.
@@ -175,11 +181,13 @@ class LocalLauncher:
         command: Sequence[str] = COMMAND,
         parent: Sequence[str] = PARENT,
         trials: Sequence[str] = TRIALS,
+        warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.together: tuple[str, ...] = ()
         self._slots = list(slots)
         self._command, self._parent, self._trials = tuple(command), tuple(parent), tuple(trials)
         self._parents: dict[str, Parent] = {}
+        self._warn, self._warned = warn, set[str]()
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
 
@@ -259,8 +267,9 @@ class LocalLauncher:
         """Ask the jobs to save and end, and kill them after a grace period; `now`: kill them."""
         with self._lock:
             running = list(self._running.values())
+            for item in running:
+                item.stop.request()
         for item in running:
-            item.stopped = True
             if item.process is not None:
                 _signal(item.process, signal.SIGKILL if now else signal.SIGTERM)
         if not now and running:
@@ -286,32 +295,39 @@ class LocalLauncher:
             ended = Ended(how=End.BROKEN, slot=slot.name, detail=detail)
         with self._lock:
             del self._running[future]
+            running.stop.close()
         running.ended.set()
         future.set_result(ended)
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
         make_log_folder(job.log)
-        with job.log.open("ab") as output:
-            process = self._started(running, output.fileno())
+        with job.log.open("ab", buffering=0) as output:
+            process = self._started(running, output)
+        if process is None:
+            return Ended(how=End.STOPPED, slot=slot.name)
         if slot.cores:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(process.pid, slot.cores)
         running.process = process
-        if running.stopped:
+        if running.stop.requested:
             _signal(process, signal.SIGTERM)
         with process:
             code = wait_for(process, job.log, job.silent_s)
             signal_group(process.pid, signal.SIGKILL)  # what it left behind
+        self._warn_of_fresh(slot, job)
         how = end_of(code)
         return Ended(
-            how=End.STOPPED if running.stopped and how is End.DIED else how,
+            how=End.STOPPED if running.stop.requested and how is End.DIED else how,
             slot=slot.name,
             detail=reason_of(code, last_line(job.log)),
         )
 
-    def _started(self, running: _Running, output: int) -> Child:
-        """The job's process: forked where the sweep has composed it, or else the command."""
+    def _started(self, running: _Running, output: FileIO) -> Child | None:
+        """The job's process: forked where the sweep has composed it, or else the command.
+
+        None where it was stopped before it began.
+        """
         job, parent, trials = running.job, running.parent, running.trials
         environment = job_environment(os.environ, running.slot)
         environment |= self._assignment(running).environment()
@@ -320,16 +336,22 @@ class LocalLauncher:
             if trials:
                 document = msgspec.json.encode(job.document).decode()
                 arguments = (document, *job.arguments)
-                forked = fork(
-                    trials,
-                    Order(environment=environment, cores=(), arguments=arguments),
-                    output=output,
-                    descriptors=descriptors,
-                    patience_s=START_S,
-                )
-                if forked:
+                try:
+                    forked = fork(
+                        trials,
+                        Order(environment=environment, cores=(), arguments=arguments),
+                        output=output.fileno(),
+                        descriptors=descriptors,
+                        patience_s=START_S,
+                        stops=[running.stop],
+                    )
+                except NotForked as why:
+                    output.write(f"{NOT_FORKED}{why}\n".encode())
+                else:
                     forked.stdin.close()
                     return forked
+            if running.stop.requested:
+                return None
             return subprocess.Popen(
                 [*self._command, *job.arguments],
                 stdin=subprocess.DEVNULL,
@@ -339,6 +361,13 @@ class LocalLauncher:
                 pass_fds=descriptors,
                 env=environment,
             )
+
+    def _warn_of_fresh(self, slot: Slot, job: Job) -> None:
+        """Say, once for a slot, why the log of a job says that something was not forked."""
+        found = re.search(f"{NOT_FORKED}(.+)", tail(job.log, limit=_LOG_BYTES))
+        if found and slot.name not in self._warned:
+            self._warned.add(slot.name)
+            self._warn(f"{slot.name}: a trial was started afresh, which takes longer: {found[1]}")
 
     def _assignment(self, running: _Running) -> Assignment:
         return Assignment(
