@@ -246,13 +246,31 @@ def test_a_quick_trial_is_forked_once_and_what_must_be_independent_is_fresh(tmp_
         return found
 
     definition(tmp_path, model={"value": "resnet50"}, modes={"values": [["xla"], ["autocluster"]]})
-    assert sweep(tmp_path).returncode == 0
+    first = sweep(tmp_path)
+    assert first.returncode == 0
     assert started() == {"xla": ["forked"], "autocluster": ["fresh"]}, "it has a flag of its own"
+    (said,) = [line for line in first.stderr.splitlines() if "afresh" in line]
+    assert said.endswith("which takes longer: the parent has other variables")
     assert sweep(tmp_path, "--rerun", "model=resnet50").returncode == 0
     assert started() == {"xla": ["forked", "fresh"], "autocluster": ["fresh", "fresh"]}
     shutil.rmtree(tmp_path / "results")
     assert sweep(tmp_path, "--fresh-processes").returncode == 0
     assert started() == {"xla": ["fresh"], "autocluster": ["fresh"]}
+
+
+def test_a_trial_of_copies_of_a_mode_is_not_forked(tmp_path: Path) -> None:
+    definition(tmp_path, model={"value": "resnet50"}, modes={"value": ["graph", "graph"]})
+    assert sweep(tmp_path).returncode == 0
+    assert [record.process for record in records(tmp_path)] == ["fresh"]
+
+
+@pytest.mark.parametrize("word", ["hydra.run.dir=elsewhere", "hydra.sweep.dir=elsewhere"])
+def test_an_option_of_hydra_that_would_have_no_effect_is_refused(tmp_path: Path, word: str) -> None:
+    definition(tmp_path, model={"value": "resnet50"})
+    refused = sweep(tmp_path, word)
+    assert refused.returncode == 2
+    assert "a sweep on this machine runs its trials without Hydra; omit it" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_contaminated_trials_are_measured_four_times_unless_they_are_accepted(

@@ -107,7 +107,8 @@ def attempt(
             command=(sys.executable, WORKER, *script),
             parent=connection,
         )
-        assert result.process == ("forked" if START else "fresh")
+        if machine.pid:
+            assert result.process == ("forked" if START else "fresh")
         return result
     finally:
         own_stop.close()
@@ -230,6 +231,14 @@ def test_a_request_to_stop_keeps_the_rounds_measured_so_far(
     assert result.status is Status.INTERRUPTED
     assert [item.round for item in result.rounds] == [0, 1, 2, 3]
     assert not result.dead_mode
+
+
+def test_a_stop_before_the_start_starts_nothing(tmp_path: Path, closing_stop: process.Stop) -> None:
+    closing_stop.request()
+    machine = QuietMachine()
+    result = attempt(tmp_path, stop=closing_stop, machine=machine)
+    assert result.status is Status.INTERRUPTED
+    assert not machine.pid
 
 
 def test_a_process_past_its_memory_limit_is_oom_host_and_not_an_interrupt(

@@ -29,6 +29,7 @@ def parent(tmp_path: Path) -> Iterator[Parent]:
     made = Parent((*PARENT, ""), environment=os.environ, cores=(), log=tmp_path / "parent.log")
     yield made
     made.close()
+    assert "Traceback" not in (tmp_path / "parent.log").read_text()
 
 
 def forked(parent: Parent, log: Path, *arguments: str, event: int | None = None) -> Forked:

@@ -344,6 +344,9 @@ def _trial_overrides(options: Options) -> tuple[str, ...]:
     device = next((word for word in options.overrides if word.startswith("device=")), None)
     if device and options.launcher != "local":
         raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
+    own = next((word for word in options.overrides if word.startswith("hydra")), None)
+    if own and options.launcher == "local":
+        raise ConfigError(f"{own}: a sweep on this machine runs its trials without Hydra; omit it")
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 

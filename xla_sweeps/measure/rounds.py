@@ -58,7 +58,6 @@ class RoundsResult:
 
     rounds: tuple[Round, ...]
     converged: bool
-    retired: tuple[str, ...] = ()
 
     @property
     def contaminated(self) -> bool:
@@ -121,7 +120,6 @@ class _Interleaving:
     headline: list[tuple[str, str]]
     rounds: list[Round] = field(default_factory=list)
     spent_s: dict[str, float] = field(default_factory=dict)
-    retired: list[str] = field(default_factory=list)
     repeated: int = 0
     next_look: int = 0
     measured: int = 0
@@ -232,7 +230,6 @@ class _Interleaving:
             if label not in self.decisive
             and (not self.squares_left(label) or self.clean(label) >= wanted)
         ]
-        self.retired += left
         self.active = [label for label in self.active if label not in left]
 
     def clean(self, *labels: str) -> int:
@@ -304,9 +301,7 @@ def measure_rounds(
             state.retire()
         on_square(_progress(state, ended=ended))
         if ended:
-            return RoundsResult(
-                rounds=tuple(state.rounds), converged=state.converged, retired=tuple(state.retired)
-            )
+            return RoundsResult(rounds=tuple(state.rounds), converged=state.converged)
 
 
 def _headline(labels: Sequence[str]) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import flattened, overrides, repeating
-from xla_sweeps.schema.trial import Ids, Trial, request_ids
+from xla_sweeps.schema.trial import Ids, Trial, mode_of, request_ids
 from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
@@ -67,8 +67,8 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         accepted: statuses of the replicates that count as measured.
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
-        forks: whether its first measuring process may be forked: it is quick, and runs no code of
-            the user.
+        forks: whether its first measuring process may be forked: it is quick, has no copies of a
+            mode, from which others learn, and runs no code of the user.
         silent_s: seconds without a line of output after which its command has hung.
     """
 
@@ -225,6 +225,7 @@ class Composer:
             timed_s=trial.effort.timed_s(len(trial.modes)),
             forks=trial.effort.name == "quick"
             and trial.effort.replicates == 1
+            and len(set(map(mode_of, trial.modes))) == len(trial.modes)
             and trial.model.source != "local"
             and self._config_dir is None,
         )

@@ -314,9 +314,12 @@ def serve(
     """
     orders, loaded = inherited
     while True:
-        message, received, _, _ = socket.recv_fds(
-            orders, _MESSAGE_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-        )
+        try:
+            message, received, _, _ = socket.recv_fds(
+                orders, _MESSAGE_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionResetError:  # what it was told last was not read
+            return
         if not message:
             return
         with socket.socket(fileno=received.pop(0)) as answers:
