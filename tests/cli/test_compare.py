@@ -65,7 +65,7 @@ def test_changes_are_shown_with_missing_trials_and_both_environments(folders: Pa
         "■ equivalent 3:3",
         "only in A (1) vgg16 224 px, batch 4 on Some CPU",
         "tensorflow 2.20.0 2.21.0",
-        "1 trials on both sides, 4 comparisons: 2 slower, 0 faster, 0 ambiguous, 2 equivalent",
+        "1 trial on both sides, 4 comparisons: 2 slower, 0 faster, 0 ambiguous, 2 equivalent",
     ):
         assert part in text, part
     assert max(map(len, done.stdout.splitlines())) <= 120

@@ -50,7 +50,7 @@ def sweep(
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("WANDB", "XLA_SWEEPS"))
+        if not name.startswith(("WANDB", "XLA_SWEEPS", "TF_XLA_FLAGS"))
     }
     return subprocess.run(
         [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *arguments],

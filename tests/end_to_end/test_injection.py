@@ -307,7 +307,7 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
         env={**os.environ, "FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("../../../../outside/x: 1 trials: 1 ok")
+    assert done.stdout.startswith("../../../../outside/x: 1 trial: 1 ok")
     assert {path.name for path in place.parent.iterdir()} <= {"place", "tools", "leases"}
     assert {path.name for path in place.iterdir()} == {"s.yaml", "results"}
     (logs,) = (place / "results" / "logs" / "sweeps").iterdir()

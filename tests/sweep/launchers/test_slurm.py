@@ -248,7 +248,7 @@ def test_the_command_line_measures_on_the_cluster_and_a_rerun_measures_nothing(
     )  # which a real trial need not be: the machine runs other tests
     assert quiet or program[0] == "-m"
     assert first.returncode == (0 if quiet else 3), first.stderr
-    assert "1 trials: 1 " in first.stdout
+    assert "1 trial: 1 " in first.stdout
     records = list((tmp_path / "results" / "records").glob("*/*.json"))
     assert records
     if quiet:
