@@ -96,7 +96,7 @@ function caveatsOfMany(view, contaminated, every) {
   const saved = state.baseline === "eager" ? countWhere(view, "eager_is_graph") : 0;
   const tested = trustOf(view);
   return [
-    every ? "Other load on the machine disturbed every measurement here: measure again." : "",
+    every ? "Every measurement here is contaminated by other load on the machine: measure again." : "",
     tested && tested.p < 0.01 ? trustSentence(tested) : "",
     preliminary
       ? `${preliminary === o.pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`
