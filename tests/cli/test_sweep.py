@@ -327,7 +327,7 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     plan = sweep(tmp_path, "--dry-run")
     assert "5 trials, proposed one by one from earlier results\n" in plan.stderr
     shutil.rmtree(tmp_path / "results")
-    assert "\ntiming takes at most 5 min 7 s in all" in sweep(tmp_path, "--dry-run").stderr
+    assert "\ntiming takes at most 5 min 07 s in all" in sweep(tmp_path, "--dry-run").stderr
 
 
 def test_a_metric_that_no_run_has_is_reported_in_one_line(tmp_path: Path) -> None:
