@@ -297,6 +297,7 @@ def test_a_trials_flags_follow_those_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_mine=1")
+    monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
     asked = to_settings(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
     runtime = Runtime(
         xla_flags={"xla_b": "true"},
