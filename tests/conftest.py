@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from wandb_server import WandbServer
 
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and so by what tests start
+for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a shell's background
+    signal.signal(number, signal.SIG_DFL)
 os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width says so itself
 
 
