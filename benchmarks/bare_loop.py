@@ -16,7 +16,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import devices, models, modes
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.system.devices import usable_cores
 from xla_sweeps.tf import models, modes
 

@@ -12,8 +12,8 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, candidate_mode, to_settings
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.measure.tracking import run_header
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.trial import Scenario
 from xla_sweeps.system.devices import cpu_name
 
 

@@ -9,8 +9,8 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import group_choices
 from xla_sweeps.measure.tracking import TRACKERS
 from xla_sweeps.schema import options
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME, OPTIONS
-from xla_sweeps.schema.trial import Scenario
 
 PRIVATE = {"hydra", "defaults"}
 

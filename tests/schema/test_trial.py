@@ -7,20 +7,15 @@ from dataclasses import replace
 import pytest
 from factories import EFFORT, TRIAL
 
-from xla_sweeps.schema.trial import (
+from xla_sweeps.schema.modes import (
     ExecutionMode,
-    Precision,
-    Runtime,
-    Trial,
-    _affecting,
     baseline_of,
     headline_candidates,
     is_aa_pair,
     label_modes,
     mode_of,
-    request_id,
-    trial_id,
 )
+from xla_sweeps.schema.trial import Precision, Runtime, Trial, _affecting, request_id, trial_id
 
 IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
 

@@ -20,16 +20,9 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import GpuSpan, ModelFacts, Record, with_digest
-from xla_sweeps.schema.trial import (
-    Effort,
-    InputSpec,
-    ModelSpec,
-    Precision,
-    Scenario,
-    Timeouts,
-    Trial,
-)
+from xla_sweeps.schema.trial import Effort, InputSpec, ModelSpec, Precision, Timeouts, Trial
 
 EFFORT = Effort(
     name="quick",

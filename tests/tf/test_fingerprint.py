@@ -11,7 +11,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf.fingerprint import fingerprint
 from xla_sweeps.tf.modes import make_executable
 

@@ -17,7 +17,8 @@ import yaml
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
-from xla_sweeps.schema.trial import ExecutionMode, ModelSpec, Precision
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import ModelSpec, Precision
 from xla_sweeps.tf import hub_architectures, models, modes
 
 pytestmark = [

@@ -11,7 +11,7 @@ import tensorflow as tf
 from paths import ROOT
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import modes
 
 pytestmark = pytest.mark.tf

@@ -22,7 +22,8 @@ from xla_sweeps.measure import protocol
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.process import Stop, run_attempt
 from xla_sweeps.schema.measurement import Load, Round
-from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ReplicateJob
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
 
 pytestmark = pytest.mark.tf

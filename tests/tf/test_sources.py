@@ -22,7 +22,8 @@ from paths import SUPPORT
 from xla_sweeps.config import catalog, local_model
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.measure import agreement
-from xla_sweeps.schema.trial import ExecutionMode, InputSpec, ModelSpec, Precision, Scenario
+from xla_sweeps.schema.modes import ExecutionMode, Scenario
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 from xla_sweeps.tf import hub_architectures, models, modes
 from xla_sweeps.tf.sources import saved_model
 from xla_sweeps.tf.sources.inputs import from_specs

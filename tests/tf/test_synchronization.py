@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import synchronization
 
 pytestmark = pytest.mark.tf

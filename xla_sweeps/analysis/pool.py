@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import is_aa_pair
 
 MIN_FLOOR = 0.01
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema import options
+from xla_sweeps.schema.modes import JIT_CANDIDATES, mode_of
 from xla_sweeps.schema.overrides import overrides, repeats, runtime_of
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.trial import JIT_CANDIDATES, mode_of
 
 _SWITCH = re.compile(
     r"(CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS|TCMALLOC|TF|XLA)"

@@ -42,14 +42,10 @@ from xla_sweeps.schema.columns import (
     Verdict,
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.modes import baseline_of, headline_candidates, is_aa_pair
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
-from xla_sweeps.schema.trial import (
-    baseline_of,
-    headline_candidates,
-    is_aa_pair,
-)
 
 HOST_BOUND_INDEX = 0.9
 

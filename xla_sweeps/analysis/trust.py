@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.trial import is_aa_pair
 
 NOMINAL = 0.05
 """The share of equal pairs that 95 % intervals call different."""

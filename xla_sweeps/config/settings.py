@@ -19,17 +19,8 @@ from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.config.tracker import TrackerSettings, tracker_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
-from xla_sweeps.schema.trial import (
-    JIT_CANDIDATES,
-    Effort,
-    ExecutionMode,
-    ModelSpec,
-    Precision,
-    Scenario,
-    Timeouts,
-    Trial,
-    label_modes,
-)
+from xla_sweeps.schema.modes import JIT_CANDIDATES, ExecutionMode, Scenario, label_modes
+from xla_sweeps.schema.trial import Effort, ModelSpec, Precision, Timeouts, Trial
 from xla_sweeps.system import devices, environment
 
 MAX_BATCH = 65_536

@@ -22,7 +22,8 @@ from xla_sweeps.measure import process, protocol
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
-from xla_sweeps.schema.trial import ExecutionMode, ReplicateJob
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals

@@ -23,7 +23,8 @@ from xla_sweeps.measure.timing import (
     trend_of,
 )
 from xla_sweeps.schema.measurement import Round, Trend
-from xla_sweeps.schema.trial import Effort, baseline_of, headline_candidates
+from xla_sweeps.schema.modes import baseline_of, headline_candidates
+from xla_sweeps.schema.trial import Effort
 
 MAX_CONTAMINATED_SHARE = 0.2
 REPEAT_PASSES = 2

@@ -29,14 +29,10 @@ from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
+from xla_sweeps.schema.modes import ExecutionMode, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import (
-    ExecutionMode,
-    ReplicateJob,
-    Trial,
-    mode_of,
-)
+from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.forking import NOT_FORKED

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.modes import ExecutionMode, headline_candidates, mode_of
 from xla_sweeps.schema.options import name_of
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import ExecutionMode, headline_candidates, mode_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
+from xla_sweeps.schema.modes import ExecutionMode, is_aa_pair, mode_of
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair, mode_of
 
 SYMBOLS = {
     "faster": "▲",

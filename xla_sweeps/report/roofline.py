@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.roofline import Achieved, Peak, Roofline, Work
-from xla_sweeps.schema.trial import ExecutionMode
 
 LEFT_OUT = (
     "left out: values between operations that no cache holds, and all arithmetic but "

@@ -29,8 +29,9 @@ import numpy.typing as npt
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import COLUMNS
-from xla_sweeps.schema.trial import Precision, Scenario
+from xla_sweeps.schema.trial import Precision
 
 if TYPE_CHECKING:
     import pyarrow

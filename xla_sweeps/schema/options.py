@@ -11,14 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from xla_sweeps.schema.trial import (
-    JIT_CANDIDATES,
-    Effort,
-    ExecutionMode,
-    Precision,
-    Scenario,
-    Timeouts,
-)
+from xla_sweeps.schema.modes import JIT_CANDIDATES, ExecutionMode, Scenario
+from xla_sweeps.schema.trial import Effort, Precision, Timeouts
 
 MEASURED = "What is measured"
 OWN = "Your own model"

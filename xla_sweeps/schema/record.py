@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
-from xla_sweeps.schema.trial import ExecutionMode, baseline_of, headline_candidates
+from xla_sweeps.schema.modes import ExecutionMode, baseline_of, headline_candidates
 
 SCHEMA_VERSION = 2
 """A new status, mode or meaning of a field is a new schema; a new field with a default is not."""

@@ -33,8 +33,9 @@ from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.overrides import flattened, overrides, repeating
-from xla_sweeps.schema.trial import Ids, Trial, mode_of, request_ids
+from xla_sweeps.schema.trial import Ids, Trial, request_ids
 from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0

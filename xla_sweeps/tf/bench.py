@@ -16,16 +16,9 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Flag, Phase
+from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import (
-    Counted,
-    ExecutionMode,
-    InputSpec,
-    ModelSpec,
-    ReplicateJob,
-    Scenario,
-    Trial,
-)
+from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial
 from xla_sweeps.tf import devices, macs, models, modes
 from xla_sweeps.tf.fingerprint import fingerprint
 

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, Scenario
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 from xla_sweeps.tf import sources
 from xla_sweeps.tf.macs import MacCount, count_macs
 from xla_sweeps.tf.sources import applications

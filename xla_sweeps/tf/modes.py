@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import devices
 from xla_sweeps.tf.operations import computing
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 from xla_sweeps.measure import agreement, protocol
 from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
-from xla_sweeps.schema.trial import ExecutionMode, ReplicateJob, Scenario, mode_of
+from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
+from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.tf import devices, models, modes
 from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs, note_build
 

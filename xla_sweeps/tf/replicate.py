@@ -25,7 +25,8 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.trial import ReplicateJob, mode_of
+from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.tf import devices, modes, synchronization
 from xla_sweeps.tf.bench import Bench, Channel, count_macs, set_up
 from xla_sweeps.tf.preparation import Prepared, prepare_modes

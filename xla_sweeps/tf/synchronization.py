@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import modes
 
 CHAIN_S = 0.15

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from xla_sweeps.schema.explanation import Kind
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import models
 from xla_sweeps.tf.explain import program
 from xla_sweeps.tf.explain.explaining import Subject, explain_subject

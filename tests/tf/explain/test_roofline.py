@@ -9,7 +9,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import modes
 from xla_sweeps.tf.explain import peaks, roofline
 from xla_sweeps.tf.hlo import Module

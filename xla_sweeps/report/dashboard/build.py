@@ -23,8 +23,8 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
 from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.modes import ExecutionMode, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
-from xla_sweeps.schema.trial import ExecutionMode, is_aa_pair
 
 if TYPE_CHECKING:
     import pyarrow

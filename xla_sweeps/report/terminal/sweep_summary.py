@@ -19,8 +19,8 @@ from xla_sweeps.report.terminal.console import COLOURS, duration, progress_conso
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
+from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.trial import is_aa_pair
 from xla_sweeps.system.text import counted, displayable
 
 FAILURES_SHOWN = 8

@@ -11,9 +11,9 @@ from typing import Any
 
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
+from xla_sweeps.schema.modes import baseline_of, headline_candidates
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
-from xla_sweeps.schema.trial import baseline_of, headline_candidates
 
 REPLICATES_KEY = "xla_sweeps_replicates"
 """Summary key with the number of replicates in a run; `push` compares it with the records."""

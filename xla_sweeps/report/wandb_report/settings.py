@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import ComparisonRow, value_of
-from xla_sweeps.schema.trial import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -17,7 +17,8 @@ from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import diagnose_exception, error_line, error_text
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Trap, TrapName
 from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.schema.trial import ExecutionMode, Precision, ReplicateJob
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import Precision, ReplicateJob
 from xla_sweeps.tf import devices, models, modes
 from xla_sweeps.tf.explain import program, refusals, roofline, traps
 from xla_sweeps.tf.explain.graph import Origins, TracedOp, named_in, noting_layers, traced_ops

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from xla_sweeps.analysis.roofline import COPY, FLOP_PER_MAC, READ, matmul
 from xla_sweeps.measure import timing
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.roofline import Peak
-from xla_sweeps.schema.trial import ExecutionMode
 from xla_sweeps.tf import modes
 
 SIDES = (512, 1024, 2048, 4096, 8192)

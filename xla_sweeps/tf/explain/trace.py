@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.schema.explanation import Kind, Time
-from xla_sweeps.schema.trial import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import modes, operations
 from xla_sweeps.tf.explain.compiled import hlo_text
 from xla_sweeps.tf.explain.program import LayerOf, Work
