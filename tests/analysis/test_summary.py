@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_sweeps.analysis.estimates import verdict_of
-from xla_sweeps.analysis.speedup import comparison_pairs
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import comparison_pairs
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, row_dict
 

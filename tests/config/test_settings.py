@@ -260,7 +260,11 @@ def test_any_other_jit_is_refused(value: Any) -> None:
             ["tracker.project=sweeps"],
             "tracker.project=sweeps: W&B's client cannot read a project of that name",
         ),
-        (["scenario=fit"], "unknown scenario 'fit'. Allowed: call, detect."),
+        (
+            ["scenario=fits"],
+            "unknown scenario 'fits'. Did you mean 'fit'? Allowed: call, detect, predict, "
+            "train_step, fit.",
+        ),
         (
             ["source=keras_cb"],
             "unknown source 'keras_cb'. Did you mean 'keras_cv'? Allowed: auto, applications,",
@@ -429,3 +433,24 @@ def test_a_device_that_is_not_the_accelerator_asked_for_is_refused() -> None:
     ):
         settings("accelerator=H100")
     assert settings(f"accelerator={cpu_name()[:3]}").document["accelerator"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "modes"),
+    [
+        (("scenario=train_step", "jit=auto"), "graph train_on_batch_auto"),
+        (("scenario=fit", "jit=auto"), "input graph xla fit_graph fit_auto"),
+        (("scenario=predict", "jit=false"), "call_host graph_host xla_host predict predict_graph"),
+        (("scenario=predict", "modes=[predict_xla,predict_xla]"), "predict_xla predict_xla_2"),
+    ],
+)
+def test_each_scenario_has_modes_of_its_own(overrides: tuple[str, ...], modes: str) -> None:
+    found = settings(*overrides).trial.modes
+    assert set(modes.split()) <= set(found)
+    assert "eager" not in found
+
+
+def test_a_mode_of_another_scenario_is_named_with_it() -> None:
+    assert complaint("modes=[graph,predict_xla]") == (
+        "modes: predict_xla is no mode of scenario=call; it belongs to scenario=predict"
+    )

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema import options
-from xla_sweeps.schema.modes import JIT_CANDIDATES, mode_of
+from xla_sweeps.schema.modes import JIT_CANDIDATES, Scenario, implied_modes, mode_of
 from xla_sweeps.schema.overrides import overrides, repeats, runtime_of
 from xla_sweeps.schema.record import Record
 
@@ -97,11 +97,8 @@ def _words_of(record: Record) -> list[str]:
     if record.environment.get("driver") and config.get("device") not in (None, "gpu:0"):
         words["device"] = config["device"]  # there are GPUs, and it is not the first
     modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
-    implied = {
-        jit: list(dict.fromkeys(["eager", "graph", str(mode)]))
-        for jit, mode in JIT_CANDIDATES.items()
-    }
-    jit = next((jit for jit, listed in implied.items() if listed == modes), None)
+    scenario = Scenario(options.name_of(config.get("scenario")) or Scenario.CALL)
+    jit = next((jit for jit in JIT_CANDIDATES if [*implied_modes(scenario, jit)] == modes), None)
     plain = [f"jit={jit}"] if jit else []
     words |= {"modes": modes} if modes and not jit else {}
     return [*overrides(words), *plain, *runtime_of(config).split()]

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from xla_sweeps.analysis.estimates import (
     over_replicates,
     variance_budget,
 )
-from xla_sweeps.analysis.pool import MIN_REPLICATES, NOTHING, UNKNOWN, Pair, Pool, Prior
+from xla_sweeps.analysis.pool import MIN_REPLICATES, NOTHING, UNKNOWN, Pool, Prior
 from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
@@ -42,7 +41,7 @@ from xla_sweeps.schema.columns import (
     Verdict,
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
-from xla_sweeps.schema.modes import baseline_of, headline_candidates, is_aa_pair
+from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
@@ -57,23 +56,6 @@ EXTRA_S = ("compile_s_extra", "compile_s_extra_low", "compile_s_extra_high")
 
 
 BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
-
-
-@lru_cache
-def comparison_pairs(labels: tuple[str, ...]) -> tuple[Pair, ...]:
-    """(baseline, candidate) of every comparison: the headline's first, then against eager."""
-    against_eager = [("eager", label) for label in labels if label != "eager"]
-    return tuple(
-        dict.fromkeys([*_headline_pairs(labels), *(against_eager if "eager" in labels else ())])
-    )
-
-
-@lru_cache
-def _headline_pairs(labels: tuple[str, ...]) -> tuple[Pair, ...]:
-    if len(labels) < 2:
-        return ()
-    baseline = baseline_of(labels)
-    return tuple((baseline, candidate) for candidate in headline_candidates(labels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +160,7 @@ def compare(
         )
     return ComparisonRow(
         trial=shared.trial,
-        headline=(baseline, candidate) in _headline_pairs(tuple(modes)),
+        headline=(baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=_mode_columns(second),
         baseline=_mode_columns(first),
         speedup=SpeedupColumns(

@@ -25,6 +25,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
+from xla_sweeps.schema.modes import comparison_pairs
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
@@ -86,7 +87,7 @@ def compute_together(trials: Iterable[Measured]) -> None:
         for trial in trials
         for labels in (
             *((label,) for label in trial.labels),
-            *speedup.comparison_pairs(trial.labels),
+            *comparison_pairs(trial.labels),
         )
     )
     with contextlib.suppress(ValueError, MemoryError):  # of one trial: that fails by itself
@@ -136,7 +137,7 @@ def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
         modes=tuple(modes.values()),
         comparisons=tuple(
             speedup.compare(trial.replicates, modes, *pair, pool=pool, shared=shared)
-            for pair in speedup.comparison_pairs(trial.labels)
+            for pair in comparison_pairs(trial.labels)
         )
         or tuple(
             speedup.alone(trial.replicates, mode, pool=pool, shared=shared)

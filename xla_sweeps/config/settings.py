@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from omegaconf import DictConfig
 
@@ -19,7 +19,15 @@ from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.config.tracker import TrackerSettings, tracker_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
-from xla_sweeps.schema.modes import JIT_CANDIDATES, ExecutionMode, Scenario, label_modes
+from xla_sweeps.schema.modes import (
+    JIT_CANDIDATES,
+    SCENARIOS,
+    ExecutionMode,
+    Scenario,
+    candidate_of,
+    implied_modes,
+    label_modes,
+)
 from xla_sweeps.schema.trial import Effort, ModelSpec, Precision, Timeouts, Trial
 from xla_sweeps.system import devices, environment
 
@@ -127,8 +135,8 @@ def settings_of(
     )
 
 
-def candidate_mode(jit: Any) -> ExecutionMode:
-    """The candidate that a value of `jit` chooses.
+def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> ExecutionMode:
+    """The candidate that a value of `jit` chooses in a scenario.
 
     Raises:
         ConfigError: the value is none of true, false, null, auto.
@@ -139,7 +147,7 @@ def candidate_mode(jit: Any) -> ExecutionMode:
             f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto "
             "(autocluster)"
         )
-    return JIT_CANDIDATES[word]
+    return candidate_of(scenario, word)
 
 
 def _to_trial(
@@ -157,15 +165,16 @@ def _to_trial(
             "dtypes; use precision=float32, or another source of the model"
         )
     limit_gib = document["memory_limit_gib"]
+    scenario = _scenario(document, spec)
     return Trial(
         model=spec,
-        modes=_modes(document, explicit),
+        modes=_modes(document, explicit, scenario),
         batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
         precision=precision,
         tf32=values.boolean(document, "tf32"),
         seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
-        scenario=_scenario(document, spec),
+        scenario=scenario,
         effort=_effort(document),
         timeouts=_timeouts(document),
         memory_limit_bytes=devices.memory_limit_default()
@@ -280,21 +289,22 @@ def _scenario(document: Mapping[str, Any], spec: ModelSpec) -> Scenario:
     return scenario
 
 
-def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str, ...]:
-    candidate = candidate_mode(document["jit"])
+def _modes(
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
+) -> tuple[str, ...]:
+    candidate = candidate_mode(document["jit"], scenario)
     given = document["modes"]
     if given is None:
-        implied = [ExecutionMode.EAGER, ExecutionMode.GRAPH, candidate]
-        return label_modes(list(dict.fromkeys(implied)))
+        return label_modes(implied_modes(scenario, _jit_word(document["jit"])))
     if isinstance(given, str):
         given = [word for word in re.split(r"[\s,]+", given.strip("[]() ")) if word]
     if not isinstance(given, list) or not given:
         raise ConfigError(f"modes={given}: give a list, as in modes=[eager,graph,xla]")
-    names = [str(mode) for mode in ExecutionMode]
+    names = [str(mode) for mode in SCENARIOS[scenario].modes]
     modes = []
     for name in given:
         if name not in names:
-            raise unknown_name("execution mode", str(name), names)
+            _refuse_mode(str(name), scenario)
         modes.append(ExecutionMode(name))
     if len(modes) > MAX_MODES:
         raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
@@ -304,6 +314,16 @@ def _modes(document: Mapping[str, Any], explicit: Collection[str]) -> tuple[str,
             f"{candidate}, which is not in modes=[{','.join(modes)}]; give one of the two"
         )
     return label_modes(modes)
+
+
+def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
+    """Say which scenario has the mode, or which modes this one has."""
+    if elsewhere := [item for item, found in SCENARIOS.items() if name in map(str, found.modes)]:
+        raise ConfigError(
+            f"modes: {name} is no mode of scenario={scenario}; it belongs to "
+            f"scenario={elsewhere[0]}"
+        )
+    raise unknown_name("execution mode", name, list(map(str, SCENARIOS[scenario].modes)))
 
 
 def _jit_word(jit: Any) -> str:

@@ -23,7 +23,7 @@ from xla_sweeps.measure.timing import (
     trend_of,
 )
 from xla_sweeps.schema.measurement import Round, Trend
-from xla_sweeps.schema.modes import baseline_of, headline_candidates
+from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import Effort
 
 MAX_CONTAMINATED_SHARE = 0.2
@@ -292,7 +292,7 @@ def measure_rounds(
         clock=clock,
         cpu_clock=cpu_clock,
         active=list(executables),
-        headline=_headline(list(executables)),
+        headline=list(headline_pairs(tuple(executables))),
         next_look=effort.rounds_min,
     )
     while True:
@@ -303,13 +303,6 @@ def measure_rounds(
         on_square(_progress(state, ended=ended))
         if ended:
             return RoundsResult(rounds=tuple(state.rounds), converged=state.converged)
-
-
-def _headline(labels: Sequence[str]) -> list[tuple[str, str]]:
-    """Baseline and candidate of every headline log-ratio; none of a mode alone."""
-    if len(labels) < 2:
-        return []
-    return [(baseline_of(labels), candidate) for candidate in headline_candidates(labels)]
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:

@@ -129,7 +129,7 @@ def marks(*, preliminary: bool, contaminated: bool) -> str:
 def name_of(label: str) -> str:
     """A mode's readable name; a second copy is named as such."""
     name = NAMES[mode_of(label)]
-    return f"a second copy of {name}" if "_" in label else name
+    return name if label == mode_of(label) else f"a second copy of {name}"
 
 
 def throughput_unit(task: str, resolution_px: int) -> str:

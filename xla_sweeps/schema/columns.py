@@ -96,7 +96,7 @@ class TrialColumns:
     )
     batch_size: int = as_column("samples of one call", unit="samples", page=True, wandb=True)
     precision: str = as_column("float32, mixed_float16, mixed_bfloat16", page=True, wandb=True)
-    scenario: str = as_column("call, detect", page=True, wandb=True)
+    scenario: str = as_column("call, detect, predict, train_step, fit", page=True, wandb=True)
     effort: str = as_column("quick, standard, publish", page=True)
     modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
     runtime: str = as_column(

@@ -128,6 +128,9 @@ OPTIONS = (
         choices={
             str(Scenario.CALL): "the forward pass",
             str(Scenario.DETECT): "a detector's forward pass, decoding and non-max suppression",
+            str(Scenario.PREDICT): "Keras's predict, and what people call instead",
+            str(Scenario.TRAIN_STEP): "one step: forward pass, loss, gradients, optimizer",
+            str(Scenario.FIT): "Keras's fit, with its input pipeline",
         },
         identifies=True,
     ),

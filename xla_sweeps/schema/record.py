@@ -18,13 +18,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
-from xla_sweeps.schema.modes import ExecutionMode, baseline_of, headline_candidates
+from xla_sweeps.schema.modes import baseline_of, headline_candidates, is_mode
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """A new status, mode or meaning of a field is a new schema; a new field with a default is not."""
 
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: lambda document: document,  # 2 has the digest, and the same members
+    2: lambda document: document,  # 3 has modes whose names an earlier version takes for copies
 }
 """What turns a document of each earlier schema into the next one."""
 
@@ -212,8 +213,6 @@ class Record:
 
 _DECODER = msgspec.json.Decoder(Record)
 
-_MODES = frozenset(ExecutionMode)
-
 _DIGEST_START, _DIGEST_END = b',\n "digest": "', b'"\n}'
 
 _NUMBERS = re.compile(r"\[\n[-+.eE\d,\s]+\]")
@@ -294,7 +293,7 @@ class _Environment(msgspec.Struct):
 
 def _checked(record: Record) -> Record:
     """The record; its configuration and environment have the types that readers rely on."""
-    unknown = next((label for label in record.modes if label.split("_")[0] not in _MODES), None)
+    unknown = next((label for label in record.modes if not is_mode(label)), None)
     if unknown is not None:
         raise NewerSchemaError(
             f"mode {unknown} is unknown to this version: update xla_sweeps to read it"
