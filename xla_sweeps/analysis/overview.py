@@ -36,6 +36,10 @@ QUESTION = (
 
 _PREFERENCE = ("replicates", "measured_at", "trial_id")
 
+_TEXTS = ("baseline", "candidate", "origin", "family", "model")
+
+_FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+
 ASKED = (*QUESTION, *_PREFERENCE)
 """Columns that `answering` needs."""
 
@@ -145,18 +149,7 @@ def overview(
         of a mode.
     """
     rows = [row for row in rows if row.status not in UNFINISHED]
-    names = (
-        "baseline",
-        "candidate",
-        "origin",
-        "family",
-        "model",
-        "verdict",
-        "speedup",
-        "p_value",
-        "compile_s_extra",
-        "break_even_calls",
-    )
+    names = (*_TEXTS, "verdict", *_FIGURES)
     columns = {name: [value_of(row, name) for row in rows] for name in names}
     return overview_of(columns, baseline=baseline, candidate=candidate)
 
@@ -165,39 +158,26 @@ def overview_of(
     columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph", candidate: str = "xla"
 ) -> Overview:
     """The same from columns of equal length, by name."""
+    text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}
     chosen = (
-        (np.asarray(columns["baseline"], dtype=object) == baseline)
-        & (np.asarray(columns["candidate"], dtype=object) == candidate)
-        & (np.asarray(columns["origin"], dtype=object) == "measured")
+        (text["baseline"] == baseline)
+        & (text["candidate"] == candidate)
+        & (text["origin"] == "measured")
     )
-    family, model = (
-        np.asarray(columns[name], dtype=object)[chosen] for name in ("family", "model")
-    )
+    family, model = text["family"][chosen], text["model"][chosen]
     verdict = np.asarray([str(item) for item in columns["verdict"]], dtype=object)[chosen]
     speedup, p_value, extra, calls = (
-        np.asarray(columns[name], dtype=float)[chosen]
-        for name in ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+        np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
     )
-    verdicts = {
-        str(word): int(np.count_nonzero(verdict == str(word)))
-        for word in Verdict
-        if word is not Verdict.NONE
-    }
     compared = ~np.isnan(speedup)
     mean, low, high, models = geometric_mean(speedup[compared], model[compared])
     spread_low, spread_high = spread(speedup[compared], models)
     costly = compared & ~np.isnan(extra)
-    priced = costly & (verdict != str(Verdict.AMBIGUOUS))
-    median_calls = (
-        float(np.median(np.where(np.isnan(calls[priced]), np.inf, calls[priced])))
-        if priced.any()
-        else None
-    )
     return Overview(
         baseline=baseline,
         candidate=candidate,
         pairs=len(verdict),
-        **verdicts,
+        **_verdicts(verdict),
         compared=int(np.count_nonzero(compared)),
         models=models,
         geomean=mean,
@@ -207,13 +187,33 @@ def overview_of(
         spread_high=spread_high,
         discoveries=discoveries(p_value[compared]),
         median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
-        priced=int(np.count_nonzero(priced)),
-        median_break_even_calls=median_calls
-        if median_calls is not None and math.isfinite(median_calls)
-        else None,
-        never=int(np.count_nonzero(np.isnan(calls[priced]))),
+        **_paid_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))]),
         families=_families(family, model, verdict, speedup),
     )
+
+
+def _verdicts(verdict: _Words) -> dict[str, int]:
+    """How many pairs have each verdict."""
+    return {
+        str(word): int(np.count_nonzero(verdict == str(word)))
+        for word in Verdict
+        if word is not Verdict.NONE
+    }
+
+
+def _paid_back(calls: Numbers) -> dict[str, Any]:
+    """How often compiling pays back.
+
+    Args:
+        calls: after which, of each priced pair; NaN for never.
+    """
+    never = np.isnan(calls)
+    median = float(np.median(np.where(never, np.inf, calls))) if calls.size else math.inf
+    return {
+        "priced": calls.size,
+        "median_break_even_calls": median if math.isfinite(median) else None,
+        "never": int(np.count_nonzero(never)),
+    }
 
 
 def geometric_mean(

@@ -12,8 +12,9 @@ from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record
-from xla_sweeps.schema.trial import request_id
+from xla_sweeps.schema.trial import ModelSpec, request_id
 from xla_sweeps.system import environment
+from xla_sweeps.system.devices import Device
 
 
 def make_record(
@@ -30,33 +31,19 @@ def make_record(
     flags = list(attempt.flags)
     if attempt.rounds and not attempt.finished:
         flags.append(str(Flag.CUT_SHORT))
-    spec, device = trial.model, settings.device
-    model = attempt.model or ModelFacts(
-        name=spec.name,
-        family=spec.family,
-        variant=spec.variant,
-        source=spec.source,
-        task=spec.task,
-        resolution_px=spec.resolution_px or 0,
-    )
+    device = settings.device
     return Record(
         trial_id=identifier,
         replicate=number,
         status=status,
         config=settings.document,
-        model=model,
+        model=attempt.model or _as_asked(trial.model),
         environment={
             **facts,
             "id": environment.environment_id(device, facts),
             "loaded": attempt.environment,
         },
-        device={
-            "kind": device.kind,
-            "name": device.name,
-            "uuid": device.uuid,
-            "memory_bytes": device.memory_bytes,
-            **(asdict(device.settings) if device.kind == "gpu" else {}),
-        },
+        device=_facts_of(device),
         modes=modes,
         rounds=tuple(attempt.rounds),
         flags=tuple(flags),
@@ -91,6 +78,28 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
 def now() -> str:
     """The time, UTC, for a record."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _as_asked(spec: ModelSpec) -> ModelFacts:
+    """What is known of a model that was not built."""
+    return ModelFacts(
+        name=spec.name,
+        family=spec.family,
+        variant=spec.variant,
+        source=spec.source,
+        task=spec.task,
+        resolution_px=spec.resolution_px or 0,
+    )
+
+
+def _facts_of(device: Device) -> dict[str, Any]:
+    return {
+        "kind": device.kind,
+        "name": device.name,
+        "uuid": device.uuid,
+        "memory_bytes": device.memory_bytes,
+        **(asdict(device.settings) if device.kind == "gpu" else {}),
+    }
 
 
 def _unreached(attempt: Attempt) -> ModeOutcome:
