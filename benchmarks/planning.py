@@ -1,9 +1,12 @@
-"""Planning 100,000 trials against 100,000 records: time and memory of the command itself.
+"""Planning many trials against as many records: time and memory of the command itself.
 
-The records are made first (that is not timed); then the plan is made three times: with nothing kept
-beside the records, and twice with the index kept, which is what resuming a sweep does.
+The records are made first, untimed. Then `xla-sweeps sweep --dry-run` plans as a whole process:
+with nothing kept beside the records, and with the index kept, which is what resuming a sweep does.
+`--before DIR` measures the package of another checkout in turn with this one's.
 
-    python benchmarks/planning.py [--trials 100000] [--before DIR]
+    python -m benchmarks.planning [--trials 100000] [--repeat 5] [--before DIR] [--write]
+
+`--write` keeps the table in benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from factories import make_record, renamed
 
-from benchmarks.whole_process import timed
+from benchmarks.whole_process import Took, machine, markdown, show, timed
 from xla_sweeps.sweep.compose import Composer, Place, compose_all
 from xla_sweeps.sweep.definition import parse_sweep
 from xla_sweeps.sweep.search import expand
@@ -30,6 +34,11 @@ from xla_sweeps.system import devices
 ROOT = Path(__file__).resolve().parents[1]
 
 MODELS = ("resnet50", "mobilenet_v2", "vgg16", "efficientnetb0", "convnext_tiny")
+
+NOTHING, KEPT = "nothing kept", "index kept"
+
+GOALS = {KEPT: 2.0}
+"""Wall seconds, of 100,000 trials."""
 
 
 def definition(trials: int) -> dict[str, object]:
@@ -53,27 +62,43 @@ def make_records(folder: Path, trials: int) -> None:
         (place / "0.json").write_bytes(renamed(text, "TRIALTRIALTRIALT", task.trial_ids[0]))
 
 
+def measured(
+    folder: Path, trials: int, repeat: int, checkouts: Mapping[str, Path]
+) -> dict[str, list[Took]]:
+    """Plan from nothing once, and so often with the index kept, each checkout in turn."""
+    make_records(folder / "results", trials)
+    path = folder / "large.yaml"
+    path.write_text(json.dumps(definition(trials)))
+    command = [sys.executable, "-m", "xla_sweeps", "sweep", str(path), "tracker=none", "--dry-run"]
+    command += [f"results_dir={folder / 'results'}", "--max-trials", str(trials)]
+    took: dict[str, list[Took]] = {}
+    for version, checkout in checkouts.items():
+        shutil.rmtree(folder / "results" / "cache", ignore_errors=True)
+        took[f"{NOTHING}{version}"] = [timed(command, checkout)]
+    for _ in range(repeat):
+        for version, checkout in checkouts.items():
+            took.setdefault(f"{KEPT}{version}", []).append(timed(command, checkout))
+    return took
+
+
 def main() -> None:
     """Make the records, then plan."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trials", type=int, default=100_000)
+    parser.add_argument("--trials", type=int, nargs="+", default=[100_000])
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--before", type=Path, help="root of another checkout")
+    parser.add_argument("--write", action="store_true", help="keep the table")
     options = parser.parse_args()
-    checkouts = {"now": ROOT} if options.before is None else {"before": options.before, "now": ROOT}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_records(folder / "results", options.trials)
-        path = folder / "large.yaml"
-        path.write_text(json.dumps(definition(options.trials)))
-        command = [sys.executable, "-m", "xla_sweeps", "sweep", str(path), "tracker=none"]
-        command += [f"results_dir={folder / 'results'}", "--max-trials", str(options.trials)]
-        for what in ("nothing kept", "index kept", "the same again"):
-            for version, checkout in checkouts.items():
-                if what == "nothing kept":
-                    shutil.rmtree(folder / "results" / "cache", ignore_errors=True)
-                print(f"{what}, {version}: {timed([*command, '--dry-run'], checkout)}", flush=True)
+    checkouts = {", before": options.before} if options.before else {}
+    sections = [f"`xla-sweeps sweep --dry-run`, all trials done. {machine()}."]
+    for trials in options.trials:
+        with tempfile.TemporaryDirectory() as name:
+            took = measured(Path(name), trials, options.repeat, {**checkouts, "": ROOT})
+        goals = GOALS if trials >= 100_000 else {}
+        sections += [f"{trials:,} trials and as many records:", markdown(took, goals)]
+    show("planning", "Planning", sections, write=options.write)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@ The records are made first, untimed. Whole processes, in turn; on a busy machine
 seconds say something. Beside them a process that starts Python and reads the Parquet file.
 `--before DIR` measures the package of another checkout in turn with this one's.
 
-    python benchmarks/results_reading.py [--rows 100000] [--repeat 5] [--before DIR]
+    python -m benchmarks.results_reading [--trials 33333] [--repeat 3] [--before DIR] [--write]
+
+A trial has three rows; every 32nd is an A/A twin of two replicates and one row. `--write` keeps the
+table in benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -14,19 +17,24 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.page_building import ROWS_A_TRIAL, make_records, make_twin
-from benchmarks.whole_process import Took, median, timed
+from benchmarks.page_building import make_records, make_twin
+from benchmarks.whole_process import Took, machine, markdown, show, timed
 
 ROOT = Path(__file__).resolve().parents[1]
 
 READ = "import sys, pyarrow.parquet; pyarrow.parquet.read_table(sys.argv[1])"
+
+FROM_RECORDS, FROM_ROWS = "from records, `--all --format parquet`", "`--all --format parquet`"
+
+GOALS = {FROM_RECORDS: 8.0, FROM_ROWS: 1.5}
+"""Wall seconds, of 33,333 trials."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +55,33 @@ def cases_of(folder: Path) -> list[Case]:
     forget = partial(shutil.rmtree, folder / "cache", ignore_errors=True)
     kept = str(folder / "cache" / "rows.parquet")
     return [
-        Case("from records, --all --format parquet", every, forget),
-        Case("one A/A trial more, --all --format parquet", every, partial(make_twin, folder)),
+        Case(FROM_RECORDS, every, forget),
+        Case("one A/A trial more, `--all --format parquet`", every, partial(make_twin, folder)),
         Case("Python and the Parquet file", [sys.executable, "-c", READ, kept]),
-        Case("--format parquet", [*shown, "--format", "parquet", *output]),
-        Case("--all --format parquet", every),
-        Case("--format csv", [*shown, "--format", "csv", *output]),
-        Case("--all --format csv", [*shown, "--all", "--format", "csv", *output]),
-        Case("table --where", [*shown, "--where", few]),
+        Case("`--format parquet`", [*shown, "--format", "parquet", *output]),
+        Case(FROM_ROWS, every),
+        Case("`--format csv`", [*shown, "--format", "csv", *output]),
+        Case("`--all --format csv`", [*shown, "--all", "--format", "csv", *output]),
+        Case("table, `--where`", [*shown, "--where", few]),
     ]
+
+
+def measured(
+    root: Path, trials: int, repeat: int, checkouts: Mapping[str, Path]
+) -> dict[str, list[Took]]:
+    """So many runs of each case, each checkout in turn."""
+    folders = {version: root / f"results{place}" for place, version in enumerate(checkouts)}
+    first, *others = folders.values()
+    make_records(first, trials)
+    for folder in others:
+        shutil.copytree(first, folder, copy_function=os.link)
+    took: dict[str, list[Took]] = {}
+    for _ in range(repeat):
+        for cases in zip(*map(cases_of, folders.values()), strict=True):
+            for (version, checkout), case in zip(checkouts.items(), cases, strict=True):
+                case.prepare()
+                took.setdefault(f"{case.name}{version}", []).append(timed(case.command, checkout))
+    return took
 
 
 def main() -> None:
@@ -63,25 +89,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--trials", type=int, nargs="+", default=[33_333])
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--before", type=Path, help="root of another checkout")
+    parser.add_argument("--write", action="store_true", help="keep the table")
     options = parser.parse_args()
-    checkouts = {"now": ROOT} if options.before is None else {"before": options.before, "now": ROOT}
-    took: dict[tuple[str, str], list[Took]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        folders = {version: Path(name) / version for version in checkouts}
-        first, *others = folders.values()
-        make_records(first, options.rows // ROWS_A_TRIAL)
-        for folder in others:
-            shutil.copytree(first, folder, copy_function=os.link)
-        for _ in range(options.repeat):
-            for cases in zip(*map(cases_of, folders.values()), strict=True):
-                for (version, checkout), case in zip(checkouts.items(), cases, strict=True):
-                    case.prepare()
-                    took.setdefault((case.name, version), []).append(timed(case.command, checkout))
-    for (name, version), several in took.items():
-        print(f"{name}, {version}: {median(several)}")
+    checkouts = {", before": options.before} if options.before else {}
+    sections = [f"`xla-sweeps results`, medians of {options.repeat}. {machine()}."]
+    for trials in options.trials:
+        with tempfile.TemporaryDirectory() as name:
+            took = measured(Path(name), trials, options.repeat, {**checkouts, "": ROOT})
+        goals = GOALS if trials >= 33_333 else {}
+        sections += [f"{trials:,} trials of 20 rounds in three modes:", markdown(took, goals)]
+    show("results_reading", "Reading results", sections, write=options.write)
 
 
 if __name__ == "__main__":
