@@ -360,7 +360,8 @@ def test_the_environments_of_both_sides_are_shown_together() -> None:
             "git": "abc",
             **facts,
         }
-        return trial({"graph": 0.2}, seed=len(version), environment=environment)
+        start = "fresh" if version == "2.20.0" else "forked"
+        return trial({"graph": 0.2}, seed=len(version), environment=environment, process=start)
 
     b = measured(
         "2.21.0rc",
@@ -373,6 +374,7 @@ def test_the_environments_of_both_sides_are_shown_together() -> None:
     }
     assert rows["tensorflow"] == ("2.20.0", "2.21.0rc")
     assert rows["governor"] == ("performance", "powersave")
+    assert rows["process"] == ("fresh", "forked")
     assert rows["flags"] == ("none", "XLA_FLAGS=--x")
     assert rows["CPU model"] == ("", "family 6 model 85")
     assert rows["loaded cudnn"] == ("", "91002")

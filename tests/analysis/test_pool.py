@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -27,7 +29,7 @@ from xla_sweeps.analysis.pool import (
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import ProcessStart, Record
 
 WITHIN = 0.002
 """Standard error within a process."""
@@ -264,3 +266,32 @@ def test_the_floor_decides_what_counts() -> None:
     assert summarize([record]).comparisons[0].speedup.verdict is Verdict.FASTER
     found = summarize([record], pool=Pool(floors={"": 0.038}))
     assert found.comparisons[0].speedup.verdict is Verdict.EQUIVALENT
+
+
+@pytest.mark.parametrize(
+    ("starts", "taught", "column"),
+    [
+        (("fresh", "fresh"), 1, "fresh"),
+        (("unknown", "unknown"), 1, ""),
+        (("unknown", "fresh"), 1, "fresh"),
+        (("forked", "fresh", "fresh"), 0, "forked,fresh"),
+        (("forked", "forked"), 0, "forked"),
+    ],
+)
+def test_others_learn_from_fresh_processes_alone(
+    starts: Sequence[ProcessStart], taught: int, column: str
+) -> None:
+    records = [
+        replace(record, process=start)
+        for record, start in zip(replicates(len(starts), 0.01), starts, strict=True)
+    ]
+    found = summarize(records)
+    assert len(evidence_of(found)) == taught
+    assert {row.provenance.process for row in found.comparisons} == {column}
+    assert {row.speedup.replicates for row in found.comparisons} == {len(starts)}
+
+
+def test_a_contaminated_fork_beside_clean_fresh_processes_teaches_too() -> None:
+    first, *others = replicates(3, 0.01, process="fresh")
+    busy = replace(first, process="forked", status=Status.CONTAMINATED)
+    assert len(evidence_of(summarize([busy, *others]))) == 1

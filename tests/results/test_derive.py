@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from factories import MODEL, failed_outcome, full, make_outcome, make_record, make_rounds
+from factories import CONFIG, MODEL, failed_outcome, full, make_outcome, make_record, make_rounds
 
-from xla_sweeps.analysis import estimates, stats, summary
+from xla_sweeps.analysis import estimates, noise, stats, summary
 from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
@@ -20,6 +20,7 @@ from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
+ANCHOR = {**CONFIG, "tracker": {"name": "none", "tags": [noise.ANCHOR_TAG]}}
 DEAD = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="killed")
 
 
@@ -69,6 +70,18 @@ def kinds(seed: int) -> dict[str, list[Record]]:
         "alone, failed": [record(modes={"xla": failed_outcome(Status.OOM_HOST)}, rounds=())],
         "a/a": several({"graph": 0.2, "graph_2": 0.201}, 6),
         "a/a, one": several({"graph": 0.2, "graph_2": 0.205}, 1),
+        "a/a, forked": [
+            replace(item, process="forked") for item in several({"graph": 0.2, "graph_2": 0.3}, 2)
+        ],
+        "forked": [record(process="forked")],
+        "forked beside fresh": [
+            record(process="forked"),
+            record({**TIMES, "xla": 0.1}, replicate=1, seed=seed + 1, process="fresh"),
+        ],
+        "anchor": [
+            record({"graph": 0.2, "graph_2": 0.2}, config=ANCHOR, replicate=number)
+            for number in range(2)
+        ],
         "rebuilt": [
             record(model=replace(MODEL, params=1)),
             record(model=replace(MODEL, params=2), replicate=1, seed=seed + 1),

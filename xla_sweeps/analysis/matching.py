@@ -290,6 +290,7 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
             "effective precision": record.model.precision,
             "TF32": record.config.get("tf32"),
             "host": facts.get("host"),
+            "process": provenance.process_of([record]),
             "CPU": cpu.get("name"),
             "CPU model": cpu.get("model"),
             "instruction sets": cpu.get("instruction_sets"),

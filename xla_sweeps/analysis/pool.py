@@ -1,6 +1,10 @@
 """What the trials of one device and effort say together of how processes differ. Pure.
 
 A few replicates of one trial say little of how replicates differ; many trials together say much.
+
+Only fresh processes say it: forks of one process share its layout of memory, so they differ less,
+and they may differ from fresh ones in other ways. A trial with a forked replicate learns from
+others, and they nothing from it.
 """
 
 from __future__ import annotations
@@ -46,6 +50,9 @@ NORMAL_95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
 MIN_REPLICATES = 3
+
+FORKED = "forked"
+"""In the column `process` of a trial with a forked replicate."""
 
 Pair = tuple[str, str]
 """Labels of baseline and candidate."""
@@ -144,7 +151,7 @@ NOTHING = Pool()
 
 
 def evidence_of(found: TrialSummary) -> Findings:
-    """What other trials learn from this one; nothing from contaminated measurements."""
+    """What other trials learn from this one: nothing from contaminated or forked replicates."""
     return tuple(
         Evidence(
             measured_at=row.provenance.measured_at,
@@ -164,6 +171,7 @@ def evidence_of(found: TrialSummary) -> Findings:
         if row.speedup.value is not None
         and row.speedup.within_percent is not None
         and row.status is Status.OK
+        and FORKED not in row.provenance.process
         and (row.speedup.replicates > 1 or is_aa_pair(row.baseline.mode, row.candidate.mode))
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +45,11 @@ def driver_of(record: Record) -> str:
     """The accelerator driver's version, or ""."""
     driver = record.environment.get("driver") or {}
     return str(driver.get("driver") or "")
+
+
+def process_of(records: Iterable[Record]) -> str:
+    """How the measuring processes were started: `fresh`, `forked` or both; "" in older records."""
+    return ",".join(sorted({record.process for record in records} - {"unknown"}))
 
 
 def flags_of(record: Record) -> str:

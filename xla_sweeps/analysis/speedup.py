@@ -28,6 +28,7 @@ from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,
     flags_of,
+    process_of,
     software_of,
     telemetry_of,
 )
@@ -109,6 +110,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
             environment_flags=flags_of(last),
             environment_id=str(last.environment.get("id", "")),
             host=str(last.environment.get("host", "")),
+            process=process_of(records),
             log=last.log,
             command=command_of(last),
         ),

@@ -18,6 +18,7 @@ from xla_sweeps.analysis import noise, summary
 from xla_sweeps.analysis.estimates import break_even, judge
 from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
+    FORKED,
     LATEST,
     NOTHING,
     UNKNOWN,
@@ -197,7 +198,7 @@ def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
 
 
 def findings_of(table: pyarrow.Table) -> Groups:
-    """What trials learn from each other, by group and trial: of the latest trials."""
+    """What trials learn from each other, by group and trial: of the latest (`evidence_of`)."""
     import pyarrow.compute as compute
 
     aa = compute.equal(*(compute.replace_substring_regex(table[side], "_.*", "") for side in _ENDS))
@@ -205,7 +206,8 @@ def findings_of(table: pyarrow.Table) -> Groups:
         compute.and_(compute.is_valid(table["speedup"]), compute.equal(table["status"], "ok")),
         compute.or_(compute.greater(table["replicates"], 1), aa),
     )
-    table = table.filter(counts)
+    fresh = compute.invert(compute.match_substring(table["process"], FORKED))
+    table = table.filter(compute.and_(counts, fresh))
     codes, names = _grouped(table, *_GROUP)
     moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
     groups: Groups = {}

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-STATISTICS_VERSION = 3
+STATISTICS_VERSION = 4
 """Of the estimates and verdicts that are derived from records."""
 
 
@@ -362,6 +362,11 @@ class ProvenanceColumns:
         default="",
     )
     host: str = as_column("the machine, as a hash", page=True, default="")
+    process: str = as_column(
+        "how the measuring processes were started: `fresh`, `forked` from one that had loaded "
+        "TensorFlow, or `forked,fresh`; empty in older records",
+        default="",
+    )
     log: str = as_column(
         "log of the last replicate, relative to the results folder", page=True, default=""
     )
