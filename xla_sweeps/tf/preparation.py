@@ -13,7 +13,7 @@ from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.tf import devices, models, modes
+from xla_sweeps.tf import devices, models, modes, scenarios
 from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs, note_build
 
 NUDGE = 1e-6
@@ -36,7 +36,7 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
         try:
             channel.send(stage)
             devices.reset_peak_memory(bench.device)
-            executable = modes.make_executable(bench.built.call, mode_of(label), bench.inputs)
+            executable = scenarios.make_executable(bench, mode_of(label))
             executable.sync_by_reading = bench.sync_by_reading
             stage = protocol.Stage(phase=Phase.COMPILE, mode=label)
             channel.send(stage)
