@@ -71,6 +71,11 @@ COMMANDS = {
         help="build and cache the SavedModels that source=hub runs with random weights",
         function="xla_sweeps.cli.models:hub_replicas_command",
     ),
+    "make-data": Command(
+        usage="make-data FOLDER",
+        help="draw a small set of JPEGs to train on: TFRecord files or a folder of classes",
+        function="xla_sweeps.cli.make_data:make_data_command",
+    ),
     "doctor": Command(
         usage="doctor",
         help="devices, versions, flags, and whether this machine is quiet enough",

@@ -1,0 +1,109 @@
+"""The command `make-data`: a small set of pictures to train on, drawn here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+
+import msgspec
+
+from xla_sweeps.cli import command_parser
+from xla_sweeps.config.values import folder_of
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.report.terminal.progress_bar import Steps
+from xla_sweeps.schema.pictures import PictureSet
+from xla_sweeps.system import devices, environment
+
+_WORKER = (sys.executable, "-m", "xla_sweeps.tf.make_data")
+
+_DEFAULTS = {item.name: item.default for item in fields(PictureSet)}
+
+_LARGEST_PX = 8192
+
+
+def make_data_command(arguments: Sequence[str]) -> int:
+    """Draw pictures, and write them as JPEGs."""
+    parser = command_parser(
+        "make-data",
+        "They are noise with the spectrum of photos, in a colour for each class: they load as "
+        "photos do, and mean nothing. Then: xla-sweeps scenario=fit model=resnet50 data=FOLDER",
+    )
+    parser.add_argument("folder", type=folder_of, help="where: a new or an empty folder")
+    parser.add_argument(
+        "--format",
+        dest="form",
+        choices=("tfrecord", "folder"),
+        default=_DEFAULTS["form"],
+        help="TFRecord files, or a folder for each class (default: tfrecord)",
+    )
+    for name, most, text in (
+        ("images", 10_000_000, "how many pictures"),
+        ("classes", 100_000, "how many classes"),
+        ("width-px", _LARGEST_PX, "width of a picture"),
+        ("height-px", _LARGEST_PX, "height of a picture"),
+        ("shards", 10_000, "TFRecord files"),
+        ("seed", 2**32 - 1, "of what is drawn"),
+    ):
+        default = _DEFAULTS[name.replace("-", "_")]
+        parser.add_argument(
+            f"--{name}",
+            type=_count(0 if name == "seed" else 1, most),
+            default=default,
+            metavar="N",
+            help=f"{text} (default: {default})",
+        )
+    options = parser.parse_args(arguments)
+    folder = options.folder.absolute()
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"make-data: {options.folder} is not empty; name a new folder")
+    wanted = PictureSet(**{**vars(options), "folder": str(folder)})
+    _draw(wanted)
+    print(f"{wanted.images:,} pictures of {wanted.classes:,} classes: data={options.folder}")
+    return 0
+
+
+def _count(least: int, most: int) -> Callable[[str], int]:
+    """A parser of whole numbers within bounds."""
+
+    def parsed(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"'{text}': expected a whole number from {least} to {most:,}"
+            )
+        return int(text)
+
+    return parsed
+
+
+def _draw(wanted: PictureSet) -> None:
+    """Start the process that draws and writes, and show how far it is."""
+    device = next(item for item in devices.devices() if item.kind == "cpu")
+    child = environment.child_environment(
+        os.environ, device=device, extra={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
+    with (
+        tempfile.TemporaryFile() as log,
+        Steps("pictures", wanted.images, quiet=True) as steps,
+        subprocess.Popen(
+            _WORKER, env=child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+        ) as drawing,
+    ):
+        assert drawing.stdin
+        assert drawing.stdout
+        try:
+            with drawing.stdin as channel:
+                channel.write(msgspec.json.encode(wanted))
+            for line in drawing.stdout:
+                steps.follow(int(line), wanted.images)
+        except BaseException:
+            drawing.kill()
+            raise
+        if drawing.wait():
+            log.seek(0)
+            lines = log.read().decode(errors="replace").strip().splitlines()
+            raise XlaSweepsError(f"make-data: {lines[-1] if lines else 'its process died'}")

@@ -1,0 +1,141 @@
+"""Pictures to train on: TFRecord files of JPEGs, or a folder with a folder for each class.
+
+Read here without TensorFlow: which files there are, and whether each is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from xla_sweeps.errors import ConfigError
+
+SUFFIXES = (".jpg", ".jpeg")
+"""Names of pictures end in one of these, whatever the case."""
+
+_HEADER = struct.Struct("<QI")
+_FOOTER_BYTES = 4
+_COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """Pictures with a class each.
+
+    Attributes:
+        form: `tfrecord`, or `folder`: a folder for each class.
+        files: TFRecord files, or pictures in the order of their classes.
+        labels: the class of each picture, from 0; empty for TFRecord files, which say it inside.
+        classes: names of the classes; empty for TFRecord files.
+        count: pictures.
+        fingerprint: sixteen hex digits of names and sizes.
+    """
+
+    form: Literal["tfrecord", "folder"]
+    files: tuple[str, ...]
+    labels: tuple[int, ...]
+    classes: tuple[str, ...]
+    count: int
+    fingerprint: str
+
+
+@cache
+def find(path: str) -> Pictures:
+    """The pictures of a folder, or of one TFRecord file.
+
+    Raises:
+        ConfigError: nothing is there, nothing in it is a picture, or a file is damaged.
+    """
+    root = Path(path)
+    if not root.exists():
+        raise ConfigError(f"data={path}: there is no such file or folder")
+    if root.is_file():
+        return _of_records(path, [root])
+    try:
+        entries = sorted(root.iterdir())
+    except OSError as error:
+        raise ConfigError(f"data={path}: cannot be read: {error.strerror}") from error
+    records = [item for item in entries if item.is_file() and ".tfrecord" in item.name]
+    if records:
+        return _of_records(path, records)
+    folders = [item for item in entries if item.is_dir()]
+    found = [(label, item) for label, item in enumerate(folders) for item in _pictures_in(item)]
+    if not found:
+        raise ConfigError(
+            f"data={path}: holds no picture: expected *.tfrecord files, or a folder for each class "
+            "with .jpg files; `xla-sweeps make-data` makes a small set"
+        )
+    return Pictures(
+        form="folder",
+        files=tuple(str(item) for _, item in found),
+        labels=tuple(label for label, _ in found),
+        classes=tuple(item.name for item in folders),
+        count=len(found),
+        fingerprint=_fingerprint(root, [item for _, item in found]),
+    )
+
+
+def records_in(path: Path) -> int:
+    """The number of records in a TFRecord file; their checksums are not looked at.
+
+    A record is its length (8 bytes), a checksum of that (4), the data, and a checksum (4), as in
+    https://www.tensorflow.org/tutorials/load_data/tfrecord.
+
+    Raises:
+        ConfigError: the file ends within a record, or is none; names the record, from 1.
+    """
+    size, position, count = path.stat().st_size, 0, 0
+    with path.open("rb") as handle:
+        while position < size:
+            header = handle.read(_HEADER.size)
+            if not count and header.startswith(_COMPRESSED):
+                raise ConfigError(f"{path}: is compressed; unpack it")
+            length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else size
+            position += _HEADER.size + length + _FOOTER_BYTES
+            if position > size:
+                raise ConfigError(
+                    f"{path}: record {count + 1:,} is cut off or damaged: the file has "
+                    f"{size:,} bytes, and this record would end after {position:,}"
+                )
+            handle.seek(position)
+            count += 1
+    return count
+
+
+def _of_records(path: str, files: Iterable[Path]) -> Pictures:
+    files = list(files)
+    try:
+        count = sum(map(records_in, files))
+    except OSError as error:
+        raise ConfigError(f"data={path}: cannot be read: {error.strerror}") from error
+    except ConfigError as error:
+        raise ConfigError(f"data={error}") from error
+    if not count:
+        raise ConfigError(f"data={path}: holds no picture: its TFRecord files are empty")
+    return Pictures(
+        form="tfrecord",
+        files=tuple(map(str, files)),
+        labels=(),
+        classes=(),
+        count=count,
+        fingerprint=_fingerprint(Path(path), files),
+    )
+
+
+def _pictures_in(folder: Path) -> list[Path]:
+    return sorted(item for item in folder.iterdir() if item.suffix.lower() in SUFFIXES)
+
+
+def _fingerprint(root: Path, files: Iterable[Path]) -> str:
+    """Sixteen hex digits of the names below the folder and the sizes."""
+    digest = hashlib.sha256()
+    for item in files:
+        name = item.name if item == root else os.path.relpath(item, root)
+        digest.update(f"{name}\0{item.stat().st_size}\n".encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,144 @@
+"""The input pipeline of training on real pictures: read, decode, augment, batch, prefetch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.system.pictures import Pictures
+
+SHUFFLED = 1024
+"""Pictures among which the next one is drawn."""
+
+READ_AT_ONCE = 8
+"""TFRecord files."""
+
+LABELS_READ = 10_000
+"""At most so many labels are compared with the head before training."""
+
+SMALLEST_CROP = 0.08
+"""Share of a picture that a random crop covers at least, as in the training of Inception."""
+
+_ENCODED = ("image/encoded", "image")
+_LABEL = ("image/class/label", "label")
+
+
+def pipeline(
+    pictures: Pictures, *, batch_size: int, side: int, seed: int, drop_remainder: bool
+) -> Any:
+    """One epoch as batches: float32 (batch, side, side, 3) from 0 to 255, and int64 (batch,).
+
+    Pictures are shuffled, decoded, cropped at random to between 8 and 100 % of their area, resized,
+    flipped at random, batched and prefetched, with as many threads as tf.data chooses.
+
+    Args:
+        pictures: what to read.
+        batch_size: pictures of a batch.
+        side: of the square, pixels.
+        seed: of the order.
+        drop_remainder: whether to leave out the last batch if it is smaller.
+
+    Raises:
+        ConfigError: the records hold no picture under a name that is known.
+    """
+    encoded = _from_files(pictures) if pictures.form == "folder" else _from_records(pictures)
+    options = tf.data.Options()
+    options.deterministic = False
+    return (
+        encoded.with_options(options)
+        .shuffle(SHUFFLED, seed=seed)
+        .map(
+            lambda data, label: (_augmented(data, side), label), num_parallel_calls=tf.data.AUTOTUNE
+        )
+        .batch(batch_size, drop_remainder=drop_remainder)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def check_labels(pictures: Pictures, *, classes: int, path: str) -> None:
+    """Refuse labels that the model's head does not have.
+
+    Args:
+        pictures: whose labels; of TFRecord files the first `LABELS_READ`.
+        classes: outputs of the head.
+        path: as the user gave it.
+
+    Raises:
+        ConfigError: a label is below 0, or not below `classes`.
+    """
+    labels: Any = pictures.labels
+    if pictures.form == "tfrecord":
+        found = _from_records(pictures, encoded=False).take(LABELS_READ)
+        labels = [int(label) for label in found.as_numpy_iterator()]
+    least, most = min(labels), max(labels)
+    if least < 0 or most >= classes:
+        raise ConfigError(
+            f"data={path}: has labels from {least} to {most}, but the model's head has {classes} "
+            f"outputs, for labels from 0 to {classes - 1}"
+        )
+
+
+def _from_files(pictures: Pictures) -> Any:
+    order = tf.data.Dataset.from_tensor_slices(
+        (list(pictures.files), tf.constant(pictures.labels, tf.int64))
+    ).shuffle(len(pictures.files), seed=0)
+    return order.map(
+        lambda name, label: (tf.io.read_file(name), label), num_parallel_calls=tf.data.AUTOTUNE
+    )
+
+
+def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
+    names = _names(pictures.files[0])
+    features = {
+        names[0]: tf.io.FixedLenFeature([], tf.string),
+        names[1]: tf.io.FixedLenFeature([], tf.int64),
+    }
+    if not encoded:
+        features.pop(names[0])
+
+    def parsed(record: Any) -> Any:
+        found = tf.io.parse_single_example(record, features)
+        return (found[names[0]], found[names[1]]) if encoded else found[names[1]]
+
+    files = tf.data.Dataset.from_tensor_slices(list(pictures.files))
+    records = files.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=min(READ_AT_ONCE, len(pictures.files)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return records.map(parsed, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _names(file: str) -> tuple[str, str]:
+    """Under which names the first record holds the picture and its class."""
+    record = next(iter(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator()))
+    try:
+        known = set(tf.train.Example.FromString(record).features.feature)
+    except Exception as error:
+        raise ConfigError(f"data: {file}: record 1 is no tf.train.Example") from error
+    for encoded, label in zip(_ENCODED, _LABEL, strict=True):
+        if {encoded, label} <= known:
+            return encoded, label
+    raise ConfigError(
+        f"data: {file}: its records hold {', '.join(sorted(known)) or 'nothing'}; expected "
+        f"{' and '.join((_ENCODED[0], _LABEL[0]))}, or {' and '.join((_ENCODED[1], _LABEL[1]))}"
+    )
+
+
+def _augmented(data: Any, side: int) -> Any:
+    """A random part of a picture, flipped or not, as float32 (side, side, 3)."""
+    box = tf.image.sample_distorted_bounding_box(
+        tf.image.extract_jpeg_shape(data),
+        bounding_boxes=tf.zeros([1, 0, 4]),
+        area_range=(SMALLEST_CROP, 1.0),
+        aspect_ratio_range=(3 / 4, 4 / 3),
+        use_image_if_no_bounding_boxes=True,
+    )
+    y, x, _ = tf.unstack(box.begin)
+    height, width, _ = tf.unstack(box.size)
+    picture = tf.io.decode_and_crop_jpeg(data, tf.stack([y, x, height, width]), channels=3)
+    picture = tf.image.resize(picture, [side, side])
+    picture = tf.image.random_flip_left_right(picture)
+    return tf.ensure_shape(picture, [side, side, 3])
