@@ -17,17 +17,14 @@ from scipy.stats import false_discovery_control, t
 from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
-    PodiumKey,
     answer,
     answers,
     discoveries,
     geometric_mean,
     overview,
     overview_of,
-    podium,
-    podium_figure,
-    shared_ranks,
 )
+from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure, shared_ranks
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status

@@ -1,4 +1,4 @@
-"""Summarize many comparisons: verdict counts, geometric means, families, podiums. Pure.
+"""Summarize many comparisons: verdict counts, geometric means, families. Pure.
 
 The terminal, the W&B report and the page's header ask here; the page computes the same for what a
 reader filters.
@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,6 @@ _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 
 ASKED = (*QUESTION, *_PREFERENCE)
 """Columns that `answering` needs."""
-
-PodiumKey = Literal["throughput", "absolute_speedup", "speedup_percent"]
 
 Numbers = npt.NDArray[np.float64]
 
@@ -263,86 +261,6 @@ def discoveries(p_values: Numbers) -> int:
     """How many of the hypotheses are rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
     q_values = np.array(stats.q_values(p_values[~np.isnan(p_values)].tolist()))
     return int(np.count_nonzero(q_values <= stats.FALSE_DISCOVERY_RATE * (1 + 1e-12)))
-
-
-def podium(
-    rows: Sequence[ComparisonRow],
-    key: PodiumKey,
-    *,
-    device: str | None = None,
-    resolution_px: int | None = None,
-    baseline: str = "graph",
-    candidate: str = "xla",
-    limit: int = 10,
-) -> list[tuple[int | None, ComparisonRow]]:
-    """The best rows with their ranks; a row that overlaps the leader above shares its rank.
-
-    Returns:
-        Best first; the rank is None for a row without an interval.
-    """
-    found = []
-    for row in rows:
-        here = (device in (None, row.trial.device)) and (
-            resolution_px in (None, row.trial.resolution_px)
-        )
-        if here and (row.baseline.mode, row.candidate.mode, row.provenance.origin) == (
-            baseline,
-            candidate,
-            "measured",
-        ):
-            value, low, high = podium_figure(row, key)
-            if value is not None:
-                found.append((value, low, high, row))
-    found.sort(key=lambda item: (-item[0], item[3].trial.model, item[3].trial.trial_id))
-    ranks = shared_ranks([(low, high) for _, low, high, _ in found])
-    return [(rank, row) for rank, (*_, row) in zip(ranks, found, strict=True)][:limit]
-
-
-def podium_figure(
-    row: ComparisonRow, key: PodiumKey
-) -> tuple[float | None, float | None, float | None]:
-    """What the podium ranks by, with its bounds: samples per second, or percent.
-
-    None for the bounds of an interval that holds within the processes only.
-    """
-    if key == "throughput":
-        return (
-            row.candidate.throughput_samples_per_s,
-            row.candidate.throughput_low,
-            row.candidate.throughput_high,
-        )
-    if row.speedup.value is None:
-        return None, None, None
-    known = row.speedup.freedom is not None
-    bounds = [
-        bound - 1 if known and bound is not None else None
-        for bound in (row.speedup.low, row.speedup.high)
-    ]
-    if key == "speedup_percent":
-        low, high = (None if bound is None else 100 * bound for bound in bounds)
-        return row.speedup.percent, low, high
-    base = row.baseline.throughput_samples_per_s or 0.0
-    low, high = (None if bound is None else base * bound for bound in bounds)
-    return row.speedup.absolute_samples_per_s, low, high
-
-
-def shared_ranks(intervals: Sequence[tuple[float | None, float | None]]) -> list[int | None]:
-    """Ranks in descending order: an interval that reaches its group leader's shares its rank.
-
-    Args:
-        intervals: (low, high) of each; None where there is none, which has no rank and leads no
-            group.
-    """
-    ranks: list[int | None] = []
-    leader_low, rank = math.inf, 0
-    for place, (low, high) in enumerate(intervals, start=1):
-        if low is None or high is None:
-            ranks.append(None)
-            continue
-        if high < leader_low:
-            leader_low, rank = low, place
-        ranks.append(rank)
-    return ranks
 
 
 def answer(found: Overview) -> str:

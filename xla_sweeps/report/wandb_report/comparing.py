@@ -7,14 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xla_sweeps.analysis.overview import (
-    Overview,
-    PodiumKey,
-    geometric_mean,
-    overview,
-    podium,
-    podium_figure,
-)
+from xla_sweeps.analysis.overview import Overview, geometric_mean, overview
+from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure
 from xla_sweeps.report.wandb_report.cells import (
     NONE,
     VERDICTS,
