@@ -19,6 +19,7 @@ from synthetic_rows import columns_of, make_rows
 from xla_sweeps.analysis.overview import (
     answer,
     answers,
+    by_scenario,
     discoveries,
     geometric_mean,
     overview,
@@ -76,6 +77,32 @@ def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured(
     assert first.geomean == pytest.approx(1.0, rel=1e-2)
     assert " Typically 1.00× (geometric mean over 3 models); half" in answer(found)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, None, None, 1))
+
+
+def test_a_figure_is_of_one_scenario() -> None:
+    calls = [row(2.0, model=f"net{number}") for number in range(3)]
+    steps = [row(0.5, model=f"net{number}", scenario="train_step") for number in range(2)]
+    pair = {"baseline": "predict_graph", "candidate": "predict_xla"}
+    predicts = [row(1.5, scenario="predict", **pair)]
+    rows = [*steps, *predicts, *calls]
+    assert {name: len(mine) for name, mine in by_scenario(rows).items()} == {
+        "call": 3,
+        "train_step": 2,
+        "predict": 1,
+    }
+    found = overview(rows)
+    assert (found.scenario, found.pairs) == ("call", 3)
+    assert found.geomean == pytest.approx(2.0, rel=0.01)
+    found = overview(rows, scenario="train_step")
+    assert (found.pairs, found.slower) == (2, 2)
+    assert found.geomean == pytest.approx(0.5, rel=0.01)
+    found = overview(rows, scenario="predict")
+    assert (found.candidate, found.pairs) == ("predict_xla", 1)
+    assert overview([*steps, *[row(3.0, origin="imported")] * 9]).scenario == "train_step"
+    ranked = podium(rows, "speedup_percent")
+    assert [item.trial.scenario for _, item in ranked] == ["call"] * 3
+    paying = answer(overview([with_columns(item, break_even_calls=9.0) for item in steps]))
+    assert "half pay back their compiling within 9 steps" in paying
 
 
 def test_a_question_counts_once_with_the_most_replicates_then_the_newest() -> None:

@@ -18,6 +18,7 @@ from paths import DATA
 
 from xla_sweeps.cli import check_record, main
 from xla_sweeps.cli.check import examined
+from xla_sweeps.cli.check_record import _proof
 from xla_sweeps.results import rows
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -119,6 +120,27 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     ),
     "a fingerprint that is no text": ("no reader can use it", put("model.fingerprint", [1])),
 }
+
+
+@pytest.mark.parametrize(
+    ("label", "name", "allowed"),
+    [
+        ("predict_xla_2", "jit_compile", {True}),
+        ("predict_graph_steps", "jit_compile", {False}),
+        ("predict", "jit_compile", {True, False}),
+        ("predict_on_batch", "jit_compile", {True, False}),
+        ("train_on_batch_auto", "jit_compile", {True, False}),
+        ("graph_host", "jit_compile", {False}),
+        ("call_host", "executing_eagerly", {True}),
+        ("fit_eager", "executing_eagerly", {True}),
+        ("fit_xla", "executing_eagerly", {False}),
+    ],
+)
+def test_a_mode_is_what_its_name_says_unless_keras_chooses(
+    label: str, name: str, allowed: set[bool]
+) -> None:
+    found = {value for value in (True, False) if not [*_proof(label, {name: value})]}
+    assert found == allowed
 
 
 def folder_with(tmp_path: Path, text: bytes) -> Path:

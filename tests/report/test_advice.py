@@ -8,9 +8,10 @@ import pytest
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.advice import answer, explain_flag
+from xla_sweeps.report.advice import NAMES, SWITCH, answer, explain_flag, name_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flag, Status
+from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.row import ComparisonRow, with_columns
 
 ROW = with_columns(
@@ -140,6 +141,68 @@ ROW = with_columns(
 )
 def test_each_verdict_has_its_own_sentence(changes: dict[str, object], sentence: str) -> None:
     assert answer(with_columns(ROW, **changes)) == sentence
+
+
+PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predict_graph"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {},
+            "model.predict with XLA is 1.38× faster than without XLA (95 % 1.34–1.42, 1 replicate: "
+            "preliminary); use compile(jit_compile=True); its 12.3 s of compilation pay back after "
+            "5,400 calls (4,900–6,000).",
+        ),
+        (
+            {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
+            "model.predict with XLA is 4.00× slower than without XLA (95 % 2.00–5.00, 1 replicate: "
+            "preliminary). Keep compile(jit_compile=False) for this model on this device.",
+        ),
+        (
+            {"verdict": Verdict.EQUIVALENT, "candidate": "predict"},
+            "model.predict without compile and model.predict without XLA are equally fast to "
+            "within 1.0% (95 % 1.340–1.420, 1 replicate: preliminary). Choose by compile time and "
+            "memory, not by speed.",
+        ),
+        (
+            {"candidate": "predict_xla_2", "baseline": "predict_xla"},
+            "A/A: two copies of model.predict with XLA measure 1.3800× (95 % 1.34–1.42, 1 "
+            "replicate: preliminary), 38.0% apart, although they are the same: this machine adds "
+            "differences of that size. Run `xla-sweeps doctor`.",
+        ),
+        (
+            {"baseline": "", "verdict": Verdict.NONE, "throughput_samples_per_s": 12.5},
+            "model.predict with XLA alone ran at 12.5 images/s. For a speedup, measure a baseline "
+            "too, as in modes=[predict_graph,predict_xla].",
+        ),
+        (
+            {"scenario": "train_step", "candidate": "xla", "baseline": "graph"},
+            "XLA is 1.38× faster than graph (95 % 1.34–1.42, 1 replicate: preliminary); its 12.3 s "
+            "of compilation pay back after 5,400 steps (4,900–6,000).",
+        ),
+        (
+            {"scenario": "fit", "candidate": "fit_auto", "baseline": "fit_graph"},
+            'model.fit after compile(jit_compile="auto") is 1.38× faster than without XLA (95 % '
+            '1.34–1.42, 1 replicate: preliminary); use compile(jit_compile="auto"); its 12.3 s '
+            "of compilation pay back after 5,400 steps (4,900–6,000).",
+        ),
+    ],
+)
+def test_the_sentences_hold_for_keras_and_training(
+    changes: dict[str, object], sentence: str
+) -> None:
+    assert answer(with_columns(ROW, **{**PREDICT, **changes})) == sentence
+
+
+def test_every_mode_has_a_name_of_its_own_and_a_switch() -> None:
+    assert len(set(NAMES.values())) == len(NAMES) == len(ExecutionMode)
+    assert set(SWITCH) == set(ExecutionMode)
+    assert SWITCH[ExecutionMode.PREDICT_XLA_STEPS] == (
+        "compile(jit_compile=True, steps_per_execution=N)"
+    )
+    assert name_of("predict_xla_2") == "a second copy of model.predict with XLA"
 
 
 @pytest.mark.parametrize(

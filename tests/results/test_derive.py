@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from factories import CONFIG, MODEL, failed_outcome, full, make_outcome, make_record, make_rounds
+from factories import (
+    CONFIG,
+    MODEL,
+    config_of,
+    failed_outcome,
+    full,
+    make_outcome,
+    make_record,
+    make_rounds,
+)
 
 from xla_sweeps.analysis import estimates, noise, stats, summary
 from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
@@ -82,6 +91,13 @@ def kinds(seed: int) -> dict[str, list[Record]]:
             record({"graph": 0.2, "graph_2": 0.2}, config=ANCHOR, replicate=number)
             for number in range(2)
         ],
+        "predict": [
+            record(
+                {"predict_graph": 0.2, "predict_xla": 0.1, "predict_xla_2": 0.11},
+                config=config_of("predict", "predict_graph", "predict_xla", "predict_xla"),
+            )
+        ],
+        "training": [record(config=config_of("train_step"))],
         "rebuilt": [
             record(model=replace(MODEL, params=1)),
             record(model=replace(MODEL, params=2), replicate=1, seed=seed + 1),
@@ -148,6 +164,23 @@ def rounded(row: ComparisonRow) -> ComparisonRow:
     """Without the last digits of the p-value, which went through a logarithm once more."""
     p_value = row.speedup.p_value
     return with_columns(row, p_value=None if p_value is None else float(f"{p_value:.9g}"))
+
+
+def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
+    """Equal training steps that differ say nothing of calls, and the other way round."""
+    store, source = Store(tmp_path), random.Random(2)
+    for number in range(40):
+        scenario, reach = (("call", 0.001), ("train_step", 0.05))[number % 2]
+        times = {"graph": 0.2, "graph_2": 0.2 * source.lognormvariate(0, reach)}
+        config = config_of(scenario, *times)
+        store.save(make_record(times, noise=0.01, config=config, trial_id=f"{number:016x}"))
+    read = derive.read_trials(tmp_path, [f"{number:016x}" for number in range(40)])
+    settled, _ = derive.settled(read.table, read.facts)
+    floors: dict[str, set[float]] = {}
+    for row in table.rows_of(settled):
+        floors.setdefault(row.trial.scenario, set()).add(row.speedup.floor)
+    assert floors["call"] == {0.01}
+    assert min(floors["train_step"]) > 0.05
 
 
 def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path: Path) -> None:

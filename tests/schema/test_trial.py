@@ -8,9 +8,15 @@ import pytest
 from factories import EFFORT, TRIAL
 
 from xla_sweeps.schema.modes import (
+    JIT_CANDIDATES,
+    SCENARIOS,
     ExecutionMode,
+    Scenario,
     baseline_of,
+    comparison_pairs,
     headline_candidates,
+    headline_of,
+    implied_modes,
     is_aa_pair,
     label_modes,
     mode_of,
@@ -29,6 +35,9 @@ def test_a_mode_given_twice_gets_labels_of_its_own() -> None:
     assert is_aa_pair("graph", "graph_2")
     assert not is_aa_pair("graph", "xla")
     assert not is_aa_pair("graph", "graph")
+    assert label_modes([ExecutionMode.PREDICT_XLA] * 2) == ("predict_xla", "predict_xla_2")
+    assert is_aa_pair("predict_xla", "predict_xla_2")
+    assert not is_aa_pair("predict_xla", "predict_graph")
 
 
 @pytest.mark.parametrize(
@@ -42,9 +51,16 @@ def test_a_mode_given_twice_gets_labels_of_its_own() -> None:
         (("xla", "eager"), "eager", ("xla",)),
         (("xla", "default"), "default", ("xla",)),
         (
+            ("call_host", "xla_host", "predict", "predict_graph", "predict_xla"),
+            "predict_graph",
+            ("predict_xla", "predict"),
+        ),
+        (("input", "graph", "xla", "fit_graph", "fit_xla"), "fit_graph", ("fit_xla",)),
+        (("graph", "train_on_batch_graph", "xla"), "graph", ("xla",)),
+        (
             ("eager", "default", "graph", "xla", "autocluster"),
             "graph",
-            ("default", "xla", "autocluster"),
+            ("xla", "default", "autocluster"),
         ),
     ],
 )
@@ -53,6 +69,17 @@ def test_the_headline_baseline_is_graph_mode_where_it_is_measured(
 ) -> None:
     assert baseline_of(modes) == baseline
     assert headline_candidates(modes) == candidates
+
+
+@pytest.mark.parametrize("scenario", list(Scenario))
+def test_a_scenario_measures_what_its_headline_compares(scenario: Scenario) -> None:
+    baseline, candidate = headline_of(scenario)
+    modes = label_modes(implied_modes(scenario, "true"))
+    assert {baseline, candidate} <= set(modes) <= set(map(str, SCENARIOS[scenario].modes))
+    assert (baseline_of(modes), headline_candidates(modes)[0]) == (baseline, candidate)
+    assert comparison_pairs(modes)[0] == (baseline, candidate)
+    for jit in JIT_CANDIDATES:
+        assert set(implied_modes(scenario, jit)) <= set(SCENARIOS[scenario].modes)
 
 
 def test_trials_that_may_be_pooled_share_an_identity() -> None:

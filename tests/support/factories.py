@@ -20,7 +20,7 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.modes import Scenario, headline_of
 from xla_sweeps.schema.record import GpuSpan, ModelFacts, Record, with_digest
 from xla_sweeps.schema.trial import Effort, InputSpec, ModelSpec, Precision, Timeouts, Trial
 
@@ -76,6 +76,13 @@ CONFIG: Mapping[str, Any] = {
     "effort": {"name": "quick"},
     "tracker": {"name": "none", "project": "xla-sweeps", "entity": None, "group": None, "tags": []},
 }
+
+
+def config_of(scenario: str, *modes: str) -> Mapping[str, Any]:
+    """The configuration of a trial in a scenario; by default of its headline pair."""
+    return {**CONFIG, "scenario": scenario, "modes": [*(modes or headline_of(scenario))]}
+
+
 TRIAL_ID = "0123456789abcdef"
 MODEL = ModelFacts(
     name="resnet50",

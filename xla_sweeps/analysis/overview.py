@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.modes import Scenario, by_count, call_of, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 
 MIN_FOR_INTERVAL = 3
@@ -36,7 +37,7 @@ QUESTION = (
 
 _PREFERENCE = ("replicates", "measured_at", "trial_id")
 
-_TEXTS = ("baseline", "candidate", "origin", "family", "model")
+_TEXTS = ("scenario", "baseline", "candidate", "origin", "family", "model")
 
 _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 
@@ -73,7 +74,7 @@ class FamilySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All pairs of one candidate and one baseline.
+    """All pairs of one candidate and one baseline, in one scenario.
 
     Attributes:
         pairs: comparisons, failed ones included.
@@ -92,6 +93,7 @@ class Overview:
         never: how many of these never pay back.
     """
 
+    scenario: str
     baseline: str
     candidate: str
     pairs: int
@@ -113,6 +115,15 @@ class Overview:
     median_break_even_calls: float | None
     never: int
     families: tuple[FamilySummary, ...]
+
+
+def by_scenario(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+    """The rows of each scenario, the commonest first: no figure is of several."""
+    found: dict[str, list[ComparisonRow]] = {}
+    for row in rows:
+        found.setdefault(row.trial.scenario, []).append(row)
+    names = by_count(name for name, mine in found.items() for _ in mine)
+    return {name: found[name] for name in names}
 
 
 def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
@@ -139,28 +150,48 @@ def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
 
 
 def overview(
-    rows: Sequence[ComparisonRow], *, baseline: str = "graph", candidate: str = "xla"
+    rows: Sequence[ComparisonRow],
+    *,
+    scenario: str = "",
+    baseline: str = "",
+    candidate: str = "",
 ) -> Overview:
-    """The overview of the measured rows of one candidate and baseline.
+    """The overview of the measured rows of one candidate and baseline, in one scenario.
 
     Imported figures are left out, and trials that were not measured to their end: they say nothing
-        of a mode.
+    of a mode.
+
+    Args:
+        rows: of any scenarios.
+        scenario: "" for the commonest of the measured rows.
+        baseline: "" for what the scenario is about, as the candidate's (`headline_of`).
+        candidate: of the comparisons.
     """
     rows = [row for row in rows if row.status not in UNFINISHED]
     names = (*_TEXTS, "verdict", *_FIGURES)
     columns = {name: [value_of(row, name) for row in rows] for name in names}
-    return overview_of(columns, baseline=baseline, candidate=candidate)
+    return overview_of(columns, scenario=scenario, baseline=baseline, candidate=candidate)
 
 
 def overview_of(
-    columns: Mapping[str, Sequence[Any]], *, baseline: str = "graph", candidate: str = "xla"
+    columns: Mapping[str, Sequence[Any]],
+    *,
+    scenario: str = "",
+    baseline: str = "",
+    candidate: str = "",
 ) -> Overview:
     """The same from columns of equal length, by name."""
     text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}
+    measured = text["origin"] == MEASURED
+    known = by_count(text["scenario"][measured])
+    scenario = scenario or next(iter(known), str(Scenario.CALL))
+    usual = headline_of(scenario)
+    baseline, candidate = baseline or usual[0], candidate or usual[1]
     chosen = (
-        (text["baseline"] == baseline)
+        measured
+        & (text["scenario"] == scenario)
+        & (text["baseline"] == baseline)
         & (text["candidate"] == candidate)
-        & (text["origin"] == "measured")
     )
     family, model = text["family"][chosen], text["model"][chosen]
     verdict = np.asarray([str(item) for item in columns["verdict"]], dtype=object)[chosen]
@@ -172,6 +203,7 @@ def overview_of(
     spread_low, spread_high = spread(speedup[compared], models)
     costly = compared & ~np.isnan(extra)
     return Overview(
+        scenario=scenario,
         baseline=baseline,
         candidate=candidate,
         pairs=len(verdict),
@@ -276,7 +308,7 @@ def answer(found: Overview) -> str:
     if not found.priced:
         return f"{text}."
     return text + (
-        f"; half pay back their compiling within {calls:,.0f} calls."
+        f"; half pay back their compiling within {calls:,.0f} {call_of(found.scenario)}s."
         if calls is not None
         else "; most never pay their compiling back."
     )

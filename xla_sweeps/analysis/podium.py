@@ -9,6 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from xla_sweeps.analysis.overview import by_scenario
+from xla_sweeps.schema.columns import MEASURED
+from xla_sweeps.schema.modes import headline_of
 from xla_sweeps.schema.row import ComparisonRow
 
 PodiumKey = Literal["throughput", "absolute_speedup", "speedup_percent"]
@@ -20,25 +23,24 @@ def podium(
     *,
     device: str | None = None,
     resolution_px: int | None = None,
-    baseline: str = "graph",
-    candidate: str = "xla",
     limit: int = 10,
 ) -> list[tuple[int | None, ComparisonRow]]:
     """The best rows with their ranks; a row that overlaps the leader above shares its rank.
 
+    Only measured headline pairs of the rows' commonest scenario.
+
     Returns:
         Best first; the rank is None for a row without an interval.
     """
+    measured = [row for row in rows if row.provenance.origin == MEASURED]
+    scenario = next(iter(by_scenario(measured)), "")
+    wanted = (scenario, *headline_of(scenario))
     found = []
-    for row in rows:
+    for row in measured:
         here = (device in (None, row.trial.device)) and (
             resolution_px in (None, row.trial.resolution_px)
         )
-        if here and (row.baseline.mode, row.candidate.mode, row.provenance.origin) == (
-            baseline,
-            candidate,
-            "measured",
-        ):
+        if here and (row.trial.scenario, row.baseline.mode, row.candidate.mode) == wanted:
             value, low, high = podium_figure(row, key)
             if value is not None:
                 found.append((value, low, high, row))

@@ -247,6 +247,7 @@ def _mode_columns(mode: ModeSummary) -> ModeColumns:
         latency_p50_ms=mode.latency_p50_ms,
         latency_p90_ms=mode.latency_p90_ms,
         latency_p99_ms=mode.latency_p99_ms,
+        jit_compile="" if mode.jit_compile is None else str(mode.jit_compile).lower(),
     )
 
 

@@ -225,7 +225,14 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         cv_percent=_cv_percent(blocks),
         sustained=_sustained(counted, label),
         prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
+        jit_compile=_jit_compile(outcomes),
     )
+
+
+def _jit_compile(outcomes: Sequence[ModeOutcome]) -> bool | None:
+    """Whether XLA compiled the mode, as the last replicate read it back."""
+    known = [outcome.effective.get("jit_compile") for outcome in outcomes]
+    return next((value for value in reversed(known) if isinstance(value, bool)), None)
 
 
 def _host_bound_index(outcomes: Sequence[ModeOutcome], log_s: Interval | None) -> float | None:

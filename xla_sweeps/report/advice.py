@@ -5,7 +5,15 @@ from __future__ import annotations
 from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
-from xla_sweeps.schema.modes import ExecutionMode, is_aa_pair, mode_of
+from xla_sweeps.schema.modes import (
+    KERAS_METHODS,
+    ExecutionMode,
+    call_of,
+    entry_of,
+    headline_of,
+    is_aa_pair,
+    mode_of,
+)
 from xla_sweeps.schema.row import ComparisonRow
 
 SYMBOLS = {
@@ -30,21 +38,49 @@ SAME = 0.005
 UNFINISHED_SYMBOL = "‖"
 """Shown where a measurement was stopped before its end: nothing failed."""
 
-NAMES = {
-    ExecutionMode.EAGER: "eager execution",
-    ExecutionMode.DEFAULT: "the default (jit_compile=None)",
-    ExecutionMode.GRAPH: "graph",
-    ExecutionMode.XLA: "XLA",
-    ExecutionMode.AUTOCLUSTER: "auto-clustering",
+_KERAS_JIT = {
+    "": ("without compile", ""),
+    "eager": ("run eagerly", "compile(run_eagerly=True)"),
+    "auto": ('after compile(jit_compile="auto")', 'compile(jit_compile="auto")'),
+    "graph": ("without XLA", "compile(jit_compile=False)"),
+    "xla": ("with XLA", "compile(jit_compile=True)"),
+}
+"""Of each ending of a mode of Keras's own methods: its name after the method, and its switch."""
+
+_STEPS = ", steps_per_execution=N)"
+
+
+def _keras_words(mode: ExecutionMode) -> tuple[str, str]:
+    """What people call a mode of Keras's own methods, and how they switch it on."""
+    method = entry_of(mode)
+    jit, _, steps = mode.removeprefix(method).removeprefix("_").partition("_")
+    ending, switch = _KERAS_JIT[jit]
+    name = f"model.{method} {ending}"
+    if steps:
+        return f"{name} and with steps_per_execution", switch.replace(")", _STEPS)
+    return name, switch or name
+
+
+_M = ExecutionMode
+
+_WORDS = {
+    _M.EAGER: ("eager execution", "eager execution"),
+    _M.DEFAULT: ("the default (jit_compile=None)", "tf.function without jit_compile"),
+    _M.GRAPH: ("graph", "tf.function(jit_compile=False)"),
+    _M.XLA: ("XLA", "jit_compile=True"),
+    _M.AUTOCLUSTER: ("auto-clustering", 'tf.config.optimizer.set_jit("autoclustering")'),
+    _M.CALL_HOST: ("model(x) on a NumPy batch", "model(x)"),
+    _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
+    _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
+    _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
+    **{mode: _keras_words(mode) for mode in _M if entry_of(mode) in KERAS_METHODS},
 }
 
-SWITCH = {
-    ExecutionMode.XLA: "jit_compile=True",
-    ExecutionMode.GRAPH: "tf.function(jit_compile=False)",
-    ExecutionMode.DEFAULT: "tf.function without jit_compile",
-    ExecutionMode.AUTOCLUSTER: 'tf.config.optimizer.set_jit("autoclustering")',
-    ExecutionMode.EAGER: "eager execution",
-}
+NAMES = {mode: _WORDS[mode][0] for mode in _M}
+"""What people call each mode."""
+
+SWITCH = {mode: _WORDS[mode][1] for mode in _M}
+"""How they switch it on."""
 
 FLAG_TEXTS: dict[str, str] = {
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
@@ -88,16 +124,18 @@ def answer(row: ComparisonRow) -> str:
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
+    method = f"model.{entry_of(mode_of(row.candidate.mode))} "
+    other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
     match row.speedup.verdict:
         case Verdict.FASTER:
             text = (
-                f"{candidate} is {row.speedup.value:.2f}× faster than {baseline} ({_sure(row)}); "
+                f"{candidate} is {row.speedup.value:.2f}× faster than {other} ({_sure(row)}); "
                 f"{_pays_back(row)}"
             )
         case Verdict.SLOWER:
             slowdown = 1 / row.speedup.value if row.speedup.value else float("nan")
             text = (
-                f"{candidate} is {slowdown:.2f}× slower than {baseline} ({_sure(row)}). "
+                f"{candidate} is {slowdown:.2f}× slower than {other} ({_sure(row)}). "
                 f"Keep {SWITCH[mode_of(row.baseline.mode)]} for this model on this device."
             )
         case Verdict.EQUIVALENT:
@@ -165,13 +203,17 @@ def _sure(row: ComparisonRow) -> str:
 
 
 def _pays_back(row: ComparisonRow) -> str:
+    mode = mode_of(row.candidate.mode)
+    use = f"use {SWITCH[mode]}"
     if row.speedup.compile_s_extra is None or row.speedup.break_even_calls is None:
-        return f"use {SWITCH[mode_of(row.candidate.mode)]}."
+        return f"{use}."
+    told = f"{use}; " if entry_of(mode) in KERAS_METHODS else ""
     if row.speedup.break_even_calls <= 1:
-        return "preparation takes no longer."
+        return f"{told}preparation takes no longer."
     return (
-        f"its {row.speedup.compile_s_extra:.1f} s of compilation pay back after "
-        f"{_count(row.speedup.break_even_calls)} calls{_calls_range(row)}."
+        f"{told}its {row.speedup.compile_s_extra:.1f} s of compilation pay back after "
+        f"{_count(row.speedup.break_even_calls)} {call_of(row.trial.scenario)}s"
+        f"{_calls_range(row)}."
     )
 
 
@@ -215,8 +257,12 @@ def _alone(row: ComparisonRow) -> str:
     unit = throughput_unit(row.trial.task, row.trial.resolution_px)
     return (
         f"{_capitalized(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
-        f"speedup, measure a baseline too, as in modes=[graph,xla].{_caveats(row)}"
+        f"speedup, measure a baseline too, as in modes=[{_pair_of(row)}].{_caveats(row)}"
     )
+
+
+def _pair_of(row: ComparisonRow) -> str:
+    return ",".join(headline_of(row.trial.scenario))
 
 
 def _imported(row: ComparisonRow) -> str:
@@ -301,7 +347,7 @@ def _caveats(row: ComparisonRow) -> str:
         )
     if row.trial.eager_is_graph and "eager" in (row.baseline.mode, row.candidate.mode):
         text += " Eager calls of a saved model run its graph."
-    if Flag.CONTAINS_XLA in row.flags and row.baseline.mode not in ("", "xla", "xla_2"):
+    if Flag.CONTAINS_XLA in row.flags and row.baseline.mode and "xla" not in row.baseline.mode:
         text += f" Note that {name_of(row.baseline.mode)} contains XLA too, in parts of the model."
     return text
 
@@ -315,4 +361,5 @@ def _count(number: float) -> str:
 
 
 def _capitalized(text: str) -> str:
-    return text[0].upper() + text[1:]
+    """The text as a sentence; `model.predict` stays as it is written in code."""
+    return text if text.startswith("model") else text[0].upper() + text[1:]

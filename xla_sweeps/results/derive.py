@@ -51,7 +51,7 @@ CHUNK = 200
 Groups = dict[str, dict[str, Findings]]
 """What trials learn from each other, by `group_of` and trial."""
 
-_GROUP = ("effort", "device", "environment_id", "runtime")
+_GROUP = ("effort", "scenario", "device", "environment_id", "runtime")
 """The columns that trials have in common which learn from each other, as `group_of` takes them."""
 
 _ENDS = ("baseline", "candidate")
@@ -178,18 +178,18 @@ def settled(
     return _with_drift(_judged(table), drifted), spans
 
 
-def group_of(effort: str, device: str, environment_id: str, runtime: str) -> str:
-    """The trials that learn from each other: of one effort, device, environment and runtime."""
-    return f"{effort} {device} {environment_id} {runtime}"
+def group_of(effort: str, scenario: str, device: str, environment_id: str, runtime: str) -> str:
+    """The trials that learn from each other: those that agree in all of this."""
+    return f"{effort} {scenario} {device} {environment_id} {runtime}"
 
 
 def group_of_records(records: Sequence[Record]) -> str:
     """The group of a trial."""
     first = records[0]
-    effort = options.name_of(first.config.get("effort"))
+    effort, scenario = (options.name_of(first.config.get(name)) for name in ("effort", "scenario"))
     identifier = str(records[-1].environment.get("id", ""))
     device, runtime = str(first.device.get("name", "")), runtime_of(first.config)
-    return group_of(effort, device, identifier, runtime)
+    return group_of(effort, scenario, device, identifier, runtime)
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:
@@ -201,7 +201,9 @@ def findings_of(table: pyarrow.Table) -> Groups:
     """What trials learn from each other, by group and trial: of the latest (`evidence_of`)."""
     import pyarrow.compute as compute
 
-    aa = compute.equal(*(compute.replace_substring_regex(table[side], "_.*", "") for side in _ENDS))
+    aa = compute.equal(
+        *(compute.replace_substring_regex(table[side], r"_\d+$", "") for side in _ENDS)
+    )
     counts = compute.and_(
         compute.and_(compute.is_valid(table["speedup"]), compute.equal(table["status"], "ok")),
         compute.or_(compute.greater(table["replicates"], 1), aa),
@@ -243,12 +245,10 @@ def findings_of_records(store: Store) -> tuple[Groups, tuple[str, ...]]:
 def add_findings(groups: Groups, found: TrialSummary) -> str:
     """Note what others learn from a trial; returns its group."""
     first = next(iter(found.comparisons), None)
-    effort, identifier, runtime = (
-        (first.trial.effort, first.provenance.environment_id, first.trial.runtime)
-        if first
-        else ("", "", "")
-    )
-    group = group_of(effort, found.device, identifier, runtime)
+    group = " "
+    if first:
+        trial, identifier = first.trial, first.provenance.environment_id
+        group = group_of(trial.effort, trial.scenario, found.device, identifier, trial.runtime)
     trials = groups.setdefault(group, {})
     trials[found.trial_id] = evidence_of(found)
     groups[group] = latest(trials)

@@ -147,8 +147,8 @@ class ModeColumns:
     """One of the two modes that are compared; columns of the baseline begin with `baseline_`."""
 
     mode: str = as_column(
-        "eager, default, graph, xla, autocluster; a second copy ends in `_2`; empty for the "
-        "baseline of a mode that was measured alone",
+        "one of the scenario's [modes](options.md#the-modes-of-each-scenario); a second copy ends "
+        "in `_2`; empty for the baseline of a mode that was measured alone",
         page=True,
         wandb=True,
     )
@@ -184,6 +184,12 @@ class ModeColumns:
         "90 % of these calls took at most so long", unit="ms", page=True, wandb=True
     )
     latency_p99_ms: float | None = _number("99 %; only from at least 1,000 calls", unit="ms")
+    jit_compile: str = as_column(
+        "whether XLA compiles it, read back after the first call, since Keras may choose: true, "
+        "false; empty where nothing says so",
+        page=True,
+        default="",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

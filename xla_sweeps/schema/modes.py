@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -104,11 +105,13 @@ class ScenarioModes:
             XLA mode the candidate.
         modes: all that can be asked for.
         default: those measured unless `modes` says otherwise, before `jit` chooses the candidate.
+        call: what people call one timed call.
     """
 
     entry: Entry
     modes: tuple[ExecutionMode, ...]
     default: tuple[ExecutionMode, ...]
+    call: str = "call"
 
 
 _M = ExecutionMode
@@ -144,6 +147,7 @@ SCENARIOS: Mapping[Scenario, ScenarioModes] = {
             *(_M.TRAIN_ON_BATCH_AUTO, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
         ),
         default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
+        call="step",
     ),
     Scenario.FIT: ScenarioModes(
         entry=Entry.FIT,
@@ -152,6 +156,7 @@ SCENARIOS: Mapping[Scenario, ScenarioModes] = {
             *(_M.FIT_EAGER, _M.FIT_AUTO, _M.FIT_GRAPH, _M.FIT_XLA),
         ),
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
+        call="step",
     ),
 }
 """The scenarios, and what each measures and compares: the one place that says so."""
@@ -164,7 +169,8 @@ _ENTRIES: Mapping[ExecutionMode, Entry] = {
     _M.INPUT: Entry.INPUT,
 }
 
-_KERAS = (Entry.PREDICT_ON_BATCH, Entry.PREDICT, Entry.TRAIN_ON_BATCH, Entry.FIT)
+KERAS_METHODS = (Entry.PREDICT_ON_BATCH, Entry.PREDICT, Entry.TRAIN_ON_BATCH, Entry.FIT)
+"""Keras's own methods, a longer name before one that it begins with."""
 
 _BASELINES = (_M.FIT_GRAPH, _M.PREDICT_GRAPH, _M.GRAPH, _M.DEFAULT, _M.EAGER)
 """In this order: the labels of a trial belong to one scenario."""
@@ -184,7 +190,7 @@ JIT_CANDIDATES = {
 
 def entry_of(mode: ExecutionMode) -> Entry:
     """The way of calling of a mode."""
-    keras = next((entry for entry in _KERAS if mode.startswith(entry)), Entry.FUNCTION)
+    keras = next((entry for entry in KERAS_METHODS if mode.startswith(entry)), Entry.FUNCTION)
     return _ENTRIES.get(mode, keras)
 
 
@@ -195,6 +201,31 @@ def candidate_of(scenario: Scenario, jit: str) -> ExecutionMode:
         return ExecutionMode(f"{known.entry}_{_JIT[jit]}")
     found = JIT_CANDIDATES[jit]
     return found if found in known.modes else ExecutionMode.TRAIN_ON_BATCH_AUTO
+
+
+def headline_of(scenario: str) -> tuple[str, str]:
+    """(baseline, candidate) that a scenario is about: graph mode and XLA of its way of calling.
+
+    Those of `call` for a scenario that this version does not know.
+    """
+    known = _known(scenario)
+    return str(candidate_of(known, "false")), str(candidate_of(known, "true"))
+
+
+def call_of(scenario: str) -> str:
+    """What people call one timed call: `call`, or `step` of training."""
+    return SCENARIOS[_known(scenario)].call
+
+
+def by_count(scenarios: Iterable[str]) -> list[str]:
+    """The scenarios among these, the commonest first; those that tie as in `SCENARIOS`."""
+    counts = Counter(scenarios)
+    known = [str(name) for name in SCENARIOS if name in counts]
+    return sorted(dict.fromkeys([*known, *counts]), key=lambda name: -counts[name])
+
+
+def _known(scenario: str) -> Scenario:
+    return Scenario(scenario) if scenario in SCENARIOS else Scenario.CALL
 
 
 def implied_modes(scenario: Scenario, jit: str) -> tuple[ExecutionMode, ...]:
@@ -218,15 +249,16 @@ def baseline_of(modes: Sequence[str]) -> str:
 def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
     """The labels that decide when measuring ends, each compared with the headline baseline.
 
-    Those that are called in the same way as the baseline; else all but eager; else all.
+    Those that are called in the same way as the baseline; else all but eager; else all. XLA first:
+    where one figure is shown, it is that one's.
     """
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)
     entry = entry_of(mode_of(baseline))
     alike = tuple(mode for mode in others if entry_of(mode_of(mode)) is entry)
-    if alike and entry is not Entry.MODEL:
-        return alike
-    return tuple(m for m in others if mode_of(m) is not ExecutionMode.EAGER) or others
+    if not alike or entry is Entry.MODEL:
+        alike = tuple(m for m in others if mode_of(m) is not ExecutionMode.EAGER) or others
+    return tuple(sorted(alike, key=lambda mode: "xla" not in mode))
 
 
 @cache

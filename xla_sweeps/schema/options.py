@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from xla_sweeps.schema.modes import JIT_CANDIDATES, ExecutionMode, Scenario
+from xla_sweeps.schema.modes import (
+    JIT_CANDIDATES,
+    SCENARIOS,
+    Scenario,
+    ScenarioModes,
+    headline_of,
+)
 from xla_sweeps.schema.trial import Effort, Precision, Timeouts
 
 MEASURED = "What is measured"
@@ -207,9 +213,9 @@ OPTIONS = (
         name="modes",
         usage="modes=[A,B]",
         purpose=EXECUTED,
-        help=f"the modes themselves: {', '.join(ExecutionMode)}; one given twice is an A/A pair: "
-        "modes=[graph,graph]",
-        unset="eager, graph and the candidate",
+        help=f"the modes themselves: {', '.join(SCENARIOS[Scenario.CALL].modes)}, or another "
+        "scenario's (docs/options.md); one given twice is an A/A pair: modes=[graph,graph]",
+        unset="the scenario's with its candidate, as eager, graph and xla",
         identifies=True,
     ),
     Option(
@@ -393,6 +399,7 @@ def markdown() -> str:
                 cells = (f"`{option.usage}`", option.help + values, option.default_text)
                 lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         lines.append("")
+    lines += ["### The modes of each scenario", "", *_modes_table(), ""]
     lines += ["### The values of an effort level", "", "| key | what it sets |", "|---|---|"]
     lines += [
         f"| `effort.{item.name}` | {item.metadata['help']} |"
@@ -400,6 +407,24 @@ def markdown() -> str:
         if item.name != "name"
     ]
     return "\n".join(lines) + "\n"
+
+
+def _modes_table() -> list[str]:
+    """A line for each scenario; scenarios with the same modes share one."""
+    alike: dict[ScenarioModes, list[Scenario]] = {}
+    for scenario, modes in SCENARIOS.items():
+        alike.setdefault(modes, []).append(scenario)
+    lines = ["| scenario | modes | without `modes` and `jit` | headline |", "|---|---|---|---|"]
+    for modes, scenarios in alike.items():
+        baseline, candidate = headline_of(scenarios[0])
+        cells = (
+            ", ".join(f"`{scenario}`" for scenario in scenarios),
+            ", ".join(modes.modes),
+            ", ".join(modes.default),
+            f"{candidate} over {baseline}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def _choices(option: Option, *, default: bool = True) -> list[str]:

@@ -49,6 +49,7 @@ class ModeSummary:
             it is slower.
         cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
             replicate's.
+        jit_compile: whether XLA compiled it, as read back; None where nothing says so.
     """
 
     label: str
@@ -72,6 +73,7 @@ class ModeSummary:
     cv_percent: float | None = None
     prepare_s: tuple[float | None, ...] = ()
     sustained: Estimate | None = None
+    jit_compile: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

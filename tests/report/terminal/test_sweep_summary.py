@@ -55,6 +55,23 @@ def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
     assert "untrusted: 2 of 2 A/A pairs" in " ".join(capsys.readouterr().out.split())
 
 
+def test_each_scenario_has_its_own_table_and_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    step = with_columns(ROW, scenario="train_step", speedup=0.5, verdict=Verdict.SLOWER)
+    out = shown([ROW, step, with_columns(ROW, model="vgg16")], capsys)
+    calls, _, steps = out.rpartition("scenario=train_step")
+    assert out.count("scenario=train_step") == out.count("scenario=call") == 2
+    assert "xla over graph: geometric mean speedup 2.000× over 2 of 3 planned trials" in calls
+    assert "▲ 2 faster" in calls
+    assert "▼ 1 slower" in steps
+    assert "xla over graph: geometric mean speedup 0.500× over 1 of 3 planned trials" in steps
+    twins = [
+        with_columns(ROW, scenario=scenario, candidate="graph_2", p_value=1e-6, replicates=6)
+        for scenario in ("call", "train_step")
+    ]
+    assert shown(twins, capsys).count("1 of 1 A/A pairs are called different") == 2
+    assert "scenario=" not in shown([ROW], capsys)
+
+
 def test_preliminary_and_contaminated_comparisons_are_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

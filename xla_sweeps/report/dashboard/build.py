@@ -49,7 +49,7 @@ class Written:
 
     Attributes:
         size: bytes.
-        overview: of XLA against graph.
+        overview: of the commonest scenario.
     """
 
     path: Path
@@ -120,7 +120,7 @@ def write_page(
     title = f"{name} — XLA for Keras vision models"
     page = render(pack(page_columns(table), meta), title=title).encode()
     export.replace(output, page)
-    return Written(output, len(page), table.num_rows, trials, problems, sums(table)["graph"])
+    return Written(output, len(page), table.num_rows, trials, problems, sums(table))
 
 
 def page_columns(table: pyarrow.Table) -> dict[str, Column]:
@@ -147,17 +147,19 @@ def answers(table: pyarrow.Table) -> pyarrow.Table:
     return table.take(overview.answering(columns))
 
 
-def sums(table: pyarrow.Table) -> dict[str, overview.Overview]:
-    """The overview of XLA against each baseline, of one row of each question."""
+def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
+    """The overview of the commonest scenario, of one row of each question.
+
+    Args:
+        table: of rows.
+        baseline: of the comparisons; "" for the scenario's own.
+    """
     table = answers(table)
-    names = ("baseline", "candidate", "origin", "family", "model", "verdict")
+    names = ("scenario", "baseline", "candidate", "origin", "family", "model", "verdict")
     words: dict[str, Any] = {name: table[name].to_pylist() for name in names}
     numbers = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
     columns = words | {name: _floats(table[name]) for name in numbers}
-    return {
-        baseline: overview.overview_of(columns, baseline=baseline)
-        for baseline in ("graph", "eager")
-    }
+    return overview.overview_of(columns, baseline=baseline)
 
 
 def page_meta(table: pyarrow.Table) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rich.text import Text
 
-from xla_sweeps.analysis.overview import geometric_mean, spread, spread_words
+from xla_sweeps.analysis.overview import by_scenario, geometric_mean, spread, spread_words
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure import quiet
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
@@ -142,19 +142,11 @@ def show_sweep(
         soft_wrap=True,
     )
     show_headlines(rows, results_dir)
-    _show_verdicts(rows)
-    for pair, mine in _by_pair(rows).items():
-        speedups = [row.speedup.value or math.nan for row in mine]
-        mean, _, _, models = geometric_mean(speedups, [row.trial.model for row in mine])
-        words = spread_words(*spread(speedups, models))
-        between = f"; {words}" if words else ""
-        console.print(
-            Text(
-                f"{pair}: geometric mean speedup {mean:.3f}× over {len(mine)} of "
-                f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}"
-            ),
-            soft_wrap=True,
-        )
+    found = by_scenario(rows)
+    for scenario, mine in found.items():
+        if len(found) > 1:
+            console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
+        _show_sums(mine, planned)
     for text, marked in (
         (PRELIMINARY, [row for row in rows if row.speedup.preliminary]),
         (CONTAMINATED, [row for row in rows if row.status is Status.CONTAMINATED]),
@@ -162,9 +154,6 @@ def show_sweep(
         if marked and len(rows) > ROWS_SHOWN:
             count = f"{len(marked)} of {len(rows)} comparisons"
             console.print(Text(f"{count}: {text}", style="dim"), soft_wrap=True)
-    if (found := trust(rows)) is not None:
-        style = "bold red" if found.untrusted else "dim"
-        console.print(Text(str(found), style=style), soft_wrap=True)
     _show_failures(rows, outcome)
     if outcome.broken:
         console.print(Text(f"stopped: {displayable(outcome.broken)}", style="red"), soft_wrap=True)
@@ -188,6 +177,32 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
     if len(rows) > ROWS_SHOWN:
         text = f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {results_dir}"
         results_console().print(Text(text), soft_wrap=True)
+
+
+def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
+    """Show the verdicts of one scenario's rows, the geometric mean of each pair, and the A/A test.
+
+    Args:
+        rows: of one scenario.
+        planned: trials of the sweep.
+    """
+    console = results_console()
+    _show_verdicts(rows)
+    for pair, mine in _by_pair(rows).items():
+        speedups = [row.speedup.value or math.nan for row in mine]
+        mean, _, _, models = geometric_mean(speedups, [row.trial.model for row in mine])
+        words = spread_words(*spread(speedups, models))
+        between = f"; {words}" if words else ""
+        console.print(
+            Text(
+                f"{pair}: geometric mean speedup {mean:.3f}× over {len(mine)} of "
+                f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}"
+            ),
+            soft_wrap=True,
+        )
+    if (found := trust(rows)) is not None:
+        style = "bold red" if found.untrusted else "dim"
+        console.print(Text(str(found), style=style), soft_wrap=True)
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:

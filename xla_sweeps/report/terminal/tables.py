@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.analysis.overview import by_scenario
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice
@@ -26,6 +27,7 @@ from xla_sweeps.report.terminal.console import (
 )
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import KERAS_METHODS, ExecutionMode, entry_of, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.system.text import displayable
 
@@ -70,22 +72,36 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
 
 
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
-    """Show comparison rows; a device that all share is shown below.
+    """Show comparison rows, a table for each scenario; a device that all share is shown below.
 
     One line each, or several where the console is narrow, so that no word and no number is cut.
     """
     console = results_console()
     shared = len({row.trial.device for row in rows}) == 1
-    names = _row_names(rows, with_device=not shared)
+    found = by_scenario(rows)
+    for scenario, mine in found.items():
+        if len(found) > 1:
+            console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
+        _show_table(mine, with_device=not shared)
+    if shared:
+        console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
+    show_footnotes(rows)
+
+
+def _show_table(rows: Sequence[ComparisonRow], *, with_device: bool) -> None:
+    """Show rows of one scenario, as wide as the console allows.
+
+    Args:
+        rows: of one scenario.
+        with_device: whether each row names its device.
+    """
+    names = _row_names(rows, with_device=with_device)
     narrow = partial(_narrow_table, rows, names)
     print_table(
         partial(_wide_table, rows, names),
         *(partial(narrow, width) for width in NAME_WIDTHS),
         partial(narrow, NAME_WIDTHS[-1], stacked=True),
     )
-    if shared:
-        console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
-    show_footnotes(rows)
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
@@ -170,8 +186,9 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         console.print(Text(text, style="dim"))
     if any(row.status is Status.CONTAMINATED for row in rows):
         console.print(Text(advice.CONTAMINATED, style="dim"))
-    if (found := trust(rows)) is not None and found.untrusted:
-        console.print(Text(str(found), style="bold red"))
+    for mine in by_scenario(rows).values():
+        if (found := trust(mine)) is not None and found.untrusted:
+            console.print(Text(str(found), style="bold red"))
     if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(
@@ -247,7 +264,9 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("mode", no_wrap=True)
     unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
-    for name in (unit, "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
+    keras = any(entry_of(mode_of(mode.label)) in KERAS_METHODS for mode in summary.modes)
+    chosen = ["XLA"] if keras else []
+    for name in (*chosen, unit, "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("rounds", justify="right")
@@ -255,11 +274,12 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     for mode in summary.modes:
         cells = [
             mode.label,
+            *([_yes_no(mode.jit_compile)] if keras else []),
             _number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None),
             _interval(mode.throughput_samples_per_s),
             _number(mode.latency_p50_ms),
             _number(mode.latency_p90_ms),
-            "—" if mode.compile_s is None or mode.label == "eager" else f"{mode.compile_s:.1f}",
+            "—" if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}",
             size(mode.peak_memory_bytes),
             _agreement(mode),
         ]
@@ -267,6 +287,14 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
             cells += [str(mode.rounds), str(mode.status)]
         table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
     return table
+
+
+def _is_eager(mode: ModeSummary) -> bool:
+    return mode_of(mode.label) in (ExecutionMode.EAGER, ExecutionMode.CALL_HOST)
+
+
+def _yes_no(value: bool | None) -> str:
+    return "—" if value is None else "yes" if value else "no"
 
 
 def _decomposition(steps: Mapping[str, Estimate]) -> str:

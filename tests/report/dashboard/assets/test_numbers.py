@@ -137,7 +137,7 @@ def test_unfiltered_figures_are_those_of_the_package(
     page = study(5000)
     visit(browser, page, [("baseline", baseline)])
     shown = ordered(browser.evaluate("xlaSweeps.overview()"))
-    given = asdict(build.sums(table_of(page.rows))[baseline])
+    given = asdict(build.sums(table_of(page.rows), baseline=baseline))
     for word in ("baseline", "candidate", "discoveries"):
         del given[word]
     for name, value in given.items():
