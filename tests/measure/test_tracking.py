@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from factories import CONFIG, TRIAL_ID, config_of
 from wandb_runs import FIRST, SUMMARY, header
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.measure.tracking import NoTracker, TrackerReport, tracker_named
+from xla_sweeps.measure.tracking import NoTracker, TrackerReport, run_header, tracker_named
 
 
 def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
@@ -26,3 +29,29 @@ def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
         str(caught.value)
         == "unknown tracker 'wanbd'. Did you mean 'wandb'? Allowed: none, wandb_offline, wandb."
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "is_xla"),
+    [
+        (CONFIG, "resnet50 224 px b4 xla CPU", True),
+        (config_of("train_step"), "resnet50 224 px b4 train_step xla CPU", True),
+        (config_of("predict"), "resnet50 224 px b4 predict_xla CPU", True),
+        (config_of("predict", "predict_graph", "predict", "predict_xla"), "b4 predict_xla", True),
+        (config_of("predict", "predict_graph", "graph"), "b4 predict graph CPU", False),
+    ],
+)
+def test_a_run_is_named_after_its_scenario_and_candidate(
+    config: Mapping[str, Any], name: str, is_xla: bool, tmp_path: Path
+) -> None:
+    header = run_header(
+        {**config, "model": {**config["model"], "task": "classification"}},
+        trial_id=TRIAL_ID,
+        device_kind="cpu",
+        device_name="CPU",
+        environment={},
+        results_dir=tmp_path,
+    )
+    assert name in header.name
+    assert header.scalars["xla"] is is_xla
+    assert header.scalars["scenario"] == config["scenario"]

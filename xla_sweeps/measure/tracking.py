@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
-from xla_sweeps.schema.modes import ExecutionMode, headline_candidates, mode_of
+from xla_sweeps.schema.modes import Scenario, headline_candidates, headline_of, mode_of
 from xla_sweeps.schema.options import name_of
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
@@ -69,15 +69,17 @@ def run_header(
     """
     model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
     candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
-    resolution = f" {config['resolution']} px" if config["resolution"] else ""
+    scenario = name_of(config.get("scenario")) or str(Scenario.CALL)
+    words = [f"{config['resolution']} px"] if config["resolution"] else []
+    words.append(f"b{config['batch_size']}")
+    words += [] if scenario == Scenario.CALL or candidate.startswith(scenario) else [scenario]
     return RunHeader(
         trial_id=trial_id,
-        name=tracker.get("run_name")
-        or f"{model['name']}{resolution} b{config['batch_size']} {candidate} {device_name}",
+        name=tracker.get("run_name") or " ".join([model["name"], *words, candidate, device_name]),
         config=config,
         scalars={
             **_trial_scalars(config),
-            "xla": candidate is ExecutionMode.XLA,
+            "xla": candidate == headline_of(scenario)[1],
             "accelerator": device_name,
             "device_kind": device_kind,
             **_environment_scalars(environment),

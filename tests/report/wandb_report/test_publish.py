@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from factories import CONFIG
@@ -185,15 +186,27 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         "title": "t",
     }
     names = ("entity", "project", "title", "description", "marker", "workspace_title", "header")
-    section = {"key": "where", "question": "q", "text": "t"}
-    plan = {**dict.fromkeys(names, "x"), "setting": setting, "sections": [section]}
+    section: dict[str, Any] = {"question": "q", "text": "t", "setting": setting}
+    sections = [
+        {**section, "key": "where", "scenario": "call"},
+        {**section, "key": "broke", "scenario": "train_step"},
+        {**section, "key": "answer", "scenario": "predict"},
+    ]
+    plan = {**dict.fromkeys(names, "x"), "setting": setting, "sections": sections}
     spec = publish.spec(plan, log=tmp_path / "wandb" / "report.log")
-    (grid,) = [block for block in spec["report"]["spec"]["blocks"] if block["type"] == "panel-grid"]
+    blocks = spec["report"]["spec"]["blocks"]
+    grid, *others = [block for block in blocks if block["type"] == "panel-grid"]
+    for other, scenario in zip(others, ("train_step", "predict", "predict"), strict=True):
+        filters = other["metadata"]["runSets"][0]["filters"]["filters"]
+        found = {item["key"]["name"]: item["value"] for item in filters}
+        assert found["scenario.value"] == scenario
+        assert found.get("candidate", "predict_xla") == "predict_xla"
     saved = spec["workspace"]["spec"]["section"]
     for runset in (grid["metadata"]["runSets"][0], saved["runSets"][0]):
         found = {item["key"]["name"]: item["value"] for item in runset["filters"]["filters"]}
         assert found["accelerator.value"] == device
         assert found["batch_size.value"] == 1
+        assert (found["scenario.value"], found["candidate"]) == ("call", "xla")
 
 
 def test_the_same_report_again_updates_and_adds_nothing(

@@ -152,6 +152,31 @@ def test_a_long_list_of_pairs_is_cut_in_the_middle_with_a_note() -> None:
     assert "| 141 | net1 |" in text
 
 
+def test_each_scenario_has_its_own_answers() -> None:
+    keras = {"scenario": "predict", "baseline": "predict_graph", "candidate": "predict_xla"}
+    rows = [
+        pair(1, 0.5, scenario="train_step"),
+        *(pair(number, 2.0) for number in (2, 3, 4)),
+        *(pair(number, 3.0, **keras) for number in (5, 6)),
+    ]
+    found = {(item.key, item.scenario): item for item in sections(rows, FACTS)}
+    questions = [item.question for (key, _), item in found.items() if key == "answer"]
+    assert questions == [
+        f"Should I turn XLA on? ({name})" for name in ("call", "predict", "train_step")
+    ]
+    answers = {name: found["answer", name].text for name in ("call", "predict", "train_step")}
+    assert answers["call"].startswith("Yes. XLA is faster than graph in 3 of 3 pairs.")
+    assert "predict_xla is faster than predict_graph in 2 of 2 pairs" in answers["predict"]
+    assert "Here XLA is model.predict with XLA (`compile(jit_compile=True)`)" in answers["predict"]
+    assert "model=NAME scenario=predict" in answers["predict"]
+    assert answers["train_step"].startswith("No. XLA is faster than graph in 0 of 1 pair")
+    assert "net1" not in found["fastest", "call"].text
+    assert "net1" in found["fastest", "train_step"].text
+    assert "steps to pay back" in found["cost", "train_step"].text
+    alone = sections([pair(1)], FACTS)
+    assert alone[0].question == "Should I turn XLA on?"
+
+
 def test_podiums_share_ranks_where_intervals_overlap() -> None:
     wide = {"throughput_low": 100.0, "throughput_high": 500.0}
     text = text_of(

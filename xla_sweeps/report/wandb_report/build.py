@@ -64,8 +64,12 @@ def plan_document(
     )
     identity = identity_of(records)
     marker = f"[xla-sweeps:{identity}]"
-    pairs = text.headline_pairs(answers(rows))
-    setting = next(iter(commonest(pairs)), None)
+    asked = answers(rows)
+    pairs = text.headline_pairs(asked)
+    settings = {
+        scenario: _setting(text.headline_pairs(mine))
+        for scenario, mine in text.scenarios(asked).items()
+    }
     return {
         "entity": entity,
         "project": project,
@@ -77,10 +81,19 @@ def plan_document(
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {len(summaries):,} trials",
         "figures": _figures(pairs, facts),
-        "setting": setting and {**asdict(setting), "title": displayable(setting)},
+        "setting": next(iter(settings.values())),
         "header": text.environment(rows, facts),
-        "sections": [asdict(section) for section in text.sections(rows, facts)],
+        "sections": [
+            {**asdict(section), "setting": settings.get(section.scenario)}
+            for section in text.sections(rows, facts)
+        ],
     }
+
+
+def _setting(pairs: Sequence[ComparisonRow]) -> dict[str, Any] | None:
+    """The setting with the most pairs, whose runs the panels show; None without pairs."""
+    setting = next(iter(commonest(pairs)), None)
+    return None if setting is None else {**asdict(setting), "title": displayable(setting)}
 
 
 def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:

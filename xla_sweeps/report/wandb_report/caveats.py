@@ -14,6 +14,7 @@ from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.settings import commonest
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import call_of
 from xla_sweeps.schema.row import ComparisonRow
 
 FAILURE_ROWS = 50
@@ -41,7 +42,8 @@ def cost(pairs: Sequence[ComparisonRow]) -> str:
         for row in expensive
     ]
     headings = ["model", "px", "batch", "device"]
-    headings += ["extra preparation, s", "calls to pay back", "peak memory"]
+    each = call_of(known[0].trial.scenario)
+    headings += ["extra preparation, s", f"{each}s to pay back", "peak memory"]
     listed = table(headings, cells, right=(1, 2, 4, 5, 6))
     return "\n\n".join([*told, f"**The {len(expensive)} most expensive**", listed])
 

@@ -210,4 +210,5 @@ def published(rows: Sequence[ComparisonRow]) -> str:
 
 def _asked(row: ComparisonRow) -> object:
     trial = row.trial
-    return trial.model, trial.resolution_px, trial.batch_size, trial.precision, row.candidate.mode
+    what = (trial.model, trial.resolution_px, trial.batch_size, trial.precision, trial.scenario)
+    return *what, row.candidate.mode

@@ -10,6 +10,7 @@ from xla_sweeps.analysis.overview import Overview, geometric_mean, overview
 from xla_sweeps.report.wandb_report.cells import interval, number, speedup, times
 from xla_sweeps.report.wandb_report.markdown import escape
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.modes import call_of
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import counted
 
@@ -36,7 +37,7 @@ def cost(found: Overview) -> str:
         return f"{text} with XLA."
     calls = found.median_break_even_calls
     text += (
-        f" with XLA and pays back after {number(calls)} calls."
+        f" with XLA and pays back after {number(calls)} {call_of(found.scenario)}s."
         if calls is not None
         else " with XLA, and for at least half of the pairs it never pays back."
     )

@@ -14,6 +14,8 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
+from xla_sweeps.schema.modes import call_of, headline_of
+
 Plan = Mapping[str, Any]
 
 Setting = Mapping[str, Any] | None
@@ -29,8 +31,7 @@ WIDE, HALF, HIGH = 24, 12, 8
 TRIALS = 'Metric("JobType") == "trial"'
 SUMMARIES = 'Metric("JobType") == "summary"'
 FAILED = 'Summary("verdict") == "failed"'
-AGAINST_GRAPH = 'Summary("candidate") == "xla" and Summary("baseline") == "graph"'
-COMPARED = f'{AGAINST_GRAPH} and Summary("verdict") != "failed"'
+COMPARED = 'Summary("verdict") != "failed"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
 SETTING = {
@@ -74,7 +75,7 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
     blocks: list[Any] = [wr.TableOfContents(), wr.MarkdownBlock(plan["header"])]
     for section in plan["sections"]:
         blocks += [wr.H2(section["question"]), wr.MarkdownBlock(section["text"])]
-        blocks += grids(section["key"], place, plan["setting"])
+        blocks += grids(section["key"], place, section["setting"], section["scenario"])
     return wr.Report(
         entity=plan["entity"],
         project=plan["project"],
@@ -87,7 +88,7 @@ def report(plan: Plan, *, online: bool) -> wr.Report:
 
 def workspace(plan: Plan) -> ws.Workspace:
     """The project's saved view: a section for each question, trials of one setting only."""
-    setting = plan["setting"]
+    setting, scenario = plan["setting"], plan["sections"][0]["scenario"]
     made = [
         ws.Section(
             name=section["question"],
@@ -96,7 +97,8 @@ def workspace(plan: Plan) -> ws.Workspace:
             layout_settings=ws.SectionLayoutSettings(columns=2, rows=2),
         )
         for number, section in enumerate(plan["sections"])
-        if (found := panels(section["key"], setting))
+        if section["scenario"] in ("", scenario)
+        if (found := panels(section["key"], setting, scenario))
     ]
     return ws.Workspace(
         entity=plan["entity"],
@@ -105,7 +107,7 @@ def workspace(plan: Plan) -> ws.Workspace:
         sections=made,
         settings=ws.WorkspaceSettings(remove_legends_from_panels=True),
         runset_settings=ws.RunsetSettings(
-            filters=_all(TRIALS, AGAINST_GRAPH, *at(setting)),
+            filters=_all(TRIALS, *headline(scenario), *at(setting)),
             pinned_columns=COLUMNS,
             order=[expr.Ordering(expr.Summary("speedup_log2"), ascending=False)],
         ),
@@ -130,9 +132,12 @@ def _stored(item: Any) -> dict[str, Any]:
     return document
 
 
-def grids(key: str, place: Mapping[str, str], setting: Setting) -> list[wr.PanelGrid]:
-    """The panel grids below a section's text."""
-    compared, here = _all(TRIALS, COMPARED), _all(TRIALS, COMPARED, *at(setting))
+def grids(
+    key: str, place: Mapping[str, str], setting: Setting, scenario: str
+) -> list[wr.PanelGrid]:
+    """The panel grids below a section's text, all of one scenario's runs."""
+    compared = _all(TRIALS, *headline(scenario), COMPARED)
+    here = _all(compared, *at(setting))
     match key:
         case "answer":
             return [
@@ -151,28 +156,28 @@ def grids(key: str, place: Mapping[str, str], setting: Setting) -> list[wr.Panel
                 _runset(place, "All models", here),
                 _runset(place, "MobileNets", here, query="mobilenet"),
             ]
-            return [wr.PanelGrid(runsets=runsets, panels=panels(key, setting))]
+            return [wr.PanelGrid(runsets=runsets, panels=panels(key, setting, scenario))]
         case "broke":
-            return [
-                wr.PanelGrid(runsets=[_runset(place, "Failed", _all(TRIALS, FAILED))], panels=[])
-            ]
+            failed = _runset(place, "Failed", _all(TRIALS, *of_scenario(scenario), FAILED))
+            return [wr.PanelGrid(runsets=[failed], panels=[])]
         case "everything":
             summary = [wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())]
             return [
                 wr.PanelGrid(runsets=[_runset(place, "Trials", TRIALS)], panels=[_parallel()]),
                 wr.PanelGrid(runsets=[_runset(place, "Summary", SUMMARIES)], panels=summary),
             ]
-    found = panels(key, setting)
+    found = panels(key, setting, scenario)
     return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=found)] if found else []
 
 
-def panels(key: str, setting: Setting) -> list[Any]:
+def panels(key: str, setting: Setting, scenario: str) -> list[Any]:
     """A section's panels of runs of one setting, from their summary keys; new objects each call."""
     where = f", {setting['title']}" if setting else ""
     match key:
         case "answer":
             title = f"Speedup, log2, over graph mode's images/s{where}"
-            return [_scatter("throughput_graph", "speedup_log2", title, log_y=False)]
+            base = f"throughput_{headline_of(scenario)[0]}"
+            return [_scatter(base, "speedup_log2", title, log_y=False)]
         case "where" if setting:
             return [_bars("speedup_log2", f"Mean speedup by family, log2{where}", group="family")]
         case "flops" if setting:
@@ -181,11 +186,24 @@ def panels(key: str, setting: Setting) -> list[Any]:
                 _scatter("gmacs", "speedup_log2", f"Speedup, log2, over GMACs{where}", log_y=False),
             ]
         case "cost":
-            title = f"Calls until compilation pays back, over compile time{where}"
+            title = f"{call_of(scenario)}s until compilation pays back, over compile time{where}"
+            title = title[0].upper() + title[1:]
             return [_scatter("compile_s", "break_even_calls", title)]
         case "everything":
             return [_parallel()]
     return []
+
+
+def headline(scenario: str) -> list[str]:
+    """The filters of runs whose main comparison is what the scenario is about."""
+    baseline, candidate = headline_of(scenario)
+    pair = f'Summary("candidate") == "{candidate}" and Summary("baseline") == "{baseline}"'
+    return [pair, *of_scenario(scenario)]
+
+
+def of_scenario(scenario: str) -> list[str]:
+    """The filter of a scenario's runs; none for "", which stands for no scenario."""
+    return [f'Config("scenario.value") == {_literal(scenario)}'] if scenario else []
 
 
 def at(setting: Setting) -> list[str]:
@@ -193,6 +211,7 @@ def at(setting: Setting) -> list[str]:
     return [
         f'Config("{key}.value") == {_literal(setting[field])}'
         for field, key in SETTING.items()
+        if field != "scenario"
         if setting and setting[field]
     ]
 

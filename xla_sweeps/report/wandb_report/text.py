@@ -5,12 +5,19 @@ W&B's panels can neither sort nor show an interval, so all figures are computed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xla_sweeps.analysis.overview import answer, answers, counts, overview, typical
+from xla_sweeps.analysis.overview import (
+    answer,
+    answers,
+    by_scenario,
+    counts,
+    overview,
+    typical,
+)
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY
+from xla_sweeps.report.advice import CONTAMINATED, NAMES, PRELIMINARY, SWITCH
 from xla_sweeps.report.wandb_report import caveats, comparing, findings
 from xla_sweeps.report.wandb_report.cells import (
     BARS_PER_DOUBLING,
@@ -27,6 +34,7 @@ from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.settings import by_setting, commonest
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.modes import Scenario, headline_of, mode_of
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import counted
 
@@ -41,23 +49,32 @@ COMPARER_RUNS = 10
 
 SORTED_ROWS = 100
 
-BASELINES = {"graph": "graph mode", "eager": "eager execution"}
-
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
     "`tf.function` without XLA, *eager execution* runs without `tf.function`. A *pair* is one "
     "model at one size and batch on one device, measured with XLA and without."
 )
 
+KERAS_WORDS = " Here XLA is {candidate} (`{switch}`), and graph mode is {baseline} (`{keep}`)."
+
 HOW = """**Turn XLA on** for a model that gains, and measure your own:
 
 ```python
-predict = tf.function(model, jit_compile=True)
+{switch}
 ```
 
 ```sh
-python -m xla_sweeps model=NAME
+python -m xla_sweeps model=NAME{scenario}
 ```"""
+
+_KERAS = "model.compile(jit_compile=True)"
+
+SWITCHES: Mapping[str, str] = {
+    Scenario.PREDICT: _KERAS,
+    Scenario.FIT: _KERAS,
+    Scenario.TRAIN_STEP: "train_step = tf.function(train_step, jit_compile=True)",
+}
+"""How XLA is turned on, where that is not for the forward pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +85,13 @@ class Section:
         key: the question's key on the page; determines the panels after the text.
         question: the heading.
         text: Markdown.
+        scenario: that it is about; "" where it is about all.
     """
 
     key: str
     question: str
     text: str
+    scenario: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +113,25 @@ class Facts:
     headline_rows: int
 
 
-def headline_pairs(rows: Iterable[ComparisonRow], baseline: str = "graph") -> list[ComparisonRow]:
-    """The measured comparisons of XLA with that baseline."""
+def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+    """The measured rows of each scenario, the commonest first; no rows of `call` without any."""
+    measured = by_scenario(row for row in rows if row.provenance.origin == MEASURED)
+    return measured or {str(Scenario.CALL): []}
+
+
+def headline_pairs(rows: Sequence[ComparisonRow], baseline: str = "") -> list[ComparisonRow]:
+    """The measured comparisons of XLA, in the commonest scenario.
+
+    Args:
+        rows: of any scenarios.
+        baseline: "" for what the scenario is about.
+    """
+    scenario, measured = next(iter(scenarios(rows).items()))
+    usual, candidate = headline_of(scenario)
     return [
         row
-        for row in rows
-        if row.provenance.origin == "measured"
-        and (row.candidate.mode, row.baseline.mode) == ("xla", baseline)
+        for row in measured
+        if (row.candidate.mode, row.baseline.mode) == (candidate, baseline or usual)
     ]
 
 
@@ -112,21 +143,40 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
         facts: facts beside the rows.
     """
     asked = answers(rows)
-    pairs = headline_pairs(asked)
-    imported = comparing.published(asked)
-    made: list[tuple[str, str, str]] = [
-        ("answer", "Should I turn XLA on?", _answer(asked, pairs)),
+    found = scenarios(asked)
+    every = by_scenario(rows)
+    made: list[Section] = []
+    for scenario, mine in found.items():
+        told = f" ({scenario})" if len(found) > 1 or scenario != Scenario.CALL else ""
+        made += [
+            Section(key=key, question=f"{question}{told}", text=text, scenario=scenario)
+            for key, question, text in _questions(mine, every.get(scenario, []))
+        ]
+    if imported := comparing.published(asked):
+        made.append(Section(key="published", question="What did others publish?", text=imported))
+    return (*made, Section(key="everything", question="Everything", text=_everything(facts)))
+
+
+def _questions(
+    rows: Sequence[ComparisonRow], every: Sequence[ComparisonRow]
+) -> list[tuple[str, str, str]]:
+    """Key, question and answer of what is asked about one scenario.
+
+    Args:
+        rows: of the scenario, one of each question.
+        every: of the scenario, repetitions included.
+    """
+    pairs = headline_pairs(rows)
+    return [
+        ("answer", "Should I turn XLA on?", _answer(rows, pairs)),
         ("where", "Where does it help?", comparing.where(pairs)),
         ("fastest", "Which model is fastest?", comparing.fastest(pairs)),
         ("flops", "Is it just FLOPs?", comparing.flops(pairs)),
         ("cost", "What does XLA cost, and when does it pay back?", caveats.cost(pairs)),
         ("compare", "How do devices, resolutions and batches compare?", comparing.compare(pairs)),
         ("broke", "What broke?", caveats.broke(pairs)),
-        ("trust", "Can I trust it?", caveats.trust(pairs, trust(rows))),
-        *([("published", "What did others publish?", imported)] if imported else []),
-        ("everything", "Everything", _everything(facts)),
+        ("trust", "Can I trust it?", caveats.trust(pairs, trust(every))),
     ]
-    return tuple(Section(key=key, question=question, text=text) for key, question, text in made)
 
 
 def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
@@ -175,9 +225,12 @@ def limits(facts: Facts) -> str:
 
 
 def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> str:
-    found = {name: _by_device(headline_pairs(rows, name)) for name in BASELINES}
+    scenario = next(iter(scenarios(rows)))
+    usual, candidate = headline_of(scenario)
+    names = {usual: "graph mode", "eager": "eager execution"}
+    found = {name: _by_device(headline_pairs(rows, name)) for name in names}
     lines = [
-        [f"XLA against {BASELINES[baseline]}", escape(device), *_counts(mine, baseline)]
+        [f"XLA against {names[baseline]}", escape(device), *_counts(mine, baseline)]
         for baseline, devices in found.items()
         for device, mine in devices.items()
     ]
@@ -185,8 +238,25 @@ def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> st
         return "No pair with and without XLA was measured."
     headings = ["", "device", "pairs", "models", *VERDICTS.values(), "best", "worst"]
     listed = table(headings, lines, right=range(2, 11))
-    parts = [_headline(pairs), WORDS, *_findings(pairs), HOW, listed, _sorted_pairs(pairs)]
-    return "\n\n".join(filter(None, parts))
+    parts = [_headline(pairs), _words(usual, candidate), *_findings(pairs), _how(scenario)]
+    return "\n\n".join(filter(None, [*parts, listed, _sorted_pairs(pairs)]))
+
+
+def _words(baseline: str, candidate: str) -> str:
+    """What XLA and graph mode are, where Keras's own methods are compared."""
+    if candidate == "xla":
+        return WORDS
+    first, second = mode_of(baseline), mode_of(candidate)
+    return WORDS + KERAS_WORDS.format(
+        candidate=NAMES[second], switch=SWITCH[second], baseline=NAMES[first], keep=SWITCH[first]
+    )
+
+
+def _how(scenario: str) -> str:
+    return HOW.format(
+        switch=SWITCHES.get(scenario, "predict = tf.function(model, jit_compile=True)"),
+        scenario="" if scenario == Scenario.CALL else f" scenario={scenario}",
+    )
 
 
 def _by_device(pairs: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
