@@ -454,3 +454,39 @@ def test_a_mode_of_another_scenario_is_named_with_it() -> None:
     assert complaint("modes=[graph,predict_xla]") == (
         "modes: predict_xla is no mode of scenario=call; it belongs to scenario=predict"
     )
+
+
+def test_one_predict_gets_several_batches_and_other_scenarios_take_one() -> None:
+    trial = settings("scenario=predict", "batches=8", "modes=[predict,predict_xla_steps]").trial
+    assert (trial.batches, trial.samples) == (8, 32)
+    assert complaint("batches=8") == (
+        "batches=8: a call of scenario=call takes one batch; use scenario=predict, or batch_size"
+    )
+    assert complaint("scenario=predict", "modes=[predict_xla_steps]") == (
+        "modes: predict_xla_steps executes several batches at once; add batches=2 or more"
+    )
+    assert "batches=0: must be at least 1" in complaint("scenario=predict", "batches=0")
+
+
+def test_keras_2_builds_what_keras_applications_has() -> None:
+    assert settings("keras=2").trial.model.library == "tf_keras"
+    assert settings("keras=3").trial == settings().trial
+    assert settings("model=regnetx_002", "keras=2").trial == settings("model=regnetx_002").trial
+    assert complaint("model=regnetx_002", "keras=3") == (
+        "keras=3: Keras 3 has no RegNetX002 any more; leave keras out"
+    )
+    assert complaint("source=keras_hub", "model=vit_b16", "keras=2") == (
+        "keras=2: vit_b16 from source=keras_hub is not built by tf_keras; it has the models of "
+        "source=applications and source=examples"
+    )
+    assert complaint("keras=2", "scenario=predict", "modes=[predict,predict_auto]") == (
+        'modes: predict_auto: tf_keras (Keras 2) has no jit_compile="auto"'
+    )
+    assert complaint("keras=4") == "keras=4: must be at least 2 and at most 3"
+
+
+def test_a_model_without_predict_is_told_so() -> None:
+    assert complaint("model=vit_b16", "source=hub", "scenario=predict") == (
+        "scenario=predict: vit_b16 from source=hub is no Keras model, so it has no predict; use "
+        "scenario=call"
+    )

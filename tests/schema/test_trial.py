@@ -94,6 +94,7 @@ def test_trials_that_may_be_pooled_share_an_identity() -> None:
     "other",
     [
         replace(TRIAL, batch_size=8),
+        replace(TRIAL, batches=2),
         replace(TRIAL, modes=("eager", "graph", "xla")),
         replace(TRIAL, effort=replace(EFFORT, block_s=0.05)),
         replace(TRIAL, model=replace(TRIAL.model, resolution_px=192)),
@@ -113,6 +114,11 @@ def test_trials_with_the_defaults_of_tensorflow_keep_the_ids_of_earlier_versions
     assert "runtime" not in _affecting(TRIAL)
     asked = _affecting(replace(TRIAL, runtime=Runtime(onednn=True)))
     assert asked == {**_affecting(TRIAL), "runtime": {"onednn": True}}
+
+
+def test_a_call_of_one_batch_keeps_the_ids_of_earlier_versions() -> None:
+    assert "batches" not in _affecting(TRIAL)
+    assert _affecting(replace(TRIAL, batches=2)) == {**_affecting(TRIAL), "batches": 2}
 
 
 def test_an_effort_without_the_limits_of_quick_keeps_the_ids_of_earlier_versions() -> None:

@@ -19,7 +19,7 @@ from xla_sweeps.schema.row import TrialSummary
 _NAMED = ("precision", "scenario")
 """Options that a trial's name contains where they are not the default."""
 
-_TOLD = ("model", "batch_size", "source", "effort", "modes", *_NAMED)
+_TOLD = ("model", "batch_size", "batches", "keras", "source", "effort", "modes", *_NAMED)
 """Options that tell trials apart without their key."""
 
 _VALUES_SHOWN = 4
@@ -235,6 +235,10 @@ def _names(trials: Sequence[Trial]) -> dict[int, str]:
         model, config = trial.summary.model, trial.records[-1].config
         words = [f"{model.name} {model.resolution_px} px" if model.resolution_px else model.name]
         words.append(f"batch {trial.summary.batch_size}")
+        if trial.summary.batches > 1:
+            words.append(f"{trial.summary.batches} batches")
+        if config.get("keras"):
+            words.append(f"keras {config['keras']}")
         values = {key: options.name_of(config.get(key)) for key in _NAMED}
         words += [
             value

@@ -86,7 +86,9 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
             source=model.source,
             task=model.task,
             resolution_px=model.resolution_px,
-            batch_size=batch_size_of(first),
+            batch_size=int(first.config.get("batch_size") or 1),
+            batches=int(first.config.get("batches") or 1),
+            keras=str(first.config.get("keras") or ""),
             precision=str(first.config.get("precision", "")),
             scenario=options.name_of(first.config.get("scenario")),
             effort=options.name_of(first.config.get("effort")),
@@ -118,9 +120,9 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
     )
 
 
-def batch_size_of(record: Record) -> int:
+def samples_of_call(record: Record) -> int:
     """Samples of one call."""
-    return int(record.config.get("batch_size") or 1)
+    return math.prod(int(record.config.get(name) or 1) for name in ("batch_size", "batches"))
 
 
 def compare(
@@ -244,6 +246,8 @@ def _mode_columns(mode: ModeSummary) -> ModeColumns:
         call_ms=call.value if call else None,
         call_low_ms=call.low if call else None,
         call_high_ms=call.high if call else None,
+        copy_input_ms=mode.copy_input_ms,
+        copy_output_ms=mode.copy_output_ms,
         latency_p50_ms=mode.latency_p50_ms,
         latency_p90_ms=mode.latency_p90_ms,
         latency_p99_ms=mode.latency_p99_ms,

@@ -25,7 +25,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
-from xla_sweeps.schema.modes import comparison_pairs
+from xla_sweeps.schema.modes import Entry, comparison_pairs, entry_of, mode_of
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
@@ -132,6 +132,7 @@ def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
         model=model,
         device=shared.trial.device,
         batch_size=shared.trial.batch_size,
+        batches=shared.trial.batches,
         replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
@@ -196,10 +197,11 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
     latencies_ms = sorted(1e3 * value for outcome in outcomes for value in outcome.latencies_s)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
+    queues = entry_of(mode_of(label)) in (Entry.MODEL, Entry.FUNCTION)  # others read their outputs
     return ModeSummary(
         label=label,
         status=status,
-        throughput_samples_per_s=reciprocal(log_s, speedup.batch_size_of(trial.records[0])),
+        throughput_samples_per_s=reciprocal(log_s, speedup.samples_of_call(trial.records[0])),
         call_ms=exponentiated(log_s, 1e3),
         latency_p50_ms=_quantile(latencies_ms, 0.5),
         latency_p90_ms=_quantile(latencies_ms, 0.9),
@@ -218,7 +220,9 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
             (item.top1_match for item in agreements if item.top1_match is not None), default=None
         ),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
-        host_bound_index=_host_bound_index(outcomes, log_s) if on_gpu else None,
+        copy_input_ms=_copy_ms(outcomes, "input"),
+        copy_output_ms=_copy_ms(outcomes, "output"),
+        host_bound_index=_host_bound_index(outcomes, log_s) if on_gpu and queues else None,
         rounds=sum(map(len, blocks)),
         replicates=len(within),
         failure=failure,
@@ -233,6 +237,11 @@ def _jit_compile(outcomes: Sequence[ModeOutcome]) -> bool | None:
     """Whether XLA compiled the mode, as the last replicate read it back."""
     known = [outcome.effective.get("jit_compile") for outcome in outcomes]
     return next((value for value in reversed(known) if isinstance(value, bool)), None)
+
+
+def _copy_ms(outcomes: Sequence[ModeOutcome], what: str) -> float | None:
+    seconds = _median(outcome.copies_s.get(what) for outcome in outcomes)
+    return None if seconds is None else 1e3 * seconds
 
 
 def _host_bound_index(outcomes: Sequence[ModeOutcome], log_s: Interval | None) -> float | None:

@@ -182,7 +182,9 @@ def _configuration(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
         yield f"config.batch_size {batch_size!r} is not a whole number from 1"
     labels: list[str] = []
     for mode in config.get("modes", list(document["modes"])):
-        count = sum(label == mode or label.startswith(f"{mode}_") for label in labels)
+        count = sum(
+            re.fullmatch(rf"{re.escape(str(mode))}(_\d+)?", label) is not None for label in labels
+        )
         labels.append(f"{mode}_{count + 1}" if count else mode)
     if labels != list(document["modes"]):
         yield f"modes {', '.join(document['modes'])} are not those of config: {', '.join(labels)}"

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from omegaconf import DictConfig
 
-from xla_sweeps.config import catalog, compose, local_model, values
+from xla_sweeps.config import catalog, compose, local_model, predicting, values
 from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.config.tracker import TrackerSettings, tracker_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
@@ -156,7 +156,7 @@ def _to_trial(
     device: devices.Device,
     environ: Mapping[str, str],
 ) -> Trial:
-    spec = _model(document, explicit)
+    spec = predicting.of_keras(_model(document, explicit), document)
     _require_source(spec)
     precision = Precision(values.choice(document, "precision"))
     if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
@@ -166,9 +166,12 @@ def _to_trial(
         )
     limit_gib = document["memory_limit_gib"]
     scenario = _scenario(document, spec)
+    modes, batches = _modes(document, explicit, scenario), predicting.batches_of(document, scenario)
+    predicting.check_predict(spec, scenario, modes, batches=batches)
     return Trial(
         model=spec,
-        modes=_modes(document, explicit, scenario),
+        modes=modes,
+        batches=batches,
         batch_size=values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH),
         precision=precision,
         tf32=values.boolean(document, "tf32"),

@@ -332,7 +332,7 @@ def _follow(session: _Session, number: int, event: protocol.Event) -> None:
         case protocol.Stage(phase=phase, mode=mode, detail=detail):
             session.screen.stage(number, str(phase), mode or None, detail)
         case protocol.Square(rounds=rounds):
-            session.tracker.log_rounds(number, rounds, batch_size=session.settings.trial.batch_size)
+            session.tracker.log_rounds(number, rounds, batch_size=session.settings.trial.samples)
         case protocol.Progressed():
             session.screen.round_done(number, event)
         case protocol.Waiting(holder=holder):

@@ -105,6 +105,8 @@ def _trial_scalars(config: Mapping[str, Any]) -> dict[str, Any]:
         "source": source,
         "resolution": config["resolution"],
         "batch_size": config["batch_size"],
+        "batches": config.get("batches", 1),
+        "keras": config.get("keras"),
         "precision": config["precision"],
         "scenario": name_of(config.get("scenario")),
         "effort": name_of(config["effort"]),

@@ -45,7 +45,7 @@ from xla_sweeps.system.parquet import check_size
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 12
+VERSION = 13
 
 _LIMIT_BYTES = 2**30
 

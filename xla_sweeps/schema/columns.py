@@ -94,9 +94,22 @@ class TrialColumns:
         page=True,
         wandb=True,
     )
-    batch_size: int = as_column("samples of one call", unit="samples", page=True, wandb=True)
+    batch_size: int = as_column("samples of one batch", unit="samples", page=True, wandb=True)
     precision: str = as_column("float32, mixed_float16, mixed_bfloat16", page=True, wandb=True)
     scenario: str = as_column("call, detect, predict, train_step, fit", page=True, wandb=True)
+    batches: int = as_column(
+        "batches of one call; more than one in scenario `predict` only",
+        unit="1",
+        page=True,
+        wandb=True,
+        default=1,
+    )
+    keras: str = as_column(
+        "the version of Keras that the trial asks for; empty for the model's own",
+        page=True,
+        wandb=True,
+        default="",
+    )
     effort: str = as_column("quick, standard, publish", page=True)
     modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
     runtime: str = as_column(
@@ -168,12 +181,19 @@ class ModeColumns:
         "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
     )
     call_ms: float | None = _number(
-        "one call, from the same blocks (batch_size / throughput)", unit="ms"
+        "one call, from the same blocks (batch_size × batches / throughput)", unit="ms"
     )
     call_low_ms: float | None = _number(
         "lower bound of its 95 % interval; missing for fewer than three replicates", unit="ms"
     )
     call_high_ms: float | None = _number("upper bound of its 95 % interval", unit="ms")
+    copy_input_ms: float | None = _number(
+        "copying a call's input from NumPy to the device, alone; missing where it is there already",
+        unit="ms",
+    )
+    copy_output_ms: float | None = _number(
+        "copying a call's output to NumPy, alone; missing where it stays on the device", unit="ms"
+    )
     latency_p50_ms: float | None = _number(
         "median time of one call with a synchronization after it (the latency pass)",
         unit="ms",

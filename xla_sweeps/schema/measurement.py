@@ -247,6 +247,8 @@ class ModeOutcome:
         latency_passes: when they were measured; none where they are the rounds' own blocks.
         sustained_call_s: seconds a call of each block of the mode alone, in order; none where that
             was not measured.
+        copies_s: median seconds of copying a call's `input` to the device and its `output` back,
+            each alone; empty where a call does not copy.
         warmup_calls: calls before the mode counted as warm.
         warmup_trend: whether the speed still changed; None in older records, and where neither
             warm-up nor rounds were long enough to tell.
@@ -265,6 +267,7 @@ class ModeOutcome:
     latency_enqueue_ns: tuple[Count, ...] = ()
     latency_passes: tuple[LatencyPass, ...] = ()
     sustained_call_s: tuple[Positive, ...] = ()
+    copies_s: Mapping[str, Seconds] = field(default_factory=dict)
     warmup_calls: Count = 0
     warmup_trend: Trend | None = None
     warmup_block_calls: tuple[Count, ...] = ()

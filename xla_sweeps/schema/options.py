@@ -111,6 +111,14 @@ OPTIONS = (
         identifies=True,
     ),
     Option(
+        name="keras",
+        usage="keras=N",
+        purpose=MEASURED,
+        help="version of Keras that builds a model of Keras Applications: 3, or 2 (tf_keras)",
+        unset="the model's: 3, but 2 for families that Keras 3 dropped",
+        identifies=True,
+    ),
+    Option(
         name="resolution",
         usage="resolution=PX",
         purpose=MEASURED,
@@ -123,6 +131,15 @@ OPTIONS = (
         purpose=MEASURED,
         help="images per call; never changed, not even when memory runs out",
         default=4,
+        identifies=True,
+    ),
+    Option(
+        name="batches",
+        usage="batches=N",
+        purpose=MEASURED,
+        help="with scenario=predict: batches of one call; one predict gets them all, the other "
+        "modes loop over them",
+        default=1,
         identifies=True,
     ),
     Option(

@@ -37,7 +37,9 @@ class ModeSummary:
     Attributes:
         throughput_samples_per_s: images per second over blocks of back-to-back calls, one
             synchronization each.
-        call_ms: one call, from the same blocks (batch_size / throughput).
+        call_ms: one call, from the same blocks (batch_size × batches / throughput).
+        copy_input_ms: copying a call's input from NumPy to the device, alone; copy_output_ms its
+            output to NumPy. None where there is nothing to copy.
         latency_p50_ms: median of the latency pass (a synchronization after every call); p90
             likewise.
         latency_p99_ms: only from at least 1000 calls, else None.
@@ -71,6 +73,8 @@ class ModeSummary:
     replicates: int
     failure: Failure | None
     cv_percent: float | None = None
+    copy_input_ms: float | None = None
+    copy_output_ms: float | None = None
     prepare_s: tuple[float | None, ...] = ()
     sustained: Estimate | None = None
     jit_compile: bool | None = None
@@ -191,6 +195,7 @@ class TrialSummary:
     model: ModelFacts
     device: str
     batch_size: int
+    batches: int = 1
     replicates: int
     flags: tuple[str, ...]
     modes: tuple[ModeSummary, ...]

@@ -177,6 +177,7 @@ class Trial:
             pair).
         device: `cpu` or `gpu:N`.
         scenario: what one timed call does.
+        batches: how many batches a call handles.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
         runtime: flags, threads and libraries of TensorFlow that are not its defaults.
     """
@@ -192,12 +193,18 @@ class Trial:
     effort: Effort
     timeouts: Timeouts
     memory_limit_bytes: int
+    batches: int = 1
     runtime: Runtime = field(default_factory=Runtime)
 
     @property
     def baseline(self) -> str:
         """The mode that headline candidates are compared with: `baseline_of` the modes."""
         return baseline_of(self.modes)
+
+    @property
+    def samples(self) -> int:
+        """Samples of one call."""
+        return self.batch_size * self.batches
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -309,6 +316,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     document.update(batch_size=_BATCH_SIZE, seed=_SEED)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)
+    if trial.batches == 1:  # as in earlier versions
+        document.pop("batches")
     for key in ("published_params", "published_gmacs", "native_resolution_px"):
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed

@@ -61,6 +61,8 @@ class Bench:
     """Eager outputs on the first inputs changed by rounding; computed only for detections."""
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
+    samples: tuple[np.ndarray, ...] = ()
+    """All inputs in NumPy, one array for each of the model's; empty until a mode takes them."""
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -80,7 +82,7 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
             lambda tensor: models.placed(tensor, device),
             models.draw(built.inputs, trial.batch_size, rng),
         )
-        for _ in range(INPUT_BATCHES)
+        for _ in range(INPUT_BATCHES + trial.batches - 1)
     ]
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
@@ -89,14 +91,15 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     if facts.eager_is_graph:
         channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
     channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
-    first, second = eager_outputs(built, batches[0]), eager_outputs(built, batches[0])
+    first, eager = eager_outputs(built, batches[:1]), eager_outputs(built, batches[: trial.batches])
+    again = [head[: len(once)] for once, head in zip(first, eager, strict=True)]
     bench = Bench(
         trial=trial,
         device=device,
         built=built,
         inputs=batches,
-        eager=second,
-        deterministic=agreement.deterministic(first, second),
+        eager=eager,
+        deterministic=agreement.deterministic(first, again),
         reference=None,
         facts=facts,
         counted=job.counted,
@@ -122,9 +125,13 @@ def add_reference(bench: Bench, channel: Channel) -> None:
     bench.seconds["reference"] = time.perf_counter() - begun
 
 
-def eager_outputs(built: models.BuiltModel, images: Any) -> list[np.ndarray]:
-    """Outputs of an eager call: one float64 array per head."""
-    return modes.make_executable(built.call, ExecutionMode.EAGER, [images]).outputs()
+def eager_outputs(built: models.BuiltModel, batches: Sequence[Any]) -> list[np.ndarray]:
+    """Outputs of an eager call of each batch, together: one float64 array per head."""
+    eager = modes.make_executable(built.call, ExecutionMode.EAGER, batches)
+    found = [eager.outputs(index) for index in range(len(batches))]
+    return [
+        np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*found, strict=True)
+    ]
 
 
 def count_macs(bench: Bench, xla: modes.ModeExecutable | None, channel: Channel) -> None:

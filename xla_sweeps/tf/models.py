@@ -122,6 +122,12 @@ def all_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False, recursive=True))
 
 
+def keras_library_of(model: Any) -> Any:
+    """Keras 3, or tf_keras if the model is one of its."""
+    legacy = any(base.__module__.startswith("tf_keras.") for base in type(model).__mro__)
+    return applications.library_named("tf_keras" if legacy else "keras")
+
+
 def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np.ndarray]:
     """Outputs of the same model and weights in float64 on the CPU, one array per head.
 
@@ -201,7 +207,12 @@ def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> Bu
 
 
 def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[[Any], Any]:
-    if scenario is Scenario.CALL:
+    if scenario is Scenario.PREDICT and loaded.keras_model is None:
+        raise ConfigError(
+            f"scenario={scenario}: {spec.name} from source={spec.source} is no Keras model, so it "
+            "has no predict"
+        )
+    if scenario is not Scenario.DETECT:
         return loaded.forward
     decode = loaded.decode
     if decode is None:

@@ -20,7 +20,7 @@ import tensorflow as tf
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.tf import devices
-from xla_sweeps.tf.operations import computing
+from xla_sweeps.tf.operations import computing, places
 
 JIT_COMPILE = {
     ExecutionMode.DEFAULT: None,
@@ -45,6 +45,8 @@ class ModeExecutable:
     clusters: int = 0
     operations: int = 0
     """Those of the graphs that ran which compute something, known once it was called."""
+    places: frozenset[str] = frozenset()
+    """The devices of these, and of calls of functions, likewise."""
     steady_call_s: float = 0.0
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
@@ -84,6 +86,44 @@ class ModeExecutable:
                     "dictionaries"
                 )
         return [np.asarray(tf.cast(head, tf.float64)) for head in heads]
+
+    def placement(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Where the last call ran: the evidence, and what is wrong with it."""
+        outputs = tf.nest.flatten(self.last)
+        problems, elsewhere = misplaced(
+            [(output.device, output.dtype.is_floating) for output in outputs], device=device
+        )
+        return {
+            "device": sorted({output.device for output in outputs}),
+            "elsewhere": elsewhere,
+        }, problems
+
+    def compilation(self) -> tuple[dict[str, Any], list[str]]:
+        """What compiled the calls: the evidence, and what is wrong with it."""
+        evidence: dict[str, Any] = {"executing_eagerly": self.function is None}
+        eagerly = tf.config.functions_run_eagerly()
+        if self.function is None:
+            return evidence, ["tf.config.run_functions_eagerly is on"] if eagerly else []
+        attribute = self.concrete.function_def.attr.get("_XlaMustCompile")
+        found = evidence["jit_compile"] = None if attribute is None else bool(attribute.b)
+        evidence["xla_clusters"] = clusters = self.clusters
+        problems = []
+        if eagerly:
+            problems.append("tf.config.run_functions_eagerly is on, so nothing runs as a graph")
+        if found != JIT_COMPILE[self.mode]:
+            problems.append(f"jit_compile is {found}, expected {JIT_COMPILE[self.mode]}")
+        if self.mode is ExecutionMode.GRAPH and clusters:
+            problems.append(
+                f"{clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in every "
+                "mode"
+            )
+        if self.mode is ExecutionMode.AUTOCLUSTER and not clusters:
+            problems.append("auto-clustering made no clusters")
+        return evidence, problems
+
+    def copies_s(self) -> dict[str, float]:
+        """Seconds that copying a call's `input` and `output` takes alone; empty if none is."""
+        return {}
 
 
 def set_autoclustering(enabled: bool) -> None:
@@ -144,6 +184,7 @@ def first_call_s(executable: ModeExecutable) -> float:
         elapsed = time.perf_counter() - started
     executable.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
     executable.operations = computing(graphs)
+    executable.places = places(graphs)
     return elapsed
 
 
@@ -173,34 +214,10 @@ def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
         function, `xla_clusters` (clusters in the graphs that ran), `device` of the
         outputs, `elsewhere`: those of these that are not `device`.
     """
-    mode = executable.mode
-    outputs = tf.nest.flatten(executable.last)
-    problems, elsewhere = misplaced(
-        [(output.device, output.dtype.is_floating) for output in outputs], device=device
-    )
-    evidence: dict[str, Any] = {
-        "device": sorted({output.device for output in outputs}),
-        "elsewhere": elsewhere,
-        "executing_eagerly": executable.function is None,
-    }
-    if executable.function is None:
-        if tf.config.functions_run_eagerly():
-            problems.append("tf.config.run_functions_eagerly is on")
-        return _verdict(evidence, problems)
-    attribute = executable.concrete.function_def.attr.get("_XlaMustCompile")
-    evidence["jit_compile"] = None if attribute is None else bool(attribute.b)
-    evidence["xla_clusters"] = clusters = executable.clusters
-    if tf.config.functions_run_eagerly():
-        problems.append("tf.config.run_functions_eagerly is on, so nothing runs as a graph")
-    if evidence["jit_compile"] != JIT_COMPILE[mode]:
-        problems.append(f"jit_compile is {evidence['jit_compile']}, expected {JIT_COMPILE[mode]}")
-    if mode is ExecutionMode.GRAPH and clusters:
-        problems.append(
-            f"{clusters} auto-clusters run in graph mode; TF_XLA_FLAGS enable them in every mode"
-        )
-    if mode is ExecutionMode.AUTOCLUSTER and not clusters:
-        problems.append("auto-clustering made no clusters")
-    return _verdict(evidence, problems)
+    where, elsewhere = executable.placement(device)
+    how, wrong = executable.compilation()
+    problems = elsewhere + wrong
+    return {**where, **how, "in_force": not problems, "reason": "; ".join(problems)}
 
 
 def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list[str], list[str]]:
@@ -239,7 +256,3 @@ def traces(executable: ModeExecutable) -> int:
         if executable.function is None
         else int(executable.function.experimental_get_tracing_count())
     )
-
-
-def _verdict(evidence: dict[str, Any], problems: list[str]) -> dict[str, Any]:
-    return {**evidence, "in_force": not problems, "reason": "; ".join(problems)}

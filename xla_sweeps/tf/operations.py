@@ -37,3 +37,17 @@ def computing(graphs: Sequence[Any]) -> int:
         graphs: as `modes.collected_graphs` has them.
     """
     return sum(computes(str(node.op)) for graph in graphs for node in graph.node)
+
+
+def places(graphs: Sequence[Any]) -> frozenset[str]:
+    """The devices of operations that compute something, and of calls of functions.
+
+    Args:
+        graphs: as `modes.collected_graphs` has them.
+    """
+    return frozenset(
+        str(node.device)
+        for graph in graphs
+        for node in graph.node
+        if node.op in CALLS or computes(str(node.op))
+    )

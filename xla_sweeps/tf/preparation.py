@@ -102,7 +102,7 @@ def _compare(bench: Bench, outputs: list[np.ndarray]) -> Agreement:
     if bench.trial.scenario is Scenario.DETECT:
         if bench.nudged is None:
             nudged = tf.nest.map_structure(lambda tensor: tensor * (1 + NUDGE), bench.inputs[0])
-            bench.nudged = eager_outputs(bench.built, nudged)
+            bench.nudged = eager_outputs(bench.built, [nudged])
         return agreement.compare_detections(
             outputs, bench.eager, bench.nudged, precision=bench.trial.precision
         )

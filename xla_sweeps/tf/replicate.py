@@ -81,7 +81,7 @@ def _sync_test(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str, A
     if "GPU" not in bench.device:
         return dict(synchronization.TRIVIAL)
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
-    sync = synchronization.self_test(dict.fromkeys(map(mode_of, job.modes)))
+    sync = synchronization.self_test(map(mode_of, job.modes))
     bench.sync_by_reading = sync["by_reading"]
     return sync
 
@@ -96,6 +96,7 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
                 entry.executable, effort=bench.trial.effort, clock=time.perf_counter_ns
             )
             memory_bytes = devices.steady_memory_bytes(bench.device)
+            copies_s = entry.executable.copies_s()
         except Exception as error:
             traceback.print_exc()
             channel.send(
@@ -120,6 +121,7 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
             warmup_block_ns=tuple(block.elapsed_ns for block in warm.blocks),
             compile_s=max(0.0, first_call_s - warm.call_s),
             steady_memory_bytes=memory_bytes,
+            copies_s=copies_s,
         )
         entry.executable.steady_call_s = warm.call_s
         channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))

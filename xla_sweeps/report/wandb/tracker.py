@@ -132,7 +132,7 @@ def run_content(
     records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
     """What a finished run contains: history rows, summary, histograms, exit code."""
-    batch_size = summary.batch_size if summary else 1
+    batch_size = summary.batch_size * summary.batches if summary else 1
     return {
         "rows": [
             row

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.tf import modes
 from xla_sweeps.tf.bench import Bench
+from xla_sweeps.tf.scenarios import predict
 
 
 def make_executable(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
     """Bind the bench's model to a mode, as its scenario calls it; graph modes are traced here."""
+    if bench.trial.scenario is Scenario.PREDICT:
+        return predict.make_executable(bench, mode)
     return modes.make_executable(bench.built.call, mode, bench.inputs)
