@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from comparisons import side, trial
-from factories import CONFIG, MODEL, failed_outcome, make_outcome
+from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -230,6 +230,24 @@ def test_a_difference_that_is_not_significant_among_many_is_ambiguous() -> None:
     assert change.verdict is Verdict.AMBIGUOUS
 
 
+def test_each_scenario_is_judged_and_listed_by_itself() -> None:
+    """The same that is ambiguous among calls is slower among training steps alone."""
+    training = config_of("train_step", "graph")
+
+    def both(seed: int, factor: float) -> list[list[Record]]:
+        others = [trial({"graph": 0.2}, seed=seed + 10 * n, asked=f"o{n}") for n in range(20)]
+        one = trial({"graph": 0.2 * factor}, seed=seed // 10 + 3, noise=0.012, config=training)
+        return [*others, one]
+
+    found = difference_of(side(*both(100, 1.0)), side(*both(500, 1.022), title="B"))
+    *calls, step = found.changes
+    assert {change.scenario for change in calls} == {"call"}
+    assert (step.scenario, step.verdict) == ("train_step", Verdict.SLOWER)
+    assert step.p_value == step.q_value
+    assert "train_step" in step.name
+    assert as_section(found)["rows"][-1]["scenario"] == "train_step"
+
+
 def test_trials_are_matched_by_their_request_across_machines() -> None:
     a = side(trial({"graph": 0.2}, seed=1, device={"kind": "gpu", "name": "A100"}))
     b = side(trial({"graph": 0.1}, seed=2, device={"kind": "gpu", "name": "H100"}), title="B")
@@ -424,6 +442,7 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
     assert (section["title_a"], section["title_b"]) == ("A", "B")
     assert set(section["rows"][0]) == {
         "name",
+        "scenario",
         "device",
         "quantity",
         "ratio",

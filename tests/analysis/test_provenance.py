@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 import pytest
-from factories import make_record
+from factories import config_of, make_record
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.config import compose, settings
@@ -39,6 +39,13 @@ def settings_of(words: list[str]) -> settings.Settings:
         ["model=resnet50", "modes=[eager,xla,default]", "batch_size=16"],
         ["model=yolo_v8_m", "scenario=detect"],
         ["model=vit_b16", "source=keras_hub"],
+        *(
+            ["model=mobilenet_v2", f"scenario={scenario}", f"jit={jit}"]
+            for scenario in ("predict", "train_step", "fit")
+            for jit in ("true", "false", "null")
+        ),
+        ["model=mobilenet_v2", "scenario=predict", "modes=[predict_xla,predict_xla,call_host]"],
+        ["model=mobilenet_v2", "scenario=train_step", "modes=[graph,graph]"],
     ],
 )
 def test_the_command_requests_the_same_trial(words: list[str]) -> None:
@@ -55,6 +62,11 @@ def test_a_record_of_an_early_version_with_nested_names_gives_the_same_command()
     first, second = (make_record(config=document) for document in (plain, nested))
     assert provenance.command_of(first) == provenance.command_of(second)
     assert "scenario=detect" in provenance.command_of(first)
+
+
+def test_a_scenario_that_is_not_known_harms_no_reader() -> None:
+    record = make_record(config=config_of("call", "graph", "xla") | {"scenario": "later"})
+    assert "scenario=later 'modes=[graph,xla]'" in provenance.command_of(record)
 
 
 def test_a_command_holds_every_option_that_defines_the_trial() -> None:

@@ -78,7 +78,7 @@ CONFIG: Mapping[str, Any] = {
 }
 
 
-def config_of(scenario: str, *modes: str) -> Mapping[str, Any]:
+def config_of(scenario: str, *modes: str) -> dict[str, Any]:
     """The configuration of a trial in a scenario; by default of its headline pair."""
     return {**CONFIG, "scenario": scenario, "modes": [*(modes or headline_of(scenario))]}
 

@@ -20,8 +20,10 @@ from xla_sweeps.analysis.contrast import contrast
 from xla_sweeps.analysis.estimates import Seconds, counting, log_ratios, verdict_of
 from xla_sweeps.analysis.matching import Side, Trial
 from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.schema import options
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
+from xla_sweeps.schema.modes import by_count
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
@@ -54,8 +56,8 @@ class Change:
         value_a: samples per second, or the speedup; so is `value_b`.
         ratio: B / A, with its 95 % interval; above 1 B is faster, or has the larger speedup.
         p_value: of the ratio against the floor.
-        q_value: the smallest false discovery rate, over all changes of the kind, at which this
-            counts as a difference.
+        q_value: the smallest false discovery rate, over all changes of the kind and scenario, at
+            which this counts as a difference.
         floor: the smallest relative difference that is called one: the larger of both sides'.
         preliminary: fewer than three replicates on a side.
         contaminated: a side has contaminated rounds only; then the verdict is ambiguous, unless
@@ -66,6 +68,7 @@ class Change:
     name: str
     family: str
     model: str
+    scenario: str
     device: str
     quantity: str
     kind: str
@@ -108,7 +111,8 @@ class Difference:
     """Two sets of results against each other.
 
     Attributes:
-        changes: slower first, then faster, ambiguous, equivalent; the largest first in each.
+        changes: of the commonest scenario first; in each slower first, then faster, ambiguous,
+            equivalent; the largest first in each of these.
         only_a: trials and modes that B does not have; `only_b` likewise.
         failed_both: modes that work on neither side.
         environment: `(what, A's, B's)`, everything that is recorded.
@@ -175,15 +179,27 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
     )
 
 
+def verdicts_of(changes: Iterable[Change]) -> dict[str, int]:
+    """How many changes of each verdict."""
+    found = Counter(str(change.verdict) for change in changes)
+    return {kind: found[kind] for kind in ("faster", "slower", "equivalent", "ambiguous")}
+
+
+def by_scenario(changes: Sequence[Change]) -> dict[str, list[Change]]:
+    """The changes of each scenario, the commonest first: no figure is of several."""
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        found.setdefault(change.scenario, []).append(change)
+    return {name: found[name] for name in by_count(change.scenario for change in changes)}
+
+
 def counts(difference: Difference) -> dict[str, int]:
-    """How many changes of each verdict, and of everything else."""
-    verdicts = Counter(str(change.verdict) for change in difference.changes)
-    kinds = ("faster", "slower", "equivalent", "ambiguous")
+    """How many changes of each verdict, and of everything else, in all scenarios."""
     broke = sum(item.what == BROKE for item in difference.breaks)
     return {
         "matched": difference.matched,
         "compared": len(difference.changes),
-        **{kind: verdicts[kind] for kind in kinds},
+        **verdicts_of(difference.changes),
         "broke": broke,
         "fixed": len(difference.breaks) - broke,
         "failed_both": difference.failed_both,
@@ -232,6 +248,7 @@ def as_section(difference: Difference) -> dict[str, Any]:
     """The comparison as plain data, for the page: a row a change, the rest as text."""
     keys = (
         "name",
+        "scenario",
         "device",
         "quantity",
         "ratio",
@@ -345,6 +362,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
                 name=name,
                 family=model.family,
                 model=model.name,
+                scenario=options.name_of(a.records[-1].config.get("scenario")),
                 device=device,
                 quantity=quantity,
                 kind=kind,
@@ -398,8 +416,10 @@ def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list
         for item in changes
         if item.contaminated and not accept_contaminated
     ]
-    for kind in (THROUGHPUT, SPEEDUP):
-        group = [change for change in judged if change.kind == kind]
+    families: dict[tuple[str, str], list[Change]] = {}
+    for item in judged:
+        families.setdefault((item.scenario, item.kind), []).append(item)
+    for group in families.values():
         for change, q_value in zip(
             group, stats.q_values([item.p_value for item in group]), strict=True
         ):
@@ -408,7 +428,13 @@ def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list
             verdict = Verdict.AMBIGUOUS if falls else change.verdict
             controlled.append(replace(change, q_value=q_value, verdict=verdict))
     order = [Verdict.SLOWER, Verdict.FASTER, Verdict.AMBIGUOUS, Verdict.EQUIVALENT]
+    scenarios = by_count(item.scenario for item in changes)
     return sorted(
         controlled,
-        key=lambda item: (order.index(item.verdict), -abs(math.log(item.ratio)), item.name),
+        key=lambda item: (
+            scenarios.index(item.scenario),
+            order.index(item.verdict),
+            -abs(math.log(item.ratio)),
+            item.name,
+        ),
     )

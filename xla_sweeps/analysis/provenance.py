@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema import options
-from xla_sweeps.schema.modes import JIT_CANDIDATES, Scenario, implied_modes, mode_of
+from xla_sweeps.schema.modes import JIT_CANDIDATES, implied_modes, known_scenario, mode_of
 from xla_sweeps.schema.overrides import overrides, repeats, runtime_of
 from xla_sweeps.schema.record import Record
 
@@ -102,7 +102,7 @@ def _words_of(record: Record) -> list[str]:
     if record.environment.get("driver") and config.get("device") not in (None, "gpu:0"):
         words["device"] = config["device"]  # there are GPUs, and it is not the first
     modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
-    scenario = Scenario(options.name_of(config.get("scenario")) or Scenario.CALL)
+    scenario = known_scenario(options.name_of(config.get("scenario")))
     jit = next((jit for jit in JIT_CANDIDATES if [*implied_modes(scenario, jit)] == modes), None)
     plain = [f"jit={jit}"] if jit else []
     words |= {"modes": modes} if modes and not jit else {}

@@ -208,13 +208,13 @@ def headline_of(scenario: str) -> tuple[str, str]:
 
     Those of `call` for a scenario that this version does not know.
     """
-    known = _known(scenario)
+    known = known_scenario(scenario)
     return str(candidate_of(known, "false")), str(candidate_of(known, "true"))
 
 
 def call_of(scenario: str) -> str:
     """What people call one timed call: `call`, or `step` of training."""
-    return SCENARIOS[_known(scenario)].call
+    return SCENARIOS[known_scenario(scenario)].call
 
 
 def by_count(scenarios: Iterable[str]) -> list[str]:
@@ -224,7 +224,8 @@ def by_count(scenarios: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys([*known, *counts]), key=lambda name: -counts[name])
 
 
-def _known(scenario: str) -> Scenario:
+def known_scenario(scenario: str) -> Scenario:
+    """The scenario of that name; `call` for one that this version does not know, or ""."""
     return Scenario(scenario) if scenario in SCENARIOS else Scenario.CALL
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts
+from xla_sweeps.analysis.changes import BROKE, Change, Difference, by_scenario, counts, verdicts_of
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -47,8 +47,11 @@ def show_difference(found: Difference) -> None:
         change for change in found.changes if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
     listed = found.changes if len(found.changes) <= MOST_ROWS else changed
-    if listed:
-        table = partial(_table, listed[:MOST_ROWS])
+    groups = by_scenario(listed[:MOST_ROWS])
+    for scenario, group in groups.items():
+        if len(groups) > 1:
+            console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
+        table = partial(_table, group)
         print_table(table, *(partial(table, width=width, stacked=True) for width in NAME_WIDTHS))
     shown = listed[:MOST_ROWS]
     if any(change.preliminary for change in shown):
@@ -65,7 +68,8 @@ def show_difference(found: Difference) -> None:
     _environment(console, found)
     for note in found.notes:
         console.print(Text(f"! {displayable(note)}", style="yellow"), soft_wrap=True)
-    console.print(_summary(found))
+    for line in _summary(found):
+        console.print(Text(line, style="bold"))
 
 
 def show_failures(met: Sequence[str]) -> None:
@@ -135,16 +139,23 @@ def _environment(console: Console, found: Difference) -> None:
     console.print(table)
 
 
-def _summary(found: Difference) -> Text:
-    number = counts(found)
-    words = [
-        f"{counted(number['matched'], 'trial')} on both sides",
-        counted(number["compared"], "comparison"),
+def _summary(found: Difference) -> list[str]:
+    """What was compared, a line for each scenario's verdicts where there are several."""
+    number, groups = counts(found), by_scenario(found.changes)
+    more = [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
+    more += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
+    both = f"{counted(number['matched'], 'trial')} on both sides"
+    compared = f"{both}, {counted(number['compared'], 'comparison')}: "
+    if len(groups) < 2:
+        return [compared + ", ".join([*_verdicts(found.changes), *more])]
+    lines = [
+        f"scenario={displayable(scenario)}: {', '.join(_verdicts(group))}"
+        for scenario, group in groups.items()
     ]
-    words += [
-        f"{number[verdict]} {verdict}"
-        for verdict in ("slower", "faster", "ambiguous", "equivalent")
-    ]
-    words += [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
-    words += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
-    return Text(f"{words[0]}, {words[1]}: {', '.join(words[2:])}", style="bold")
+    return [", ".join([compared.removesuffix(": "), *more]), *lines]
+
+
+def _verdicts(changes: Sequence[Change]) -> list[str]:
+    found = verdicts_of(changes)
+    shown = ("slower", "faster", "ambiguous", "equivalent")
+    return [f"{found[verdict]} {verdict}" for verdict in shown]

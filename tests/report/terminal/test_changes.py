@@ -1,0 +1,30 @@
+"""What `compare` shows."""
+
+from __future__ import annotations
+
+import pytest
+from comparisons import side, trial
+from factories import config_of
+
+from xla_sweeps.analysis.changes import difference_of
+from xla_sweeps.report.terminal.changes import show_difference
+
+
+def test_each_scenario_has_its_own_table_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    training = config_of("train_step", "graph")
+    found = [
+        side(
+            trial({"graph": 0.2, "xla": 0.1}, seed=seed),
+            trial({"graph": step_s}, seed=seed + 50, config=training, asked="q2"),
+            title=title,
+        )
+        for title, seed, step_s in (("A", 10, 0.2), ("B", 20, 0.4))
+    ]
+    show_difference(difference_of(*found))
+    out = capsys.readouterr().out
+    calls, _, steps = out.partition("scenario=train_step\n")
+    assert "xla throughput" in calls.partition("scenario=call\n")[2]
+    assert "▼ slower" in steps
+    assert "2 trials on both sides, 4 comparisons\n" in out
+    assert "scenario=call: 0 slower, 0 faster, 0 ambiguous, 3 equivalent\n" in out
+    assert "scenario=train_step: 1 slower, 0 faster, 0 ambiguous, 0 equivalent\n" in out
