@@ -122,6 +122,23 @@ def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     assert built.params == models.macs(built).total == 0
 
 
+def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_kerases() -> None:
+    for name, params in (
+        ("tiny_dense", 13),
+        ("seq_conv", 1_638_657),
+        ("seq_conv_lstm", 40_446_593),
+    ):
+        spec = of_catalog(name, "examples", None)
+        built = build(replace(spec, recipe={**spec.recipe, "library": "tf_keras"}))
+        assert type(built.loaded.keras_model).__module__.startswith("tf_keras")
+        assert built.params == build(spec).params == params
+        batch = models.draw(built.inputs, 2, np.random.default_rng(0))
+        answers = built.call(batch).numpy()
+        assert (answers > 0.01).all()
+        assert (answers < 0.99).all()
+        assert np.ptp(answers) > 1e-3
+
+
 def test_an_example_that_is_not_there_is_refused() -> None:
     spec = of_catalog("fusion_example", "examples", 16)
     with pytest.raises(ConfigError, match="Did you mean 'sum_of_products'"):

@@ -188,7 +188,7 @@ def library_functions_with_xla(concrete: Any) -> int:
 
 
 def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> BuiltModel:
-    library = applications.library_named(spec.library)
+    library = applications.library_of(spec)
     library.utils.set_random_seed(seed)
     with _dtype_policy(library, policy):
         loaded = sources.load(spec)

@@ -38,6 +38,11 @@ def load(spec: ModelSpec) -> LoadedModel:
     )
 
 
+def library_of(spec: ModelSpec) -> Any:
+    """The Keras that builds the model."""
+    return library_named(spec.recipe.get("library", spec.library))
+
+
 def library_named(name: str) -> Any:
     """Keras 3, or tf_keras if that is the name."""
     if name == "tf_keras":
