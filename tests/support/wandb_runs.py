@@ -18,7 +18,7 @@ from xla_sweeps.measure.tracking import RunHeader, TrackerReport, run_header
 from xla_sweeps.report.wandb.client import MARK
 from xla_sweeps.report.wandb.payload import history_rows
 from xla_sweeps.report.wandb.push import push
-from xla_sweeps.report.wandb.tracker import WandbTracker
+from xla_sweeps.report.wandb.tracker import WandbTracker, run_urls
 from xla_sweeps.schema.record import Record
 
 FIRST, SECOND = (
@@ -109,13 +109,18 @@ def marked(mark: str) -> set[str]:
 
 
 def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
-    """`push` completes the run on the server, and a second push changes nothing."""
+    """`push` completes the run on the server, and a second push changes nothing.
+
+    Its address is noted.
+    """
     server.heal()
     patient = replace(head, connect_timeout_s=20.0, finish_timeout_s=60.0)
     report = push([(patient, [FIRST], SUMMARY)], log=log)
     assert (report.sent, report.failed) == (1, ())
     assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
     assert server.runs[TRIAL_ID].summary["speedup"] == SUMMARY.comparisons[0].speedup.value
+    address = f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}"
+    assert run_urls(head.results_dir) == {TRIAL_ID: address}
     updates = server.runs[TRIAL_ID].updates
     assert push([(patient, [FIRST], SUMMARY)], log=log).already == 1
     assert server.runs[TRIAL_ID].updates == updates

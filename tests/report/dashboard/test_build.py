@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from commands import command
 from dashboard_data import NASTY, TIMES, measured, unpacked
-from factories import make_record
+from factories import TRIAL_ID, make_record
 from paths import DATA
 
 from xla_sweeps.errors import ConfigError, StoreError
@@ -60,6 +61,27 @@ def test_the_page_knows_how_many_planned_trials_it_contains(tmp_path: Path) -> N
     (folder / "sweeps" / "damaged.json").write_text("{")
     build.write_page([folder], page)
     assert unpacked(page)[1]["planned"] == 1 + 3
+
+
+def test_the_page_knows_the_addresses_of_its_trials_runs_and_of_no_others(tmp_path: Path) -> None:
+    folder, page = tmp_path / "results", tmp_path / "page.html"
+    Store(folder).save(make_record(TIMES))
+    address = "https://wandb.ai/me/xla/runs/1"
+    marks = folder / "published" / "api.wandb.ai_me_xla"
+    marks.mkdir(parents=True)
+
+    def note(trial: str, **known: str) -> None:
+        run = {"replicates": [0], "confirmed": [0], **known}
+        (marks / f"{trial}.json").write_text(json.dumps({"runs": {"1": run}}))
+
+    note(TRIAL_ID)  # as before addresses were noted
+    note("f" * 16, url="https://wandb.ai/me/xla/runs/2")
+    (marks / "damaged.json").write_text("{")
+    build.write_page([folder], page)
+    assert unpacked(page)[1]["runs"] == {}
+    note(TRIAL_ID, url=address)
+    build.write_page([folder], page)
+    assert unpacked(page)[1]["runs"] == {"results": {TRIAL_ID: address}}
 
 
 def test_outside_text_never_becomes_markup(tmp_path: Path) -> None:

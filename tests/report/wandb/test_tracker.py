@@ -26,7 +26,12 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.tracking import TrackerReport
 from xla_sweeps.report.wandb.payload import result_point, run_summary
 from xla_sweeps.report.wandb.push import push
-from xla_sweeps.report.wandb.tracker import offline_tracker, online_tracker, published_replicates
+from xla_sweeps.report.wandb.tracker import (
+    offline_tracker,
+    online_tracker,
+    published_replicates,
+    run_urls,
+)
 
 
 def updates(read: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -47,6 +52,7 @@ def test_an_offline_run_contains_config_history_and_summary(
     assert report.complete
     assert report.warnings == ()
     assert Path(report.place).name.startswith("offline-run-")
+    assert run_urls(tmp_path) == {}
     read = inspected(tmp_path)
     run = next(item["run"] for item in read if item["type"] == "run")
     assert (run["run_id"], run["job_type"], run["run_group"]) == (TRIAL_ID, "nightly", "my-sweep")
@@ -96,6 +102,7 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
     assert report == TrackerReport(
         place=f"{server.url}/tester/xla-sweeps/runs/{TRIAL_ID}", complete=True
     )
+    assert run_urls(tmp_path) == {TRIAL_ID: report.place}
     run = server.runs[TRIAL_ID]
     assert rounds_of(run) == rows_of(FIRST)
     assert run.summary["speedup"] == SUMMARY.comparisons[0].speedup.value
@@ -151,6 +158,7 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
     assert not report.complete
     assert len(report.warnings) == 1
     assert "xla-sweeps push" in report.warnings[0]
+    assert run_urls(tmp_path) == {}
     rows = [item for item in inspected(tmp_path) if item["type"] == "history"]
     assert len(rows) == len(FIRST.rounds) + 1
     assert published_replicates(head) is None
@@ -233,6 +241,7 @@ def test_the_key_is_written_to_no_file_and_neither_key_nor_password_to_a_report(
     report = tracked(online_tracker(), header(results), FIRST)
     assert report.complete
     assert "aV3ryS3cretWord" not in report.place
+    assert run_urls(results) == {TRIAL_ID: report.place}
     tracked(offline_tracker(), header(results), FIRST)
     server.fail_with(403)
     report = tracked(online_tracker(), header(results, connect_timeout_s=2.0), FIRST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import advice, export
 from xla_sweeps.report.dashboard.pack import Coded, Column, pack
 from xla_sweeps.report.dashboard.page import render
+from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.results import index
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
@@ -116,6 +117,7 @@ def write_page(
         "problems": list(problems),
         "comparison": comparison,
         "folders": _folders(results_dirs, output),
+        "runs": _runs(results_dirs, set(table["trial_id"].unique().to_pylist())),
     }
     title = f"{name} — XLA for Keras vision models"
     page = render(pack(page_columns(table), meta), title=title).encode()
@@ -225,6 +227,15 @@ def _folders(results_dirs: Sequence[Path], output: Path) -> dict[str, str]:
         _label(folder, results_dirs): Path(os.path.relpath(folder.resolve(), start)).as_posix()
         for folder in results_dirs
     }
+
+
+def _runs(results_dirs: Sequence[Path], trials: Set[str]) -> dict[str, dict[str, str]]:
+    """The address of the W&B run of each of these trials that has one, by folder and trial."""
+    found: dict[str, dict[str, str]] = {}
+    for folder in results_dirs:
+        urls = {trial: url for trial, url in run_urls(folder).items() if trial in trials}
+        found |= {_label(folder, results_dirs): urls} if urls else {}
+    return found
 
 
 def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:

@@ -122,8 +122,9 @@ class Session:
             self.run.log(point)
         self.run.summary.update({**summary, **point})
         path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
-        place = shown(self.run.url) if self.online else str(Path(self.run.dir).parent)
-        found = {"place": place, "run_id": self.run.id}
+        url = shown(self.run.url or "") if self.online else ""
+        place = url or str(Path(self.run.dir).parent)
+        found = {"place": place, "url": url, "run_id": self.run.id}
         try:
             self.run.finish(exit_code=exit_code)
         except Exception as error:

@@ -107,7 +107,8 @@ def _push_trial(
         if not answer["complete"]:
             return "; ".join(answer["warnings"]), answer.get("reachable", True)
         fault_point("push.after")
-        note_run(header, run_id, [record.replicate for record in records], confirmed=True)
+        numbers = [record.replicate for record in records]
+        note_run(header, run_id, numbers, confirmed=True, url=answer.get("url", ""))
         fault_point("push.marked")
     return "", True
 

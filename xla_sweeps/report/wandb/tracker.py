@@ -111,7 +111,8 @@ class WandbTracker:
             return TrackerReport(place=place, complete=False, warnings=(warning,))
         if self._online and "run_id" in answer:
             numbers = [record.replicate for record in records]
-            note_run(self._header, answer["run_id"], numbers, confirmed=answer["complete"])
+            known = {"confirmed": answer["complete"], "url": answer.get("url", "")}
+            note_run(self._header, answer["run_id"], numbers, **known)
         return TrackerReport(
             place=answer.get("place") or place,
             complete=answer["complete"],
@@ -158,11 +159,15 @@ def marker_path(header: RunHeader) -> Path:
     return header.results_dir / "published" / safe / f"{header.trial_id}.json"
 
 
-def note_run(header: RunHeader, run_id: str, replicates: Sequence[int], *, confirmed: bool) -> None:
-    """Note which run holds these replicates, and whether the server confirmed them."""
+def note_run(
+    header: RunHeader, run_id: str, replicates: Sequence[int], *, confirmed: bool, url: str = ""
+) -> None:
+    """Note which run holds these replicates, its address, and whether the server confirmed them."""
     runs = noted_runs(header)
     known = runs.setdefault(run_id, {"replicates": [], "confirmed": []})
     known["replicates"] = sorted({*known["replicates"], *replicates})
+    if url:
+        known["url"] = url
     if confirmed:
         known["confirmed"] = sorted({*known["confirmed"], *replicates})
         known["statistics_version"] = STATISTICS_VERSION
@@ -178,10 +183,24 @@ def published_replicates(header: RunHeader) -> int | None:
     return sum(len(known["confirmed"]) for known in noted_runs(header).values()) or None
 
 
+def run_urls(results_dir: Path) -> dict[str, str]:
+    """The noted address of each trial's run, by trial; none for runs that were never online."""
+    found = {}
+    for path in sorted((results_dir / "published").glob("*/*.json")):
+        for known in _noted(path).values():
+            if known.get("url"):
+                found[path.stem] = str(known["url"])
+    return found
+
+
 def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
     """The noted runs of a trial: the replicates of each, and those that the server confirmed."""
+    return _noted(marker_path(header))
+
+
+def _noted(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        runs = json.loads(read_regular(marker_path(header)))["runs"]
+        runs = json.loads(read_regular(path))["runs"]
         return {
             str(run_id): {
                 **known,
