@@ -31,13 +31,13 @@ from xla_sweeps.analysis.estimates import (
     over_replicates,
     variance_budget,
 )
-from xla_sweeps.analysis.overview import discoveries, geometric_mean
+from xla_sweeps.analysis.overview import discoveries
 from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Evidence, Numbers, Prior, prior_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval, signed_rank_intervals
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
 REPLICATES = (1, 2, 3, 5)
-MODELS, SIZES, FAMILIES = 12, 2, 3
+MODELS, SIZES = 12, 2
 ROUNDS, ROUND_NOISE, ANCHORS = 12, 0.006, 10
 BETWEEN_MODELS, BETWEEN_SIZES = 0.4, 0.1
 EXTRA_S, BASELINE_S = 10.0, 0.1
@@ -123,12 +123,6 @@ def simulate(
         paid = ~np.isnan(low)
         calls = EXTRA_S / BASELINE_S / (1 - np.exp(-truth[paid]))
         shares.setdefault("break-even", []).append(held(low[paid], high[paid], calls))
-        names = [str(number // SIZES) for number in range(len(logs))]
-        part = len(logs) // FAMILIES
-        for name, places in (("geometric mean", slice(None)), ("family", slice(part))):
-            _, below, above, _ = geometric_mean(np.exp(logs[places]), names[places])
-            holds = below is not None and above is not None and below <= math.exp(0.5) <= above
-            shares.setdefault(name, []).append(float(holds))
     return {name: float(np.mean(found)) for name, found in shares.items()}
 
 
@@ -186,7 +180,7 @@ def main() -> None:
     )
     parser.add_argument("--sweeps", type=int, default=300, help="of each kind (default 300)")
     sweeps = parser.parse_args().sweeps
-    names = ("alone", "pooled", "break-even", "geometric mean", "family")
+    names = ("alone", "pooled", "break-even")
     columns = (
         *(*names, "pooled, uneven", "false discoveries", "half-width alone, pooled"),
         *("throughput", "compare", "compare: false discoveries"),

@@ -45,7 +45,8 @@ CALIBRATION = """(() => {
 })()"""
 FRAME = "await new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 LOOK = f"""(async () => {{{{
-  document.getElementById('{{}}').scrollIntoView({{{{behavior: 'instant'}}}}); {FRAME};
+  document.querySelector("a[data-to='{{}}']").click(); {FRAME};
+  while (!xlaSweeps.settled()) {FRAME};
   await new Promise((done) => setTimeout(done, 500)); }}}})()"""
 CHANGE = f"""(async () => {{{{ const started = performance.now(); {{}}; {FRAME};
   return performance.now() - started; }}}})()"""
@@ -54,14 +55,14 @@ BASELINE = """(() => {{ const select = document.querySelector('[name="f-baseline
   select.value = '{}'; select.dispatchEvent(new Event('change')); }})()"""
 FIGURES = {
     "load": ("", "", ""),
-    "filter by device": ("top", FACET.format("device"), FACET.format("device")),
-    "filter by family": ("top", FACET.format("family"), FACET.format("family")),
+    "filter by device": ("answer", FACET.format("device"), FACET.format("device")),
+    "filter by family": ("answer", FACET.format("family"), FACET.format("family")),
     "filter by device, at the table": (
         "everything",
         FACET.format("device"),
         FACET.format("device"),
     ),
-    "baseline switched": ("top", BASELINE.format("eager"), BASELINE.format("graph")),
+    "baseline switched": ("answer", BASELINE.format("eager"), BASELINE.format("graph")),
 }
 """Which part is in view, what is done, and what undoes it."""
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from scipy.stats import binomtest, false_discovery_control, t
+from scipy.stats import binomtest, false_discovery_control
 
 Row = dict[str, Any]
 VERDICTS = ("faster", "slower", "equivalent", "ambiguous", "failed")
@@ -24,7 +24,6 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
     priced = [row for row in compared if row["compile_s_extra"] is not None]
     settled = [row for row in priced if row["verdict"] != "ambiguous"]
     p_values = [row["p_value"] for row in compared if row["p_value"] is not None]
-    low, mean, high = _geomean(compared)
     speedups = [row["speedup"] for row in compared]
     many = len({row["model"] for row in compared}) >= 8
     tenths = statistics.quantiles(speedups, n=10, method="inclusive") if many else [None]
@@ -33,9 +32,7 @@ def overview(rows: Iterable[Row], baseline: str) -> dict[str, Any]:
         **{verdict: sum(row["verdict"] == verdict for row in mine) for verdict in VERDICTS},
         "compared": len(compared),
         "models": len({row["model"] for row in compared}),
-        "geomean": mean,
-        "geomean_low": low,
-        "geomean_high": high,
+        "geomean": _geomean(compared),
         "spread_low": tenths[0],
         "spread_high": tenths[-1],
         "discoveries": int(sum(false_discovery_control(p_values) <= 0.05)) if p_values else 0,
@@ -131,36 +128,29 @@ def gained(row: Row) -> tuple[float | None, float | None, float | None]:
 def _family(name: str, rows: Sequence[Row]) -> dict[str, Any]:
     mine = [row for row in rows if row["family"] == name]
     compared = [row for row in mine if row["speedup"] is not None]
-    low, mean, high = _geomean(compared)
+    speedups = sorted(row["speedup"] for row in compared) or [None]
+    if len({row["model"] for row in compared}) >= 8:
+        speedups = statistics.quantiles(speedups, n=10, method="inclusive")
     return {
         "family": name,
         "n": len(compared),
         "models": len({row["model"] for row in compared}),
         "failed": sum(row["verdict"] == "failed" for row in mine),
-        "geomean": mean,
-        "low": low,
-        "high": high,
+        "geomean": _geomean(compared),
+        "low": speedups[0],
+        "high": speedups[-1],
         "share_slower": sum(row["verdict"] == "slower" for row in compared) / len(compared)
         if compared
         else 0.0,
     }
 
 
-def _geomean(rows: Sequence[Row]) -> tuple[float | None, float | None, float | None]:
-    """Low, mean and high of the geometric mean of the speedups, a model as the unit."""
-    if not rows:
-        return None, None, None
+def _geomean(rows: Sequence[Row]) -> float | None:
+    """The geometric mean of the speedups, a model as the unit."""
     models: dict[str, list[float]] = {}
     for row in rows:
         models.setdefault(row["model"], []).append(math.log(row["speedup"]))
-    logs = [statistics.fmean(found) for found in models.values()]
-    mean = math.exp(statistics.fmean(logs))
-    if len(logs) < 3:
-        return None, mean, None
-    low, high = t.interval(
-        0.95, len(logs) - 1, statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
-    )
-    return math.exp(low), mean, math.exp(high)
+    return math.exp(statistics.fmean(map(statistics.fmean, models.values()))) if rows else None
 
 
 def _median_or_never(calls: Sequence[float | None]) -> float | None:

@@ -21,8 +21,6 @@ from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_count, call_of, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 
-MIN_FOR_INTERVAL = 3
-
 MIN_FOR_SPREAD = 8
 """Models from which on it is said where 8 of 10 pairs lie."""
 
@@ -58,8 +56,8 @@ class FamilySummary:
         n: comparable pairs.
         models: that these are of.
         failed: pairs where a side gave no number.
-        geomean: of the speedups, with its 95 % interval over models (`geometric_mean`); None where
-            nothing, or too little, is comparable.
+        geomean: of the speedups (`geometric_mean`); None where nothing is comparable.
+        low, high: where 8 of 10 of these lie (`spread`), or all of fewer than eight models.
         share_slower: share of the comparable pairs whose verdict is slower.
     """
 
@@ -81,8 +79,7 @@ class Overview:
         pairs: comparisons, failed ones included.
         compared: those with a speedup.
         models: that these are of.
-        geomean: geometric mean of the speedups; `geomean_low` and `_high` its 95 % interval over
-            models (`geometric_mean`).
+        geomean: geometric mean of the speedups (`geometric_mean`).
         spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
             percentile); None for fewer than eight models.
         discoveries: differences past the floor at a false discovery rate of 5 %, among the pairs
@@ -106,8 +103,6 @@ class Overview:
     compared: int
     models: int
     geomean: float | None
-    geomean_low: float | None
-    geomean_high: float | None
     spread_low: float | None
     spread_high: float | None
     discoveries: int
@@ -200,7 +195,7 @@ def overview_of(
         np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
     )
     compared = ~np.isnan(speedup)
-    mean, low, high, models = geometric_mean(speedup[compared], model[compared])
+    mean, models = geometric_mean(speedup[compared], model[compared])
     spread_low, spread_high = spread(speedup[compared], models)
     costly = compared & ~np.isnan(extra)
     return Overview(
@@ -212,8 +207,6 @@ def overview_of(
         compared=int(np.count_nonzero(compared)),
         models=models,
         geomean=mean,
-        geomean_low=low,
-        geomean_high=high,
         spread_low=spread_low,
         spread_high=spread_high,
         discoveries=discoveries(p_value[compared]),
@@ -249,27 +242,23 @@ def _paid_back(calls: Numbers) -> dict[str, Any]:
 
 def geometric_mean(
     values: Sequence[float] | Numbers, models: Sequence[str] | _Words
-) -> tuple[float | None, float | None, float | None, int]:
-    """Geometric mean of positive values, its 95 % interval, and the number of models.
+) -> tuple[float | None, int]:
+    """Geometric mean of positive values, and the number of models.
 
     The unit is the model: sizes, batches and devices of one model are not independent, so each
-    model counts once, with the geometric mean of its values. Student's t interval of these; none
-    for fewer than three models.
+    model counts once, with the geometric mean of its values. It has no interval: models are chosen,
+    not drawn at random.
 
     Args:
         values: of each pair.
         models: the model of each pair.
     """
     if not len(values):
-        return None, None, None, 0
+        return None, 0
     codes: dict[str, int] = {}
     unit = np.array([codes.setdefault(name, len(codes)) for name in models])
     means = np.bincount(unit, weights=np.log(values)) / np.bincount(unit)
-    interval = stats.t_interval(means.tolist())
-    if means.size < MIN_FOR_INTERVAL:
-        return math.exp(interval.estimate), None, None, means.size
-    low, high = math.exp(interval.low), math.exp(interval.high)
-    return math.exp(interval.estimate), low, high, means.size
+    return math.exp(means.mean()), means.size
 
 
 def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
@@ -283,6 +272,13 @@ def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None
         return None, None
     low, high = np.quantile(values, [0.1, 0.9])
     return float(low), float(high)
+
+
+def reach(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
+    """The spread of so many models, of few the lowest and the highest value; None for no value."""
+    if models >= MIN_FOR_SPREAD or not len(values):
+        return spread(values, models)
+    return float(np.min(values)), float(np.max(values))
 
 
 def spread_words(low: float | None, high: float | None) -> str:
@@ -327,10 +323,7 @@ def counts(found: Overview) -> str:
 
 
 def typical(found: Overview) -> str:
-    """The geometric mean, and where most pairs lie, or "".
-
-    No interval of the mean: models are chosen, not drawn at random.
-    """
+    """The geometric mean, and where most pairs lie, or ""."""
     if found.geomean is None:
         return ""
     models = f" (geometric mean over {found.models:,} models)" if found.models > 1 else ""
@@ -345,14 +338,13 @@ def word(found: Overview) -> str:
         return "Yes."
     if found.slower == found.pairs:
         return "No."
-    low, high = found.geomean_low or found.geomean, found.geomean_high or found.geomean
     share = {
         name: getattr(found, name) / found.pairs >= USUALLY
         for name in ("faster", "slower", "equivalent", "failed")
     }
-    if share["faster"] and (low is None or low > 1):
+    if share["faster"] and (found.geomean or 0.0) > 1:
         return "Usually yes."
-    if share["slower"] and (high is None or high < 1):
+    if share["slower"] and (found.geomean or math.inf) < 1:
         return "Usually no."
     if share["equivalent"]:
         return "It hardly matters."
@@ -366,7 +358,8 @@ def _families(
     for name in sorted(set(family.tolist()), key=str):
         mine = family == name
         compared = mine & ~np.isnan(speedup)
-        mean, low, high, models = geometric_mean(speedup[compared], model[compared])
+        mean, models = geometric_mean(speedup[compared], model[compared])
+        low, high = reach(speedup[compared], models)
         count = int(np.count_nonzero(compared))
         slower = int(np.count_nonzero(verdict[compared] == str(Verdict.SLOWER)))
         summaries.append(

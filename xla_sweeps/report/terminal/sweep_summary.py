@@ -190,7 +190,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
     _show_verdicts(rows)
     for pair, mine in _by_pair(rows).items():
         speedups = [row.speedup.value or math.nan for row in mine]
-        mean, _, _, models = geometric_mean(speedups, [row.trial.model for row in mine])
+        mean, models = geometric_mean(speedups, [row.trial.model for row in mine])
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""
         console.print(

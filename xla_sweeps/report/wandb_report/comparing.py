@@ -154,7 +154,7 @@ def compare(pairs: Sequence[ComparisonRow]) -> str:
 def _setting_cells(setting: Setting, rows: Sequence[ComparisonRow], shared: set[str]) -> list[str]:
     found = overview(rows)
     alike = [row for row in rows if row.trial.model in shared and row.speedup.value is not None]
-    mean, *_ = geometric_mean(
+    mean, _ = geometric_mean(
         [row.speedup.value or 0.0 for row in alike], [row.trial.model for row in alike]
     )
     return [

@@ -60,7 +60,7 @@ def mobilenets(pairs: Sequence[ComparisonRow]) -> str:
     speedups: dict[bool, float | None] = {}
     for is_mobile, rows in groups.items():
         rates[is_mobile] = statistics.median(map(_gmacs_per_s, rows))
-        speedups[is_mobile], *_ = geometric_mean(
+        speedups[is_mobile], _ = geometric_mean(
             [row.speedup.value or math.nan for row in rows], [row.trial.model for row in rows]
         )
     return (

@@ -112,6 +112,37 @@ def test_a_log_is_linked_only_where_it_lies_in_the_results(
     assert [*map(unquote, links)] == [f"{tmp_path.parent.as_uri()}/my results/records/1/0.log"]
 
 
+def test_a_run_is_linked_only_by_https(browser: Browser, tmp_path: Path) -> None:
+    runs = {
+        "1": "https://wandb.ai/me/xla-sweeps/runs/0123",
+        "2": "javascript:alert(1)",
+        "3": "https://wandb.ai@evil.example/x",
+        "4": "http://127.0.0.1:8080/me/xla/runs/4",
+        "5": 'https://x/"onmouseover="alert(1)',
+        "6": " https://wandb.ai/me",
+        "7": "data:text/html,<script>alert(1)</script>",
+    }
+    rows = [
+        base_row(trial_id=number * 16, batch_size=int(number)) | compared(100.0, 120.0, 0.02)
+        for number in (*runs, "8")
+    ]
+    known = {"results": {number * 16: address for number, address in runs.items()}}
+    page = write_page(tmp_path / "page.html", rows, runs=known)
+    links = "[...document.querySelectorAll('main a[href]')].map((link) => link.href)"
+    for filters, place in (((), ".grid"), ([("batch_size", "1")], "#answer-rows")):
+        visit(browser, page, filters)
+        draw_everything(browser)
+        assert {*browser.evaluate(links)} == {runs["1"]}
+        assert browser.evaluate(f"document.querySelectorAll('{place} a[href]').length") == 1
+    visit(browser, page)
+    draw_everything(browser)
+    assert runs["2"] in browser.evaluate("document.querySelector('.grid').textContent")
+    visit(browser, write_page(tmp_path / "none.html", rows, runs={"__proto__": {}, "results": {}}))
+    draw_everything(browser)
+    assert browser.evaluate(links) == []
+    assert browser.complaints == []
+
+
 def test_a_spreadsheet_that_splits_at_semicolons_sees_no_formula(
     browser: Browser, tmp_path: Path
 ) -> None:

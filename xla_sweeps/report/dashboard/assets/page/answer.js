@@ -2,34 +2,24 @@
  * "Should I turn XLA on?": the answer in a sentence, and the figures behind it.
  */
 
-const SHORT_MODES = {
-  __proto__: null,
-  xla: "XLA",
-  eager: "eager",
-  graph: "graph",
-  default: "the default",
-  autocluster: "auto-clustering",
-};
+const SHORT_MODES = { __proto__: null, xla: "XLA", default: "the default", autocluster: "auto-clustering" };
 
 /** A mode label in a few letters. */
 const shortMode = (label) => SHORT_MODES[label] ?? label;
 
 /** The whole section. */
 function answerSection() {
-  const [sentence, sub, behind, words] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
+  const [sentence, sub, behind, terms] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
     fill(sentence, el("b", { text: `${yes} ` }), text);
-    fill(
-      sub,
-      more ? el("p", { text: more }) : null,
-      command ? el("p", {}, "Run: ", el("code", { text: command })) : null,
-    );
+    const run = command && el("p", {}, "Run: ", el("code", { text: command }));
+    fill(sub, more ? el("p", { text: more }) : null, run);
     fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
-    words.textContent = view.overview.pairs ? wordsOf(view) : "";
+    terms.textContent = view.overview.pairs ? termsOf(view) : "";
   });
   byId("answer-charts").append(sortedChart());
-  addPanel(byId("published"), published, { worth: (view) => alone(view).length > 0 });
+  addPanel(byId("published"), published, { worth: (view) => view.alone.length > 0 });
 }
 
 /** Whether all that is shown is of one model on one device. */
@@ -58,13 +48,14 @@ function answerTo(view) {
     };
   const contaminated = countOf(view, "status", "contaminated");
   const every = o.compared > 0 && contaminated === o.compared;
-  const what = view.distinct("model").length === 1 ? `${view.distinct("model")[0]}: ` : "";
+  const models = view.distinct("model");
+  const what = models.length === 1 ? `${models[0]}: ` : "";
   return {
     yes: every ? `${overallWord(o).slice(0, -1)}, but every figure is contaminated.` : overallWord(o),
     text: o.compared
       ? `${what}${typically(o, candidate, baseline)}.${costs(view)}`
       : `${what}${candidate} failed in ${count(o.failed)} of ${plural(o.pairs, "configuration")}.`,
-    more: caveatsOfMany(view, contaminated, every).filter(Boolean).join(" "),
+    more: caveatsOfMany(view, contaminated, every),
   };
 }
 
@@ -76,16 +67,12 @@ function typically({ geomean, spread_low: low, spread_high: high }, candidate, b
 
 /** " Compiling takes 12 s longer; half earn it back within 143 k images, 40 never do.", as far as it is known. */
 function costs(view) {
-  const o = view.overview;
+  const { median_extra_compile_s: extra, never } = view.overview;
   const middle = breakEvenMedian(view);
-  if (!present(o.median_extra_compile_s) || middle === null) return "";
-  const earned =
-    middle === Infinity
-      ? "most never earn it back"
-      : `half earn it back within ${images(middle)}${o.never ? `, ${count(o.never)} never do` : ""}`;
-  return o.median_extra_compile_s > 0
-    ? ` Compiling takes ${seconds(o.median_extra_compile_s)} longer; ${earned}.`
-    : " Compiling takes no longer.";
+  if (!present(extra) || middle === null) return "";
+  if (extra <= 0) return " Compiling takes no longer.";
+  const half = `half earn it back within ${images(middle)}${never ? `, ${count(never)} never do` : ""}`;
+  return ` Compiling takes ${seconds(extra)} longer; ${middle === Infinity ? "most never earn it back" : half}.`;
 }
 
 /** What limits an answer over several configurations. */
@@ -95,49 +82,41 @@ function caveatsOfMany(view, contaminated, every) {
   const published = countOf(view, "origin", "imported");
   const saved = state.baseline === "eager" ? countWhere(view, "eager_is_graph") : 0;
   const tested = trustOf(view);
-  return [
-    every ? "Every measurement here is contaminated by other load on the machine: measure again." : "",
-    tested && tested.p < 0.01 ? trustSentence(tested) : "",
-    preliminary
-      ? `${preliminary === o.pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`
-      : "",
-    contaminated && !every
-      ? `${count(contaminated)} ${contaminated === 1 ? "is" : "are"} contaminated by other load on the machine.`
-      : "",
-    published
-      ? `${count(published)} are published single measurements without an interval, hence “ambiguous”.`
-      : "",
-    saved ? `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.` : "",
+  return phrase([
+    every && "Every measurement here is contaminated by other load on the machine: measure again.",
+    tested && tested.p < 0.01 && trustSentence(tested),
+    preliminary && `${preliminary === o.pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`,
+    contaminated && !every && `${count(contaminated)} ${contaminated === 1 ? "is" : "are"} contaminated by other load on the machine.`,
+    published && `${count(published)} are published single measurements without an interval, hence “ambiguous”.`,
+    saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
     o.failed === o.pairs
       ? "See “What broke” below for the reasons and what to do."
-      : isOneModel(view)
-        ? ""
-        : "Choose your model and device above for your own answer.",
-  ];
+      : !isOneModel(view) && "Choose your model and device above for your own answer.",
+  ]);
 }
 
+/** How a mode is turned on; undefined for one that is not known. */
+const switchOf = ({ meta }, label) => ofFolder(meta.switches, modeOf(label));
+
 /** The words of the first screen, explained. */
-function wordsOf(view) {
-  const { candidate, baseline } = view.state;
-  const switches = view.rows.meta.switches ?? {};
-  const modes = [candidate, baseline]
-    .filter((label) => Object.hasOwn(switches, modeOf(label)))
-    .map((label) => `${shortMode(label)} is ${switches[modeOf(label)]}`);
-  return [
-    modes.length ? `${modes.join(", ")}.` : "",
+function termsOf(view) {
+  const { rows, state } = view;
+  const modes = [state.candidate, state.baseline]
+    .filter((label) => switchOf(rows, label))
+    .map((label) => `${shortMode(label)} is ${switchOf(rows, label)}`);
+  return phrase([
+    modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
     "A configuration is one model at one resolution, batch size and precision on one device; a pair is one measurement of it in both modes.",
     "Typical is the geometric mean, in which each model counts once; “usually” means at least 60 %.",
-  ]
-    .filter(Boolean)
-    .join(" ");
+  ]);
 }
 
 /** The answer if all figures are published: their direction, without knowledge of their noise. */
 function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
-  const above = view.counted.reduce((n, row) => n + (speedup[row] > 1), 0);
+  const above = view.counted.filter((row) => speedup[row] > 1).length;
   const word = above / compared >= 0.6 ? "Usually yes" : above / compared <= 0.4 ? "Usually no" : "It depends";
   return {
     yes: `${word}, as published.`,
@@ -147,71 +126,58 @@ function answerAsPublished(view, candidate, baseline) {
 }
 
 /** "Usually yes", and the like: by the share of all pairs, including failures. */
-function overallWord({ pairs, faster, slower, equivalent, failed, geomean, geomean_low, geomean_high }) {
-  const [low, high] = [geomean_low ?? geomean, geomean_high ?? geomean];
+function overallWord({ pairs, faster, slower, equivalent, failed, geomean }) {
   if (faster === pairs) return "Yes.";
   if (slower === pairs || failed === pairs) return "No.";
-  if (faster / pairs >= 0.6 && (low === null || low > 1)) return "Usually yes.";
-  if (slower / pairs >= 0.6 && (high === null || high < 1)) return "Usually no.";
+  if (faster / pairs >= 0.6 && geomean > 1) return "Usually yes.";
+  if (slower / pairs >= 0.6 && geomean < 1) return "Usually no.";
   if (equivalent / pairs >= 0.6) return "It hardly matters.";
-  if (failed / pairs >= 0.6) return "Mostly it fails.";
-  return "It depends.";
+  return failed / pairs >= 0.6 ? "Mostly it fails." : "It depends.";
 }
+
+const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
 
 /** The answer about a single pair, with caveats. */
 function answerToOne(view, row, candidate, baseline) {
   const { rows } = view;
-  const numbers = (name) => rows.number(name)[row];
+  const number = (name) => rows.number(name)[row];
   const verdict = rows.text("verdict", row);
   const options = rows.text("runtime", row);
-  const where = `${rows.text("model", row)} ${numbers("resolution_px")} px, batch ${numbers("batch_size")}, on ${rows.text("device", row)}${options && ` with ${options}`}`;
+  const where = `${rows.text("model", row)} ${number("resolution_px")} px, batch ${number("batch_size")}, on ${rows.text("device", row)}${options && ` with ${options}`}`;
   if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
   const note = rows.text("note", row);
-  if (!present(numbers("speedup"))) {
-    const text = `${where}: ${rate(numbers("throughput_samples_per_s"))} with ${candidate}.`;
+  if (!present(number("speedup"))) {
+    const text = `${where}: ${rate(number("throughput_samples_per_s"))} with ${candidate}.`;
     return { yes: "Published, not compared.", text, more: note };
   }
-  const interval = present(numbers("speedup_low"))
-    ? `95 % ${range(numbers("speedup_low"), numbers("speedup_high"))}`
+  const interval = present(number("speedup_low"))
+    ? `95 % ${intervalOf(view, row)}`
     : "a single measurement, no interval";
-  const figure = `${where}: ${candidate} ${times(numbers("speedup"))} ${baseline} (${interval})`;
-  if (rows.text("origin", row) === "imported") {
-    return {
-      yes: numbers("speedup") >= 1 ? "Yes, as published." : "No, as published.",
-      text: `${figure}.`,
-      more: note,
-    };
-  }
-  const words = { faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
+  const figure = `${where}: ${candidate} ${times(number("speedup"))} ${baseline} (${interval})`;
+  if (rows.text("origin", row) === "imported")
+    return { yes: number("speedup") >= 1 ? "Yes, as published." : "No, as published.", text: `${figure}.`, more: note };
   const contaminated = rows.text("status", row) === "contaminated";
+  const advice = adviceOn(view, row, baseline)[verdict];
   return {
-    yes: `${words[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
+    yes: `${YES[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
     text: `${figure}${verdict === "faster" ? paysBackOne(view, row) : ""}.`,
-    more: [contaminated ? "Repeat the measurement before you rely on it." : "", ...adviceOn(view, row, baseline)]
-      .concat(caveats(view, row))
-      .filter(Boolean)
-      .join(" "),
+    more: phrase([contaminated && "Repeat the measurement before you rely on it.", advice, ...caveats(view, row)]),
   };
 }
 
-/** What follows from a verdict, as the terminal says it. */
+/** What follows from each verdict, as the terminal says it. */
 function adviceOn({ rows, state }, row, baseline) {
-  const switches = rows.meta.switches ?? {};
-  const verdict = rows.text("verdict", row);
-  const keep = Object.hasOwn(switches, modeOf(state.baseline)) ? switches[modeOf(state.baseline)] : baseline;
   const floor = percent(100 * rows.number("floor")[row]);
-  return [
-    verdict === "slower" ? `Keep ${keep} for this model on this device.` : "",
-    verdict === "equivalent" ? "Choose by compile time and memory, not by speed." : "",
-    verdict === "ambiguous"
-      ? `The interval crosses the band of ±${floor} % in which differences do not count; more replicates narrow it.`
-      : "",
-  ];
+  return {
+    __proto__: null,
+    slower: `Keep ${switchOf(rows, state.baseline) ?? baseline} for this model on this device.`,
+    equivalent: "Choose by compile time and memory, not by speed.",
+    ambiguous: `The interval crosses the band of ±${floor} % in which differences do not count; more replicates narrow it.`,
+  };
 }
 
 function failedAnswer({ rows }, row, where, candidate, baseline) {
-  const status = rows.text("status", row);
-  const said = rows.text("failure_message", row) || status.replaceAll("_", " ");
+  const said = rows.text("failure_message", row) || statusWords(rows.text("status", row));
   const lost = shortMode(rows.text("failed_mode", row) || candidate);
   return {
     yes: lost === baseline ? "No answer." : "No.",
@@ -231,7 +197,7 @@ function paysBackOne(view, row) {
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
 function breakEvenRange({ rows }, row) {
-  const [low, high, batch] = ["break_even_low", "break_even_high", "batch_size"].map((name) => rows.number(name)[row]);
+  const [low, high, batch] = rows.at(row, "break_even_low", "break_even_high", "batch_size");
   return present(low) && present(high) ? ` (${short(low * batch)} to ${short(high * batch)})` : "";
 }
 
@@ -246,8 +212,8 @@ function caveats({ rows }, row) {
   const replicates = plural(rows.number("replicates")[row], "replicate");
   const flags = rows.text("flags", row).split(" ").filter(Boolean);
   return [
-    rows.number("preliminary")[row] ? `From ${replicates}: preliminary${withinOneProcess(rows, row)}.` : "",
-    flags.length ? `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.` : "",
+    rows.number("preliminary")[row] && `From ${replicates}: preliminary${withinOneProcess(rows, row)}.`,
+    flags.length && `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.`,
   ];
 }
 
@@ -261,71 +227,39 @@ function breakEvenMedian(view) {
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. */
 function measureCommand(state) {
-  const part = (key, value) => (/^[\w.-]+$/.test(value) ? [`${key}=${value}`] : []);
-  const one = (name, key) => (state[name].size === 1 ? part(key, [...state[name]][0]) : []);
-  const parts = [
-    part("model", state.model)[0] ?? "model=NAME",
-    ...one("resolution_px", "resolution"),
-    ...one("batch_size", "batch_size"),
-    ...one("precision", "precision"),
-    ...one("source", "source"),
-  ];
-  return `python -m xla_sweeps ${parts.join(" ")}`;
+  const part = (key, value) => (/^[\w.-]+$/.test(value) ? `${key}=${value}` : "");
+  const one = (name, key = name) => state[name].size === 1 && part(key, [...state[name]][0]);
+  const settings = [one("resolution_px", "resolution"), one("batch_size"), one("precision"), one("source")];
+  return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", ...settings]);
 }
 
-const countWhere = (view, name) =>
-  view.once(`count ${name}`, () => view.counted.reduce((n, row) => n + (view.rows.number(name)[row] === 1), 0));
-const countOf = (view, name, value) =>
-  view.once(`count ${name} ${value}`, () => {
-    const column = view.rows.category(name);
-    const code = column.values.indexOf(value);
-    return view.counted.reduce((n, row) => n + (column.data[row] === code), 0);
-  });
+const countWhere = (view, name) => view.counted.filter((row) => view.rows.number(name)[row] === 1).length;
 
-/** Figures of only one mode, published or measured here, of whichever pair of modes is chosen. */
-function alone(view) {
-  return view.once("alone", () => {
-    const { rows } = view;
-    const origin = rows.category("origin");
-    const [speedup, throughput] = ["speedup", "throughput_samples_per_s"].map((name) => rows.number(name));
-    const imported = origin.values.indexOf("imported");
-    return view.anyOrigin.filter(
-      (row) =>
-        (origin.data[row] === imported || rows.text("baseline", row) === "") &&
-        !present(speedup[row]) &&
-        present(throughput[row]),
-    );
-  });
+function countOf(view, name, value) {
+  const { data, values } = view.rows.column(name);
+  const code = values.indexOf(value);
+  return view.counted.filter((row) => data[row] === code).length;
 }
 
-/** Lists them apart, without a comparison. */
+/** Lists figures of only one mode apart, without a comparison. */
 function published(view) {
   const { rows } = view;
-  const found = alone(view);
+  const found = view.alone;
+  const text = (name) => (row) => rows.text(name, row);
+  const table = itemsTable("Figures without a baseline", found, {
+    Model: text("model"),
+    Resolution: (row) => `${rows.number("resolution_px")[row]} px`,
+    Batch: (row) => rows.number("batch_size")[row],
+    Device: text("device"),
+    Mode: text("candidate"),
+    Throughput: (row) => rate(rows.number("throughput_samples_per_s")[row]),
+    Origin: text("origin"),
+    Note: text("note"),
+  });
   fill(
     byId("published"),
     el("h3", { text: `Not compared: ${plural(found.length, "figure")}` }),
     el("p", { class: "note", text: "Only one mode of these was measured or published, so there is no speedup." }),
-    el(
-      "details",
-      { class: "twin" },
-      el("summary", { text: "Show as table" }),
-      plainTable({
-        head: ["Model", "Resolution", "Batch", "Device", "Mode", "Throughput", "Origin", "Note"],
-        total: found.length,
-        numeric: [1, 2, 5],
-        caption: "Figures without a baseline",
-        rows: Array.from(found.subarray(0, 200), (row) => [
-          rows.text("model", row),
-          `${rows.number("resolution_px")[row]} px`,
-          rows.number("batch_size")[row],
-          rows.text("device", row),
-          rows.text("candidate", row),
-          rate(rows.number("throughput_samples_per_s")[row]),
-          rows.text("origin", row),
-          rows.text("note", row),
-        ]),
-      }),
-    ),
+    folded("Show as table", plainTable(table)),
   );
 }

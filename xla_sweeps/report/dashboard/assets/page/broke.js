@@ -6,121 +6,82 @@ const FAILURES_SHOWN = 25;
 
 function brokeSection() {
   const local = { kind: null, shown: FAILURES_SHOWN };
-  const counts = byId("broke-counts");
-  const list = byId("broke-list");
-  const draw = () => drawFailures(currentView, counts, list, local, draw);
-  const worth = (view) => failures(view).length > 0;
-  addPanel(
-    counts,
-    () => {
-      local.shown = FAILURES_SHOWN;
-      draw();
-    },
-    { worth },
-  );
-  addPanel(list, () => {}, { worth });
+  const worth = (view) => failedRows(view).next().value !== undefined;
+  const draw = () => drawFailures(currentView, local, draw);
+  const drawAnew = () => {
+    local.shown = FAILURES_SHOWN;
+    draw();
+  };
+  addPanel(byId("broke-counts"), drawAnew, { worth });
+  addPanel(byId("broke-list"), () => {}, { worth });
 }
 
-/** Each failure once, whatever its baseline. */
-function failures(view) {
-  return view.once("failures", () => {
-    const { rows, index, state } = view;
-    if (state.verdict.size && !state.verdict.has("failed")) return [];
-    const verdict = rows.category("verdict");
-    const failed = verdict.values.indexOf("failed");
-    const [mode, status] = [rows.category("failed_mode"), rows.category("status")];
-    const seen = new Set();
-    const found = [];
-    for (const row of view.base) {
-      if (verdict.data[row] !== failed) continue;
-      const key = (index.trial[row] * mode.values.length + mode.data[row]) * status.values.length + status.data[row];
-      if (seen.has(key)) continue;
-      seen.add(key);
-      found.push(row);
-    }
-    return found;
-  });
+/** The rows that failed, of every pair of modes. */
+function* failedRows({ base, rows, state }) {
+  if (state.verdict.size && !state.verdict.has("failed")) return;
+  const { data, values } = rows.column("verdict");
+  const failed = values.indexOf("failed");
+  for (const row of base) if (data[row] === failed) yield row;
 }
 
 const statusWords = (status) => status.replaceAll("_", " ");
 
-function drawFailures(view, counts, list, local, redraw) {
-  const found = failures(view);
-  const kinds = failureKinds(view, found);
-  if (!kinds.some((kind) => kind.key === local.kind)) local.kind = null;
+/** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. */
+function failureKinds(view) {
+  return view.once("failure kinds", () => {
+    const [kinds, seen] = [new Map(), new Set()];
+    for (const row of failedRows(view)) {
+      const [status, mode] = [view.rows.text("status", row), view.rows.text("failed_mode", row)];
+      const key = `${status} ${mode}`;
+      const failure = `${view.index.trial[row]} ${key}`;
+      if (seen.has(failure)) continue;
+      seen.add(failure);
+      if (!kinds.has(key)) kinds.set(key, { key, status, mode, rows: [] });
+      kinds.get(key).rows.push(row);
+    }
+    return [...kinds.values()].sort((a, b) => b.rows.length - a.rows.length);
+  });
+}
+
+function drawFailures(view, local, redraw) {
+  const kinds = failureKinds(view);
+  const all = kinds.flatMap(({ rows }) => rows).sort((a, b) => a - b);
+  const chosen = kinds.find(({ key }) => key === local.kind);
+  const rows = chosen ? chosen.rows : all;
+  const choose = (kind) => {
+    Object.assign(local, { kind: kind === chosen ? null : kind.key, shown: FAILURES_SHOWN });
+    redraw();
+    const buttons = byId("broke-counts").querySelectorAll("button");
+    buttons[kinds.indexOf(kind)].focus();
+  };
+  const title = `${plural(all.length, "failure")} of ${plural(kinds.length, "kind")}`;
+  fill(byId("broke-counts"), el("h3", { text: title }), countsTable(view, kinds, chosen, choose));
+  const next = Math.min(4 * FAILURES_SHOWN, rows.length - local.shown);
+  const more = () => {
+    local.shown += next;
+    redraw();
+  };
   fill(
-    counts,
-    el("h3", { text: `${plural(found.length, "failure")} of ${plural(kinds.length, "kind")}` }),
-    countsTable(kinds, local, redraw),
-  );
-  const chosen = kinds.find((kind) => kind.key === local.kind);
-  const rows = chosen ? chosen.rows : found;
-  const more = el(
-    "button",
-    {
-      type: "button",
-      on: {
-        click: () => {
-          local.shown += 4 * FAILURES_SHOWN;
-          redraw();
-        },
-      },
-    },
-    `Show ${count(Math.min(4 * FAILURES_SHOWN, rows.length - local.shown))} more of ${count(rows.length)}`,
-  );
-  fill(
-    list,
+    byId("broke-list"),
     el("h3", { text: chosen ? `${statusWords(chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one" }),
-    scrollBox(failureTable(view, rows.slice(0, local.shown)), "Failures, one by one"),
-    rows.length > local.shown ? more : null,
+    failureTable(view, rows.slice(0, local.shown)),
+    next > 0 && button({}, more, `Show ${count(next)} more of ${count(rows.length)}`),
   );
 }
 
-/** Failures grouped by status and mode, the most frequent first. */
-function failureKinds(view, found) {
-  const kinds = new Map();
-  for (const row of found) {
-    const [status, mode] = [view.rows.text("status", row), view.rows.text("failed_mode", row)];
-    const key = `${status} ${mode}`;
-    if (!kinds.has(key)) kinds.set(key, { key, status, mode, rows: [], devices: new Map() });
-    const kind = kinds.get(key);
-    kind.rows.push(row);
-    const device = view.rows.text("device", row);
-    kind.devices.set(device, (kind.devices.get(device) ?? 0) + 1);
-  }
-  return [...kinds.values()].sort((a, b) => b.rows.length - a.rows.length);
-}
-
-function countsTable(kinds, local, redraw) {
-  const devices = [...new Set(kinds.flatMap((kind) => [...kind.devices.keys()]))].sort(naturally);
+function countsTable(view, kinds, chosen, choose) {
+  const rows = kinds.flatMap((kind) => kind.rows);
+  const names = [...new Set(rows.map((row) => view.rows.text("device", row)))].sort(naturally);
+  const on = (own, name) => own.filter((row) => view.rows.text("device", row) === name).length || "";
   const pick = (kind) =>
-    el(
-      "button",
-      {
-        type: "button",
-        class: "link",
-        "aria-pressed": String(local.kind === kind.key),
-        data: { kind: kind.key },
-        on: {
-          click: () => {
-            Object.assign(local, { kind: local.kind === kind.key ? null : kind.key, shown: FAILURES_SHOWN });
-            redraw();
-            [...byId("broke-counts").querySelectorAll("[data-kind]")]
-              .find((button) => button.dataset.kind === kind.key)
-              ?.focus();
-          },
-        },
-      },
-      statusWords(kind.status),
-    );
+    linkButton(statusWords(kind.status), () => choose(kind), { "aria-pressed": String(kind === chosen) });
   return plainTable({
     caption: "Failures by status, mode and device; choose one to list only its failures",
-    head: ["Status", "Mode", ...devices, "All"],
-    numeric: devices.map((_, i) => i + 2).concat(devices.length + 2),
+    head: ["Status", "Mode", ...names, "All"],
     rows: kinds.map((kind) => [
       pick(kind),
       kind.mode || NONE,
-      ...devices.map((device) => kind.devices.get(device) ?? ""),
+      ...names.map((name) => on(kind.rows, name)),
       kind.rows.length,
     ]),
   });
@@ -128,49 +89,19 @@ function countsTable(kinds, local, redraw) {
 
 function failureTable(view, rows) {
   const text = (name, row) => view.rows.text(name, row);
-  const head = ["Model", "Mode", "Status", "Message", "Log", "Command"];
-  return el(
-    "table",
-    { class: "failures" },
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        head.map((name) => el("th", { scope: "col", text: name })),
-      ),
-    ),
-    el(
-      "tbody",
-      {},
-      rows.map((row) =>
-        el(
-          "tr",
-          {},
-          el(
-            "th",
-            { scope: "row" },
-            text("model", row),
-            el("span", {
-              class: "note",
-              text: rowSettings(view, row),
-            }),
-          ),
-          el("td", { text: text("failed_mode", row) || NONE }),
-          el("td", { text: statusWords(text("status", row)) }),
-          el(
-            "td",
-            { class: "message" },
-            messageOf(text("failure_message", row)),
-            text("failure_hint", row) ? el("span", { class: "note", text: `→ ${text("failure_hint", row)}` }) : null,
-          ),
-          el("td", { class: "path", text: text("log", row) || NONE }),
-          el("td", {}, copyButton(text("command", row), text("model", row))),
-        ),
-      ),
-    ),
-  );
+  const note = (words) => el("span", { class: "note", text: words });
+  const columns = {
+    Model: (row) => [text("model", row), note(rowSettings(view, row))],
+    Mode: (row) => text("failed_mode", row) || NONE,
+    Status: (row) => statusWords(text("status", row)),
+    Message: (row) => {
+      const hint = text("failure_hint", row);
+      return [el("div", { class: "message" }, messageOf(text("failure_message", row)), hint && note(`→ ${hint}`))];
+    },
+    Log: (row) => linksOf(view, row),
+    Command: (row) => copyButton(view, row),
+  };
+  return plainTable({ ...itemsTable("Failures, one by one", rows, columns, Infinity), class: "failures" });
 }
 
 /** A message; a long one is folded after its beginning. */

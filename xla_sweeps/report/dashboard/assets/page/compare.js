@@ -5,92 +5,100 @@
 
 const COMPARED_LINES = 12;
 
+const LINES_OVER = { resolution_px: "resolution (px)", batch_size: "batch size" };
+
 function compareSection() {
-  byId("compare-charts").append(
-    chart({ name: "devices", build: slopeChart, table: slopeTable, worth: (view) => slopes(view).lines.length > 0 }),
-    ...[
-      ["resolution_px", "resolution (px)"],
-      ["batch_size", "batch size"],
-    ].map(([column, title]) =>
-      chart({
-        name: column,
-        build: (view, theme, width) => lineOver(view, theme, width, column, title),
-        table: (view) => lineTable(view, column, title),
-        worth: (view) => linesOver(view, column).length > 0,
-      }),
-    ),
+  const over = Object.entries(LINES_OVER).map(([column, title]) =>
+    chart({
+      name: column,
+      build: (view, theme, width) => lineOver(view, theme, width, column, title),
+      table: (view) => lineTable(view, column, title),
+      worth: (view) => linesOver(view, column).length > 0,
+    }),
   );
+  byId("compare-charts").append(
+    chart({ name: "devices", build: slopeChart, table: slopeTable, worth: onSeveralDevices }),
+    ...over,
+  );
+}
+
+/** Whether any configuration was compared on more than one device. */
+function onSeveralDevices(view) {
+  if (view.distinct("device").length < 2) return false;
+  const first = new Int32Array(view.index.configurations).fill(-1);
+  const [device, speedup] = [view.rows.column("device").data, view.rows.number("speedup")];
+  for (const row of view.counted) {
+    if (speedup[row] !== speedup[row]) continue;
+    const key = view.index.configuration[row];
+    if (first[key] < 0) first[key] = device[row];
+    else if (first[key] !== device[row]) return true;
+  }
+  return false;
 }
 
 /** Lines over devices, from configurations that were compared on more than one; those that differ most first. */
 function slopes(view) {
   return view.once("slopes", () => {
     const devices = view.distinct("device");
-    if (devices.length < 2) return { devices, complete: true, configurations: 0, lines: [] };
-    const device = view.index.facets.get("device");
-    const places = device.values.map((name) => devices.indexOf(name));
+    const { data, values } = view.rows.column("device");
+    const places = values.map((name) => devices.indexOf(name));
     const speedup = view.rows.number("speedup");
-    const asked = view.index.configuration;
     const configurations = new Map();
     for (const row of view.counted) {
       if (speedup[row] !== speedup[row]) continue;
-      let found = configurations.get(asked[row]);
-      if (!found) configurations.set(asked[row], (found = { row, rows: [], speedups: devices.map(() => NaN) }));
-      found.speedups[places[device.data[row]]] = speedup[row];
-      found.rows[places[device.data[row]]] = row;
+      const key = view.index.configuration[row];
+      if (!configurations.has(key)) configurations.set(key, []);
+      configurations.get(key)[places[data[row]]] = row;
     }
-    const everywhere = [...configurations.values()].filter(({ speedups }) => speedups.every(present));
-    const twice = [...configurations.values()].filter(({ speedups }) => speedups.filter(present).length > 1);
+    const measured = (rows) => rows.filter((row) => row !== undefined);
+    const twice = [...configurations.values()].filter((rows) => measured(rows).length > 1);
+    const everywhere = twice.filter((rows) => measured(rows).length === devices.length);
     const complete = everywhere.length >= twice.length / 4;
     const shared = complete ? everywhere : twice;
-    const groups = new Map();
-    for (const { row, rows, speedups } of shared) {
-      const name = view.rows.text("model", row);
-      if (!groups.has(name))
-        groups.set(name, { means: devices.map(() => new GeometricMean()), rows: devices.map(() => []) });
-      const group = groups.get(name);
-      speedups.forEach((value, place) => {
-        if (!present(value)) return;
-        group.means[place].add(value, name);
-        group.rows[place].push(rows[place]);
+    const lines = new Map();
+    for (const rows of shared) {
+      const name = view.rows.text("model", measured(rows)[0]);
+      const empty = () => ({ name, at: devices.map(() => ({ mean: new GeometricMean(), rows: [] })) });
+      if (!lines.has(name)) lines.set(name, empty());
+      rows.forEach((row, place) => {
+        const own = lines.get(name).at[place];
+        own.mean.add(speedup[row], name);
+        own.rows.push(row);
       });
     }
-    const lines = [...groups].map(([name, { means, rows }]) => {
-      const [low, high] = extent(means.map((mean) => mean.value));
-      return { name, means, doubts: rows.map((own) => view.doubtOfAll(own)), spread: high / low };
-    });
-    return {
-      devices,
-      complete,
-      configurations: shared.length,
-      lines: lines.sort((a, b) => b.spread - a.spread),
+    const spreadOver = ({ at }) => {
+      const [low, high] = extent(at.map(({ mean }) => mean.value));
+      return high / low;
     };
+    const sorted = [...lines.values()].sort((a, b) => spreadOver(b) - spreadOver(a));
+    return { devices, complete, configurations: shared.length, lines: sorted };
   });
 }
 
 function slopeChart(view, theme, width) {
   const { devices, complete, configurations, lines } = slopes(view);
-  const drawn = lines.slice(0, COMPARED_LINES).map(({ name, means, doubts }) => ({
+  const drawn = lines.slice(0, COMPARED_LINES).map(({ name, at }) => ({
     name,
-    points: devices
-      .map((device, place) => ({ at: place, mean: means[place], value: means[place].value, doubt: doubts[place], verdict: "", name, device }))
+    points: at
+      .map(({ mean, rows }, place) => ({ at: place, mean, value: mean.value, doubt: view.doubtOfAll(rows), name }))
       .filter(({ value }) => present(value)),
   }));
-  const [first] = drawn;
-  const ends = first.points.toSorted((a, b) => b.value - a.value);
-  const medians = devices.map(
-    (device, place) => `${device} ${times(median(lines.map((line) => line.means[place].value).filter(present)))}`,
-  );
+  const ends = drawn[0].points.toSorted((a, b) => b.value - a.value);
+  const said = ({ value, at }) => `${times(value)} on ${shortDevice(devices[at])}`;
+  const middle = (place) => median(lines.map(({ at }) => at[place].mean.value).filter(present));
+  const medians = devices.map((device, place) => `${device} ${times(middle(place))}`);
+  const title = (place) => cutMiddle(shortDevice(devices[place]), width < 600 ? 9 : 18);
+  const places = devices.map((_, place) => place);
   return {
-    ...linesChart(drawn, { theme, width, floor: floorOf(view), label: null, title: (place) => cutMiddle(shortDevice(devices[place]), width < 600 ? 9 : 18), places: devices.map((_, i) => i) }),
-    finding: `${first.name} depends most on the device: ${times(ends[0].value)} on ${shortDevice(ends[0].device)}, ${times(ends.at(-1).value)} on ${shortDevice(ends.at(-1).device)}`,
+    ...linesChart(drawn, { theme, width, floor: floorOf(view), label: null, title, places }),
+    finding: `${drawn[0].name} depends most on the device: ${said(ends[0])}, ${said(ends.at(-1))}`,
     how: "A line per model: the geometric mean over the same configurations on each device.",
     note: [
       `Median of ${plural(lines.length, "model")}: ${medians.join(", ")}.`,
       `Over ${plural(configurations, "configuration")} compared on ${complete ? "all" : "two or more"} of these devices.`,
-      drawn.length < lines.length ? `Drawn: the ${drawn.length} models that the device changes most.` : "",
-    ].join(" "),
-    tip: ({ name, mean, doubt, device }) => [name, `${times(mean.value)}${doubt} over ${countedOf(mean)}`, device],
+      drawn.length < lines.length && `Drawn: the ${drawn.length} models that the device changes most.`,
+    ],
+    tip: ({ name, mean, doubt, at }) => [name, `${times(mean.value)}${doubt} over ${countedOf(mean)}`, devices[at]],
   };
 }
 
@@ -102,8 +110,10 @@ function linesChart(lines, { theme, width, floor, label, title, places }) {
   const y = speedupScale("speedup", points.map(({ value }) => value));
   const last = lines.map((line) => line.points.at(-1));
   const moved = spread(last, y.domain, height - marginTop - marginBottom);
+  const text = ({ name }) => chartText(cutMiddle(name, Math.floor(right / 6.4)));
+  const end = { textAnchor: "start", dx: 14, stroke: theme.panel, fill: theme.text };
   return {
-    legend: verdictLegend(theme, points.map(({ verdict }) => verdict), points.map(({ doubt }) => doubt)),
+    legend: verdictLegend(theme, points),
     plot: {
       height,
       marginTop,
@@ -117,15 +127,7 @@ function linesChart(lines, { theme, width, floor, label, title, places }) {
         Plot.line(points, { x: "at", y: "value", z: "line", stroke: theme.quiet }),
         Plot.dot(points, { x: "at", y: "value", r: 4, ...verdictDots(theme) }),
         Plot.link(last, { x1: "at", x2: "at", y1: "value", y2: (_, i) => moved[i], dx: 12, stroke: theme.line }),
-        Plot.text(lines, {
-          x: (_, i) => last[i].at,
-          y: (_, i) => moved[i],
-          text: ({ name }) => chartText(cutMiddle(name, Math.floor(right / 6.4))),
-          textAnchor: "start",
-          dx: 14,
-          stroke: theme.panel,
-          fill: theme.text,
-        }),
+        Plot.text(lines, { x: (_, i) => last[i].at, y: (_, i) => moved[i], text, ...end }),
         Plot.dot(points, Plot.pointer({ x: "at", y: "value", r: 7, stroke: theme.text })),
       ],
     },
@@ -134,18 +136,9 @@ function linesChart(lines, { theme, width, floor, label, title, places }) {
 
 function slopeTable(view) {
   const { devices, lines } = slopes(view);
-  return {
-    caption: "Geometric mean speedup across devices",
-    head: ["Model", ...devices],
-    numeric: devices.map((_, i) => i + 1),
-    total: lines.length,
-    rows: lines
-      .slice(0, 200)
-      .map(({ name, means, doubts }) => [
-        name,
-        ...means.map((mean, place) => (mean.n ? `${times(mean.value)}${doubts[place]} (${mean.n})` : NONE)),
-      ]),
-  };
+  const onDevice = ({ mean, rows }) => (mean.n ? `${times(mean.value)}${view.doubtOfAll(rows)} (${mean.n})` : NONE);
+  const table = itemsTable("Geometric mean speedup across devices", lines, { Model: ({ name }) => name });
+  return { ...table, head: ["Model", ...devices], rows: table.rows.map((row, i) => [...row, ...lines[i].at.map(onDevice)]) };
 }
 
 /**
@@ -155,40 +148,38 @@ function slopeTable(view) {
 function linesOver(view, column) {
   return view.once(`lines ${column}`, () => {
     if (view.distinct("model").length !== 1 || view.distinct(column).length < 2) return [];
-    const [values, speedup] = [view.rows.number(column), view.rows.number("speedup")];
+    const [values, speedup] = view.rows.numbers(column, "speedup");
     const lines = new Map();
     const kinds = QUESTION.filter((kind) => !NAMED_BY.includes(kind) && view.distinct(kind).length > 1);
     for (const row of view.counted) {
       if (speedup[row] !== speedup[row]) continue;
       const parts = [rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.rows.text(kind, row))];
-      const name = parts.filter(Boolean).join(" · ");
+      const name = phrase(parts, " · ");
       if (!lines.has(name)) lines.set(name, { name, rows: [] });
       lines.get(name).rows.push(row);
     }
-    return [...lines.values()]
-      .filter(({ rows }) => rows.length > 1)
-      .map(({ name, rows }) => ({ name, rows: rows.sort((a, b) => values[a] - values[b]) }));
+    const found = [...lines.values()].filter(({ rows }) => rows.length > 1);
+    for (const { rows } of found) rows.sort((a, b) => values[a] - values[b]);
+    return found;
   });
 }
 
 function lineOver(view, theme, width, column, title) {
   const all = linesOver(view, column);
-  const [speedup, values] = [view.rows.number("speedup"), view.rows.number(column)];
-  const lines = all.slice(0, COMPARED_LINES).map(({ name, rows }) => ({
-    name,
-    points: rows.map((row) => ({
-      row,
-      at: values[row],
-      value: speedup[row],
-      verdict: view.rows.text("verdict", row),
-      doubt: view.doubt(row),
-    })),
-  }));
+  const [speedup, values] = view.rows.numbers("speedup", column);
+  const pointOf = (row) => ({
+    row,
+    at: values[row],
+    value: speedup[row],
+    verdict: view.rows.text("verdict", row),
+    doubt: view.doubt(row),
+  });
+  const lines = all.slice(0, COMPARED_LINES).map(({ name, rows }) => ({ name, points: rows.map(pointOf) }));
   const places = [...new Set(lines.flatMap(({ points }) => points.map(({ at }) => at)))].sort((a, b) => a - b);
   const unit = column === "resolution_px" ? " px" : "";
   const said = lines.slice(0, 2).map(({ name, points }) => {
-    const [first, last] = [points[0], points.at(-1)].map(({ at, value }) => `${times(value)} at ${at}${unit}`);
-    return `${name}: ${first}, ${last}`;
+    const ends = [points[0], points.at(-1)].map(({ at, value }) => `${times(value)} at ${at}${unit}`);
+    return `${name}: ${ends.join(", ")}`;
   });
   return {
     ...linesChart(lines, { theme, width, floor: floorOf(view), label: title, title: String, places }),
@@ -199,20 +190,13 @@ function lineOver(view, theme, width, column, title) {
   };
 }
 
-function lineTable(view, column, name) {
-  const n = (figure, row) => view.rows.number(figure)[row];
-  return {
-    caption: `Speedup over ${name}`,
-    head: ["Line", name, "Speedup", "95 % interval", "Images per second"],
-    numeric: [1, 2, 3, 4],
-    rows: linesOver(view, column).flatMap(({ name: text, rows }) =>
-      rows.map((row) => [
-        text,
-        n(column, row),
-        `${times(n("speedup", row))}${view.doubt(row)}`,
-        range(n("speedup_low", row), n("speedup_high", row)),
-        short(n("throughput_samples_per_s", row)),
-      ]),
-    ),
-  };
+function lineTable(view, column, title) {
+  const items = linesOver(view, column).flatMap(({ name, rows }) => rows.map((row) => ({ name, row })));
+  return itemsTable(`Speedup over ${title}`, items, {
+    Line: ({ name }) => name,
+    [title]: ({ row }) => view.rows.number(column)[row],
+    Speedup: ({ row }) => speedupOf(view, row),
+    "95 % interval": ({ row }) => intervalOf(view, row),
+    "Images per second": ({ row }) => short(view.rows.number("throughput_samples_per_s")[row]),
+  });
 }

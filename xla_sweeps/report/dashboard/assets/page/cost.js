@@ -1,59 +1,36 @@
 /**
- * "What does XLA cost?": extra compile time against images to break even, how many pairs pay back within a given number
- * of images, and memory.
+ * "What does XLA cost?": extra compile time against images to break even, and how many configurations pay back within a
+ * given number of images.
  */
 
 const COST_POINTS = 1500;
 const IMAGES_FROM = 2; // decades on the slider
 const IMAGES_TO = 10;
 
-const priced = (view) => view.overview.priced > 1;
-
 function costSection(state) {
-  byId("cost-charts").append(
-    budget(state),
-    chart({ name: "cost", build: costScatter, table: costTable, follows: ["images"], worth: priced }),
-  );
+  const worth = (view) => view.overview.priced > 1;
+  const scatter = chart({ name: "cost", build: costScatter, table: costTable, follows: ["images"], worth });
+  byId("cost-charts").append(budget(state, worth), scatter);
 }
 
 /** The slider: "I will run N images". */
-function budget(state) {
-  const slider = el("input", {
-    type: "range",
-    id: "images",
-    min: IMAGES_FROM,
-    max: IMAGES_TO,
-    step: "0.1",
-    on: { input: () => state.set({ images: slider.value }, { replace: true }) },
-  });
+function budget(state, worth) {
+  const input = () => state.set({ images: slider.value }, { replace: true });
+  const slider = el("input", { type: "range", id: "images", min: IMAGES_FROM, max: IMAGES_TO, step: "0.1", on: { input } });
   const said = el("output", { for: "images" });
   const outcome = el("p", { class: "outcome", role: "status" });
-  const box = el(
-    "div",
-    { class: "chart wide budget" },
-    el("label", { for: "images" }, "I will run ", said),
-    slider,
-    outcome,
-  );
-  addPanel(
-    box,
-    (view) => {
-      const wanted = imagesWanted(view.state);
-      slider.value = String(Math.log10(wanted));
-      const text = images(wanted);
-      said.textContent = text;
-      slider.setAttribute("aria-valuetext", text);
-      let [all, paid] = [0, 0];
-      for (const row of view.counted) {
-        const needed = view.breakEven(row);
-        if (Number.isNaN(needed)) continue;
-        all += 1;
-        if (needed <= wanted) paid += 1;
-      }
-      outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${text} for ${count(paid)} of ${plural(all, "configuration")} (${share(paid, all)}).`;
-    },
-    { follows: ["images"], worth: priced },
-  );
+  const label = el("label", { for: "images" }, "I will run ", said);
+  const box = el("div", { class: "chart wide budget" }, label, slider, outcome);
+  const draw = (view) => {
+    const wanted = imagesWanted(view.state);
+    slider.value = String(Math.log10(wanted));
+    said.textContent = images(wanted);
+    slider.setAttribute("aria-valuetext", images(wanted));
+    const known = costPairs(view);
+    const paid = known.filter((pair) => pair.images <= wanted).length;
+    outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${images(wanted)} for ${count(paid)} of ${plural(known.length, "configuration")} (${share(paid, known.length)}).`;
+  };
+  addPanel(box, draw, { follows: ["images"], worth });
   return box;
 }
 
@@ -63,13 +40,12 @@ function imagesWanted(state) {
   return Number((10 ** Math.max(IMAGES_FROM, Math.min(IMAGES_TO, place))).toPrecision(2));
 }
 
+/** The configurations whose break-even is known, which may be never. */
 function costPairs(view) {
   return view.once("cost", () => {
     const extra = view.rows.number("compile_s_extra");
-    return Array.from(
-      view.counted.filter((row) => !Number.isNaN(view.breakEven(row))),
-      (row) => ({ row, extra: extra[row], images: view.breakEven(row) }),
-    );
+    const known = view.counted.filter((row) => !Number.isNaN(view.breakEven(row)));
+    return Array.from(known, (row) => ({ row, extra: extra[row], images: view.breakEven(row) }));
   });
 }
 
@@ -78,10 +54,12 @@ function costScatter(view, theme, width) {
   const panels = devicePanels(view.distinct("device"), width);
   const wanted = imagesWanted(view.state);
   const known = pairs.filter((pair) => pair.images < Infinity);
-  const y = logScale("images to break even", [...known.map(({ images: n }) => n).filter((n) => n >= 1), wanted], { wanted: 7 });
+  const shown = known.map((pair) => pair.images).filter((n) => n >= 1);
+  const y = logScale("images to break even", [...shown, wanted], { wanted: 7 });
   const [bottom, top] = y.domain;
   const [rail, edge] = [(top / bottom) ** 0.06, (top / bottom) ** 0.1].map((factor) => top * factor);
-  const x = logScale("extra compile time", pairs.map(({ extra }) => extra).filter((extra) => extra > 0), { write: seconds, wanted: 5 });
+  const extras = pairs.map(({ extra }) => extra).filter((extra) => extra > 0);
+  const x = logScale("extra compile time", extras, { write: seconds, wanted: 5 });
   const drawn = sampled(pairs, COST_POINTS).map(({ row, extra, images: n }) => ({
     row,
     x: Math.max(extra, x.domain[0]),
@@ -90,24 +68,23 @@ function costScatter(view, theme, width) {
     verdict: view.rows.text("verdict", row),
     doubt: view.doubt(row),
   }));
-  const facet = { [panels.channel]: "device" };
   const never = pairs.length - known.length;
   const middle = breakEvenMedian(view);
   const half = Number.isFinite(middle) ? `; half of all within ${images(middle)}` : "";
+  const place = { ...panels.facet, x: "x", y: "y" };
+  const said = { y: [wanted], frameAnchor: "left", textAnchor: "start", dx: 6, dy: -7, fill: theme.quiet };
   return {
     finding: `Compiling pays back in ${count(known.length)} of ${plural(pairs.length, "configuration")}${half}`,
     subject: subjectOf(view, `Extra compile time of ${versus(view)}`),
     how: "Each point is a configuration. Those at the top never pay back; those at the bottom edge pay back at once. The dashed line is your number of images.",
-    note: [`${plural(never, "configuration")} never pay${never === 1 ? "s" : ""} back.`, sampleNote(drawn.length, pairs.length), panels.note]
-      .filter(Boolean)
-      .join(" "),
-    legend: verdictLegend(theme, drawn.map(({ verdict }) => verdict), drawn.map(({ doubt }) => doubt)),
+    note: [
+      `${plural(never, "configuration")} never pay${never === 1 ? "s" : ""} back.`,
+      sampleNote(drawn.length, pairs.length),
+      panels.note,
+    ],
+    legend: verdictLegend(theme, drawn),
     plot: {
-      height: panels.height,
-      marginTop: 30,
-      marginLeft: 52,
-      marginBottom: 40,
-      ...panels.facets,
+      ...panels.plot,
       x: { ...x, grid: true },
       y: {
         ...y,
@@ -120,30 +97,24 @@ function costScatter(view, theme, width) {
         Plot.frame({ stroke: theme.line }),
         Plot.rect([0], { y1: top, y2: edge, fill: theme.band }),
         Plot.ruleY([wanted], { stroke: theme.quiet, strokeDasharray: "5 4" }),
-        Plot.text([images(wanted)], { y: [wanted], frameAnchor: "left", textAnchor: "start", dx: 6, dy: -7, fill: theme.quiet }),
-        Plot.dot(drawn, { ...facet, x: "x", y: "y", r: drawn.length > 700 ? 2.5 : 4, ...verdictDots(theme) }),
+        Plot.text([images(wanted)], said),
+        Plot.dot(drawn, { ...place, r: drawn.length > 700 ? 2.5 : 4, ...verdictDots(theme) }),
         panels.heads,
-        Plot.dot(drawn, Plot.pointer({ ...facet, x: "x", y: "y", r: 7, stroke: theme.text })),
+        Plot.dot(drawn, Plot.pointer({ ...place, r: 7, stroke: theme.text })),
       ],
     },
     tip: ({ row }) => pairTip(view, row),
   };
 }
 
-function costTable(view) {
-  const pairs = costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra);
-  return {
-    caption: "Extra compile time and break-even",
-    head: ["Configuration", "Extra compile time", "Images to break even", "Speedup"],
-    numeric: [1, 2, 3],
-    total: pairs.length,
-    rows: pairs
-      .slice(0, 200)
-      .map(({ row, extra, images: n }) => [
-        rowName(view, row),
-        seconds(extra),
-        images(n),
-        `${times(view.rows.number("speedup")[row])}${view.doubt(row)}`,
-      ]),
-  };
-}
+const costTable = (view) =>
+  itemsTable(
+    "Extra compile time and break-even",
+    costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra),
+    {
+      Configuration: ({ row }) => rowName(view, row),
+      "Extra compile time": ({ extra }) => seconds(extra),
+      "Images to break even": (pair) => images(pair.images),
+      Speedup: ({ row }) => speedupOf(view, row),
+    },
+  );

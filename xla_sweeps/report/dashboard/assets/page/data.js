@@ -1,6 +1,6 @@
 /**
- * Data: the packed columns as typed arrays. Numbers stay Float32Arrays, text stays dictionary codes; there is no object
- * per row.
+ * Data: the packed columns as typed arrays, each unpacked when it is first asked for. Numbers stay Float32Arrays, text
+ * stays dictionary codes; there is no object per row.
  */
 
 /**
@@ -11,21 +11,6 @@
  * @property {string[]} values of a category; empty for numbers.
  */
 
-/** The bytes of base64 text. */
-function bytesOf(text) {
-  if (typeof Uint8Array.fromBase64 === "function") return Uint8Array.fromBase64(text);
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-  return bytes;
-}
-
-/** Gunzipped bytes. */
-async function gunzipped(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 /** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
 const visible = (text) =>
   text.replace(
@@ -33,18 +18,16 @@ const visible = (text) =>
     (mark) => `[U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`,
   );
 
-/** All columns and the page's metadata (pack.py describes the layout). */
-async function unpacked(text) {
-  const raw = await gunzipped(bytesOf(text.trim()));
+/** All columns and the page's metadata (pack.py describes the layout) from gunzipped bytes. */
+function unpacked(raw) {
   const length = new DataView(raw.buffer, raw.byteOffset).getUint32(0, true);
   const header = JSON.parse(visible(new TextDecoder().decode(raw.subarray(4, 4 + length))));
   const columns = new Map();
   let offset = 4 + length;
   for (const { name, kind, bytes, values } of header.columns) {
     const planes = raw.subarray(offset, offset + bytes * header.rows);
-    offset += bytes * header.rows;
-    columns.set(
-      name,
+    offset += planes.length;
+    columns.set(name, () =>
       kind === "number"
         ? { kind, data: numbersFrom(planes, header.rows), values: [] }
         : { kind, data: codesFrom(planes, header.rows, bytes), values: values.map((value) => String(value ?? "")) },
@@ -64,7 +47,7 @@ function numbersFrom(planes, count) {
 
 /** Byte planes as unsigned codes. */
 function codesFrom(planes, count, width) {
-  if (width === 1) return planes.slice();
+  if (width === 1) return planes;
   const codes = width === 2 ? new Uint16Array(count) : new Uint32Array(count);
   for (let plane = 0; plane < width; plane++) {
     for (let i = 0; i < count; i++) codes[i] |= planes[plane * count + i] << (8 * plane);
@@ -74,35 +57,70 @@ function codesFrom(planes, count, width) {
 
 /** All rows, by column. */
 class Rows {
+  #packed;
+  #columns = new Map();
+  #codes = new Map();
   #orders = new Map();
 
-  constructor(count, columns, meta) {
+  /** @param {Map<string, () => Column>} packed what unpacks each column. */
+  constructor(count, packed, meta) {
     this.count = count;
-    this.columns = columns;
     this.meta = meta;
-    this.none = { kind: "number", data: new Float32Array(count).fill(NaN), values: [] };
-    this.blank = { kind: "category", data: new Uint8Array(count), values: [""] };
+    this.#packed = packed;
   }
 
-  /** Numbers of a column; all NaN if the file lacks it. */
+  /** The names of all columns. */
+  get names() {
+    return [...this.#packed.keys()];
+  }
+
+  /** Adds a column of numbers. */
+  add(name, compute) {
+    this.#packed.set(name, () => ({ kind: "number", data: compute(), values: [] }));
+  }
+
+  /** A column; undefined if there is none of this name, which an address may ask for. */
+  column(name) {
+    let column = this.#columns.get(name);
+    if (!column) this.#columns.set(name, (column = this.#packed.get(name)?.()));
+    return column;
+  }
+
+  /** Numbers of a column. */
   number(name) {
-    return (this.columns.get(name) ?? this.none).data;
+    return this.column(name).data;
   }
 
-  /** A category column; all "" if the file lacks it. */
-  category(name) {
-    return this.columns.get(name) ?? this.blank;
+  /** Numbers of several columns. */
+  numbers(...names) {
+    return names.map((name) => this.number(name));
+  }
+
+  /** Numbers of several columns in one row. */
+  at(row, ...names) {
+    return names.map((name) => this.number(name)[row]);
   }
 
   /** The text of one cell. */
   text(name, row) {
-    const column = this.category(name);
+    const column = this.column(name);
     return column.values[column.data[row]];
   }
 
-  /** Whether any row has a number in this column. */
-  has(name) {
-    return this.columns.has(name) && this.number(name).some((value) => value === value);
+  /** A column as codes into its values, which are text. */
+  codes(name) {
+    if (!this.#codes.has(name)) this.#codes.set(name, this.#coded(this.column(name)));
+    return this.#codes.get(name);
+  }
+
+  #coded({ kind, data, values }) {
+    if (kind !== "number") return { data, values };
+    const known = new Map();
+    const codes = Uint32Array.from(data, (value) => {
+      if (!known.has(value)) known.set(value, known.size);
+      return known.get(value);
+    });
+    return { data: codes, values: [...known.keys()].map((value) => (present(value) ? String(value) : "")) };
   }
 
   /**
@@ -110,13 +128,11 @@ class Rows {
    * Keys are packed into doubles (32 bits of order, 21 bits of index), which sort ten times as fast as by a comparator.
    */
   order(name) {
-    let order = this.#orders.get(name);
-    if (!order) {
-      const column = this.columns.get(name) ?? this.none;
-      order = argsort(column.kind === "number" ? floatOrder(column.data) : textOrder(column));
-      this.#orders.set(name, order);
+    if (!this.#orders.has(name)) {
+      const column = this.column(name);
+      this.#orders.set(name, argsort(column.kind === "number" ? floatOrder(column.data) : textOrder(column)));
     }
-    return order;
+    return this.#orders.get(name);
   }
 }
 
@@ -138,7 +154,7 @@ function textOrder({ data, values }) {
   sorted.forEach((code, rank) => {
     ranks[code] = values[code] === "" ? 0xffffffff : rank;
   });
-  return data.length ? Uint32Array.from(data, (code) => ranks[code]) : new Uint32Array(0);
+  return Uint32Array.from(data, (code) => ranks[code]);
 }
 
 /** Indices by ascending key. */
@@ -152,6 +168,4 @@ function argsort(keys) {
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /** Order of two texts; numbers in them are compared by value. */
-function naturally(a, b) {
-  return COLLATOR.compare(a, b);
-}
+const naturally = (a, b) => COLLATOR.compare(a, b);

@@ -3,19 +3,20 @@
  */
 
 function differenceSection(comparison) {
-  const section = byId("difference");
-  section.hidden = !comparison;
+  byId("difference").hidden = !comparison;
   if (!comparison) return;
   const { title_a: a, title_b: b, counts = {}, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
   byId("difference-sub").textContent = `${b} against ${a}: above 1×, ${b} is faster.`;
-  fill(
-    byId("difference-chips"),
-    ["faster", "equivalent", "ambiguous", "slower"].map((verdict) =>
-      el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(counts[verdict] ?? 0) })),
-    ),
-  );
-  const preliminary = comparison.rows.filter((row) => row.preliminary).length;
-  const contaminated = comparison.rows.filter((row) => row.contaminated).length;
+  const verdicts = ["faster", "equivalent", "ambiguous", "slower"];
+  const chip = (verdict) =>
+    el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(counts[verdict] ?? 0) }));
+  fill(byId("difference-chips"), verdicts.map(chip));
+  const note = (kind, what) => {
+    const n = comparison.rows.filter((row) => row[kind]).length;
+    const text = `${count(n)} of ${plural(comparison.rows.length, "comparison")} ${what}.`;
+    return n > 0 && el("p", { class: "note", text });
+  };
+  const cell = (entry, side) => (entry.a === entry.b ? entry[side] : el("b", { text: entry[side] }));
   byId("difference-charts").append(
     chart({
       name: "difference",
@@ -26,24 +27,14 @@ function differenceSection(comparison) {
     el(
       "div",
       { class: "chart wide" },
-      preliminary
-        ? el("p", {
-            class: "note",
-            text: `${count(preliminary)} of ${plural(comparison.rows.length, "comparison")} have fewer than three replicates: preliminary.`,
-          })
-        : null,
-      contaminated
-        ? el("p", {
-            class: "note",
-            text: `${count(contaminated)} of ${plural(comparison.rows.length, "comparison")} are contaminated by other load on the machine: ambiguous.`,
-          })
-        : null,
+      note("preliminary", "have fewer than three replicates: preliminary"),
+      note("contaminated", "are contaminated by other load on the machine: ambiguous"),
       el("h3", { text: "Machines and versions" }),
       environment.length
         ? plainTable({
             caption: "Machines and versions",
             head: ["Property", a, b],
-            rows: environment.map((entry) => [entry.what, mark(entry, "a"), mark(entry, "b")]),
+            rows: environment.map((entry) => [entry.what, cell(entry, "a"), cell(entry, "b")]),
           })
         : emptyState("Machines and versions are not recorded."),
       onlyList(`Only in ${a}`, onlyA),
@@ -52,20 +43,9 @@ function differenceSection(comparison) {
   );
 }
 
-const mark = (entry, side) => (entry.a === entry.b ? entry[side] : el("b", { text: entry[side] }));
-
 function onlyList(title, items) {
-  if (!items.length) return null;
-  return el(
-    "details",
-    { class: "twin" },
-    el("summary", { text: `${title}: ${count(items.length)}` }),
-    el(
-      "ul",
-      {},
-      items.slice(0, 500).map((item) => el("li", { text: item })),
-    ),
-  );
+  const lines = items.slice(0, 500).map((text) => el("li", { text }));
+  return items.length > 0 && folded(`${title}: ${count(items.length)}`, el("ul", {}, lines));
 }
 
 const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
@@ -73,8 +53,7 @@ const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((
 function differenceChart(view, comparison, theme, width) {
   const rows = bySize(comparison);
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
-  const devices = [...new Set(rows.map(({ device }) => device))];
-  const { meta } = view.rows;
+  const { counts = {} } = comparison;
   const series = {
     count: rows.length,
     value: (i) => rows[i].ratio,
@@ -85,12 +64,12 @@ function differenceChart(view, comparison, theme, width) {
     name: (i) => `${rows[i].name} · ${rows[i].quantity}`,
     key: (i) => rows[i],
   };
+  const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
+  const { first, last } = view.rows.meta;
   return {
     ...sortedBars(series, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
-    finding: `${b} is faster than ${a} in ${count(comparison.counts?.faster ?? 0)} of ${plural(rows.length, "comparison")}, slower in ${count(comparison.counts?.slower ?? 0)}`,
-    subject: [`${b} over ${a}`, someOf(devices, 3), plural(rows.length, "comparison"), daysOf([meta.first, meta.last])]
-      .filter(Boolean)
-      .join(" · "),
+    finding: `${b} is faster than ${a} in ${count(counts.faster ?? 0)} of ${plural(rows.length, "comparison")}, slower in ${count(counts.slower ?? 0)}`,
+    subject: phrase([`${b} over ${a}`, devices, plural(rows.length, "comparison"), daysOf([first, last])], " · "),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }
@@ -101,28 +80,20 @@ const differenceTip = (row) => [
   `${row.name} · ${row.device}`,
   row.quantity,
   `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)}${doubtOf(row)} (95 % ${range(row.low, row.high)})`,
-  present(row.p_value) ? `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}` : "",
-  [row.preliminary ? "preliminary" : "", row.contaminated ? "contaminated" : ""].filter(Boolean).join(", "),
+  present(row.p_value) && `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}`,
+  phrase([row.preliminary && "preliminary", row.contaminated && "contaminated"], ", "),
 ];
 
 function differenceTable(comparison) {
   const rows = [...bySize(comparison), ...comparison.rows.filter((row) => !present(row.ratio))];
-  return {
-    caption: `${comparison.title_b} over ${comparison.title_a}`,
-    head: ["Trial", "Device", "Quantity", "Ratio", "95 % interval", "p", "q", "Verdict"],
-    numeric: [3, 4, 5, 6],
-    total: rows.length,
-    rows: rows
-      .slice(0, 500)
-      .map((row) => [
-        row.name,
-        row.device,
-        row.quantity,
-        `${times(row.ratio)}${doubtOf(row)}`,
-        range(row.low, row.high),
-        digits(row.p_value, 2),
-        digits(row.q_value, 2),
-        verdictMark(row.verdict),
-      ]),
-  };
+  return itemsTable(`${comparison.title_b} over ${comparison.title_a}`, rows, {
+    Trial: ({ name }) => name,
+    Device: ({ device }) => device,
+    Quantity: ({ quantity }) => quantity,
+    Ratio: (row) => `${times(row.ratio)}${doubtOf(row)}`,
+    "95 % interval": ({ low, high }) => range(low, high),
+    p: (row) => digits(row.p_value, 2),
+    q: (row) => digits(row.q_value, 2),
+    Verdict: ({ verdict }) => verdictMark(verdict),
+  });
 }

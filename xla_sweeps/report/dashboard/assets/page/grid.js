@@ -5,102 +5,48 @@
 const ROW_HEIGHT = 30; // pixels, as in the style sheet
 const SPARE_ROWS = 8;
 
-const text_ = (name) => (view, row) => view.rows.text(name, row) || NONE;
-const number_ = (name, write) => (view, row) => write(view.rows.number(name)[row]);
-const GRID = [
-  { column: "model", title: "Model", width: 190, cell: text_("model") },
-  { column: "verdict", title: "Verdict", width: 112, cell: (view, row) => verdictMark(view.rows.text("verdict", row)) },
-  {
-    column: "speedup",
-    title: "Speedup",
-    width: 86,
-    right: true,
-    cell: (view, row) => `${times(view.rows.number("speedup")[row])}${view.doubt(row)}`,
-  },
-  { column: "speedup_low", title: "95 % low", width: 82, right: true, cell: number_("speedup_low", times) },
-  { column: "speedup_high", title: "95 % high", width: 86, right: true, cell: number_("speedup_high", times) },
-  { column: "device", title: "Device", width: 150, cell: text_("device") },
-  { column: "resolution_px", title: "px", width: 60, right: true, cell: number_("resolution_px", digitsAll) },
-  { column: "batch_size", title: "Batch", width: 70, right: true, cell: number_("batch_size", digitsAll) },
-  { column: "precision", title: "Precision", width: 110, cell: text_("precision") },
-  {
-    column: "throughput_samples_per_s",
-    title: "img/s",
-    width: 84,
-    right: true,
-    cell: number_("throughput_samples_per_s", short),
-  },
-  {
-    column: "baseline_throughput_samples_per_s",
-    title: "Baseline img/s",
-    width: 118,
-    right: true,
-    cell: number_("baseline_throughput_samples_per_s", short),
-  },
-  { column: "latency_p50_ms", title: "p50 (ms)", width: 82, right: true, cell: number_("latency_p50_ms", short) },
-  { column: "latency_p90_ms", title: "p90 (ms)", width: 82, right: true, cell: number_("latency_p90_ms", short) },
-  {
-    column: "compile_s_extra",
-    title: "Extra compile",
-    width: 112,
-    right: true,
-    cell: number_("compile_s_extra", seconds),
-  },
-  {
-    column: "break_even_images",
-    title: "Break-even (images)",
-    width: 150,
-    right: true,
-    cell: (view, row) => {
-      const n = view.breakEven(row);
-      return Number.isNaN(n) ? NONE : n === Infinity ? "never" : short(n);
-    },
-  },
-  {
-    column: "peak_memory_ratio",
-    title: "Peak memory",
-    width: 108,
-    right: true,
-    cell: number_("peak_memory_ratio", times),
-  },
-  {
-    column: "cv_percent",
-    title: "CV (%)",
-    width: 76,
-    right: true,
-    cell: number_("cv_percent", (value) => digits(value, 2)),
-  },
-  {
-    column: "p_value",
-    title: "p",
-    width: 80,
-    right: true,
-    cell: number_("p_value", (value) => (present(value) && value < 0.001 ? "<0.001" : digits(value, 2))),
-  },
-  { column: "replicates", title: "Replicates", width: 96, right: true, cell: number_("replicates", digitsAll) },
-  { column: "family", title: "Family", width: 120, cell: text_("family") },
-  { column: "source", title: "Source", width: 110, cell: text_("source") },
-  { column: "runtime", title: "Options", width: 150, cell: text_("runtime") },
-  { column: "flags", title: "Flags", width: 150, cell: text_("flags") },
-  { column: "status", title: "Status", width: 120, cell: text_("status") },
-  {
-    column: "measured_at",
-    title: "Measured",
-    width: 140,
-    cell: (view, row) => date(view.rows.text("measured_at", row)),
-  },
-  { column: "log", title: "Log", width: 90, cell: logLink },
-  {
-    column: "command",
-    title: "Command",
-    width: 128,
-    cell: (view, row) => copyButton(view.rows.text("command", row), view.rows.text("model", row)),
-  },
-];
+const whole = (value) => (present(value) ? String(Math.round(value)) : NONE);
+const neverIf = (value) => (value === Infinity ? "never" : short(value));
+const chance = (value) => (value < 0.001 ? "<0.001" : digits(value, 2));
+const twoDigits = (value) => digits(value, 2);
 
-function digitsAll(value) {
-  return present(value) ? String(Math.round(value)) : NONE;
-}
+/** Column, title, width in pixels, and how its figure is written, or what makes the cell of a view and a row. */
+const GRID = [
+  ["model", "Model", 190],
+  ["verdict", "Verdict", 112, { cell: (view, row) => verdictMark(view.rows.text("verdict", row)) }],
+  ["speedup", "Speedup", 86, { right: true, cell: speedupOf }],
+  ["speedup_low", "95 % low", 82, times],
+  ["speedup_high", "95 % high", 86, times],
+  ["device", "Device", 150],
+  ["resolution_px", "px", 60, whole],
+  ["batch_size", "Batch", 70, whole],
+  ["precision", "Precision", 110],
+  ["throughput_samples_per_s", "img/s", 84, short],
+  ["baseline_throughput_samples_per_s", "Baseline img/s", 118, short],
+  ["latency_p50_ms", "p50 (ms)", 82, short],
+  ["latency_p90_ms", "p90 (ms)", 82, short],
+  ["compile_s_extra", "Extra compile", 112, seconds],
+  ["break_even_images", "Break-even (images)", 150, neverIf],
+  ["peak_memory_ratio", "Peak memory", 108, times],
+  ["cv_percent", "CV (%)", 76, twoDigits],
+  ["p_value", "p", 80, chance],
+  ["replicates", "Replicates", 96, whole],
+  ["family", "Family", 120],
+  ["source", "Source", 110],
+  ["runtime", "Options", 150],
+  ["flags", "Flags", 150],
+  ["status", "Status", 120],
+  ["measured_at", "Measured", 140, { cell: (view, row) => date(view.rows.text("measured_at", row)) }],
+  ["log", "Log, W&B run", 120, { cell: linksOf }],
+  ["command", "Command", 128, { cell: copyButton }],
+].map(([column, title, width, write]) => ({
+  column,
+  title,
+  width,
+  right: typeof write === "function",
+  cell: (view, row) => (write ? write(view.rows.number(column)[row]) : view.rows.text(column, row) || NONE),
+  ...(typeof write === "object" ? write : {}),
+}));
 
 /** The head of a column: a button that sorts by it, and the other way round. */
 function gridHead(state, { column, title, right }) {
@@ -109,16 +55,8 @@ function gridHead(state, { column, title, right }) {
     const sort = state.sort === down ? up : state.sort === up || right ? down : up;
     state.set({ sort }, { replace: true });
   };
-  return el(
-    "th",
-    { scope: "col", class: right ? "number" : null, data: { column } },
-    el(
-      "button",
-      { type: "button", class: "sort", on: { click: by } },
-      title,
-      el("span", { class: "arrow", "aria-hidden": "true" }),
-    ),
-  );
+  const sorter = button({ class: "sort" }, by, title, el("span", { class: "arrow", "aria-hidden": "true" }));
+  return el("th", { scope: "col", class: right ? "number" : null, data: { column } }, sorter);
 }
 
 /** Says in the heads by which column and in which direction the rows are sorted. */
@@ -133,20 +71,14 @@ function showOrder(heads, sort) {
 
 /** The table with these heads and this body, its columns as wide as `GRID` says. */
 function gridTable(heads, body) {
-  const columns = GRID.map(({ width }) => {
-    const column = el("col");
-    column.style.width = `${width}px`;
-    return column;
-  });
-  const table = el(
+  const width = GRID.reduce((sum, column) => sum + column.width, 0);
+  return el(
     "table",
-    { class: "grid", "aria-label": "All pairs of this selection" },
-    el("colgroup", {}, columns),
+    { class: "grid", "aria-label": "All pairs of this selection", style: { width: `${width}px` } },
+    el("colgroup", {}, GRID.map((column) => el("col", { style: { width: `${column.width}px` } }))),
     el("thead", {}, el("tr", { "aria-rowindex": 1 }, heads)),
     body,
   );
-  table.style.width = `${GRID.reduce((sum, { width }) => sum + width, 0)}px`;
-  return table;
 }
 
 /** The table in its scrolling box. */
@@ -159,89 +91,59 @@ function gridPanel(state) {
   const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every pair" }), gridTools(state), box);
   let order = new Uint32Array(0);
   let drawn = "";
-
   const show = () => {
     const first = Math.max(0, Math.floor(box.scrollTop / ROW_HEIGHT) - SPARE_ROWS);
     const last = Math.min(order.length, Math.ceil((box.scrollTop + box.clientHeight) / ROW_HEIGHT) + SPARE_ROWS);
     if (drawn === `${first} ${last}`) return;
     drawn = `${first} ${last}`;
-    const lines = [];
-    for (let place = first; place < last; place++) lines.push(gridRow(currentView, order[place], place));
+    const lines = Array.from(order.subarray(first, last), (row, i) => gridRow(currentView, row, first + i));
     fill(body, spacer(first), lines, spacer(order.length - last));
   };
-  let waiting = false;
-  box.addEventListener(
-    "scroll",
-    () => {
-      if (waiting) return;
-      waiting = true;
-      requestAnimationFrame(() => {
-        waiting = false;
-        show();
-      });
-    },
-    { passive: true },
-  );
-  addPanel(
-    panel,
-    (view) => {
-      order = tableOrder(view);
-      showOrder(heads, state.sort);
-      table.setAttribute("aria-rowcount", String(order.length + 1));
-      const most = Math.max(0, order.length * ROW_HEIGHT - 300);
-      box.style.height = `${ROW_HEIGHT * Math.min(17, order.length + 2)}px`;
-      if (box.scrollTop > most) box.scrollTop = most;
-      drawn = "";
-      show();
-    },
-    { follows: ["sort"], worth: (view) => view.pairs.length > 0 },
-  );
+  box.addEventListener("scroll", () => requestAnimationFrame(show), { passive: true });
+  const draw = (view) => {
+    order = tableOrder(view);
+    showOrder(heads, state.sort);
+    table.setAttribute("aria-rowcount", String(order.length + 1));
+    const most = Math.max(0, order.length * ROW_HEIGHT - 300);
+    box.style.height = `${ROW_HEIGHT * Math.min(17, order.length + 2)}px`;
+    if (box.scrollTop > most) box.scrollTop = most;
+    drawn = "";
+    show();
+  };
+  addPanel(panel, draw, { follows: ["sort"], worth: (view) => view.pairs.length > 0 });
   return panel;
 }
 
 /** An empty row as high as the rows that are not drawn. */
 function spacer(rows) {
-  const line = el("tr", { "aria-hidden": "true", class: "spacer" }, el("td", { colspan: GRID.length }));
-  line.firstElementChild.style.height = `${rows * ROW_HEIGHT}px`;
-  line.hidden = rows <= 0;
-  return line;
+  const cell = el("td", { colspan: GRID.length, style: { height: `${rows * ROW_HEIGHT}px` } });
+  return el("tr", { "aria-hidden": "true", class: "spacer", hidden: rows <= 0 }, cell);
 }
 
 function gridRow(view, row, place) {
-  return el(
-    "tr",
-    { "aria-rowindex": place + 2 },
-    GRID.map(({ cell, right, column }) => {
-      const content = cell(view, row);
-      return el(
-        column === "model" ? "th" : "td",
-        {
-          scope: column === "model" ? "row" : null,
-          class: right ? "number" : null,
-          title: typeof content === "string" && content.length > 14 ? content : null,
-        },
-        content,
-      );
-    }),
-  );
+  const cells = GRID.map(({ cell, right, column }) => {
+    const content = cell(view, row);
+    const title = typeof content === "string" && content.length > 14 ? content : null;
+    const [tag, scope] = column === "model" ? ["th", "row"] : ["td", null];
+    return el(tag, { scope, class: right ? "number" : null, title }, content);
+  });
+  return el("tr", { "aria-rowindex": place + 2 }, cells);
 }
 
 /** The pairs in the chosen order; those without a value are always last. */
 function tableOrder(view) {
   return view.once(`order ${view.state.sort}`, () => {
-    const down = view.state.sort.startsWith("-");
     const name = view.state.sort.replace(/^-/, "");
-    const column = view.rows.columns.get(name) ?? view.rows.none;
+    const column = view.rows.column(name);
+    if (!column) return view.pairs; // the address may ask for anything
+    const { kind, data, values } = column;
     const chosen = new Uint8Array(view.rows.count);
     for (const row of view.pairs) chosen[row] = 1;
     const all = view.rows.order(name).filter((row) => chosen[row]);
-    const absent =
-      column.kind === "number"
-        ? (row) => column.data[row] !== column.data[row]
-        : (row) => column.values[column.data[row]] === "";
+    const absent = (row) => (kind === "number" ? Number.isNaN(data[row]) : values[data[row]] === "");
     let known = all.length;
     while (known && absent(all[known - 1])) known -= 1;
-    if (down) all.subarray(0, known).reverse();
+    if (view.state.sort.startsWith("-")) all.subarray(0, known).reverse();
     return all;
   });
 }
@@ -251,28 +153,20 @@ function gridTools(state) {
   return el(
     "p",
     { class: "tools" },
-    el("button", { type: "button", id: "csv", on: { click: save } }, "Save as CSV"),
-    el("button", { type: "button", on: { click: () => copy(location.href, "Link copied") } }, "Copy link"),
-    el("button", { type: "button", on: { click: () => state.reset() } }, "Reset filters"),
+    button({ id: "csv" }, save, "Save as CSV"),
+    copyLink(),
+    button({}, () => state.reset(), "Reset filters"),
     el("span", { class: "note", text: "The CSV file has all columns of the pairs shown." }),
   );
 }
 
 /** Rows as CSV. Text that a spreadsheet would read as a formula gets a leading apostrophe. */
-function csvOf(view, order) {
-  const columns = [...view.rows.columns].map(([name, column]) => {
-    if (column.kind === "number")
-      return [
-        name,
-        (row) =>
-          Number.isNaN(column.data[row])
-            ? ""
-            : column.data[row] === Infinity
-              ? "never"
-              : Number(column.data[row].toPrecision(6)),
-      ];
-    const cells = column.values.map(csvCell);
-    return [name, (row) => cells[column.data[row]]];
+function csvOf({ rows }, order) {
+  const written = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "never" : Number(value.toPrecision(6)));
+  const columns = rows.names.map((name) => {
+    const { kind, data, values } = rows.column(name);
+    const cells = values.map(csvCell);
+    return [name, kind === "number" ? (row) => written(data[row]) : (row) => cells[data[row]]];
   });
   const lines = [columns.map(([name]) => csvCell(name)).join(",")];
   for (const row of order) lines.push(columns.map(([, read]) => read(row)).join(","));

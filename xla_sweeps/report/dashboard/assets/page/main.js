@@ -11,63 +11,42 @@ function pageHeader(index) {
     factsOf(meta).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
   );
   const problems = meta.problems ?? [];
-  if (problems.length)
-    byId("measured").after(
-      el(
-        "details",
-        { class: "problems" },
-        el("summary", { text: `${plural(problems.length, "problem")} while reading` }),
-        el(
-          "ul",
-          {},
-          problems.slice(0, 200).map((problem) => el("li", { text: problem })),
-        ),
-      ),
-    );
-  const models = index.rows.category("model").values.filter(Boolean);
-  const devices = (meta.devices ?? []).map((device) => device.name);
-  const what = models.length === 1 ? models[0] : plural(models.length, "model");
-  const where = devices.length === 1 ? devices[0] : plural(devices.length, "device");
+  const lines = problems.slice(0, 200).map((problem) => el("li", { text: problem }));
+  const title = `${plural(problems.length, "problem")} while reading`;
+  if (lines.length)
+    byId("measured").after(el("details", { class: "problems" }, el("summary", { text: title }), el("ul", {}, lines)));
+  const what = oneOrMany(index.rows.column("model").values.filter(Boolean), "model");
+  const where = oneOrMany((meta.devices ?? []).map((device) => device.name), "device");
   return (view) => {
     const { candidate, baseline } = view.state;
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}: ${what} on ${where}`;
     const facts = [meta.title, listed(meta.software, 2), days(meta), plural(view.everyPair, "configuration")];
-    byId("study").textContent = facts.filter((fact) => fact && fact !== NONE).join(" · ");
+    byId("study").textContent = phrase(facts, " · ");
   };
 }
 
+const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
+
 /** Labels of a study that is not complete, published by others, or preliminary. */
 function badgesOf(index) {
-  const { meta } = index.rows;
+  const { meta, count: all } = index.rows;
   const badge = (text, about) => el("span", { class: "badge", title: about }, text);
   const partial = present(meta.planned) && meta.trials < meta.planned;
   const preliminary = index.rows.number("preliminary").reduce((n, value) => n + (value === 1), 0);
   return [
-    partial
-      ? badge(
-          `PARTIAL ${share(meta.trials, meta.planned)}`,
-          `${count(meta.trials)} of ${count(meta.planned)} planned trials.`,
-        )
-      : null,
-    index.origins.has("imported")
-      ? badge("IMPORTED", "Some figures were published by others, not measured here.")
-      : null,
-    preliminary
-      ? badge(
-          preliminary === index.rows.count ? "PRELIMINARY" : "PARTLY PRELIMINARY",
-          `${count(preliminary)} of ${count(index.rows.count)} comparisons have fewer than three replicates.`,
-        )
-      : null,
+    partial &&
+      badge(`PARTIAL ${share(meta.trials, meta.planned)}`, `${count(meta.trials)} of ${count(meta.planned)} planned trials.`),
+    index.origins.has("imported") && badge("IMPORTED", "Some figures were published by others, not measured here."),
+    preliminary > 0 &&
+      badge(
+        preliminary === all ? "PRELIMINARY" : "PARTLY PRELIMINARY",
+        `${count(preliminary)} of ${count(all)} comparisons have fewer than three replicates.`,
+      ),
   ];
 }
 
 /** "a; b; c and 4 more" */
-function listed(values, most = 3) {
-  const all = (values ?? []).filter(Boolean).map(String);
-  return all.length
-    ? all.slice(0, most).join("; ") + (all.length > most ? ` and ${all.length - most} more` : "")
-    : NONE;
-}
+const listed = (values, most = 3) => someOf((values ?? []).filter(Boolean).map(String), most, "; ");
 
 /** "1–5 Nov 2026": the days of the first and the last measurement. */
 function days({ first, last }) {
@@ -87,7 +66,7 @@ function factsOf(meta) {
     ["Environment", listed(meta.environment_flags)],
     ["Hosts", listed(meta.hosts)],
     ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version ?? ""}`],
-  ].filter(([, value]) => value !== NONE && value !== "");
+  ].filter(([, value]) => value);
 }
 
 /** Links within the page scroll, because the URL's fragment holds the state. */
@@ -107,9 +86,9 @@ let jumping = false;
 /** Jumps to a section, and again as long as what is drawn on the way moves it, unless the reader scrolls. */
 function goTo(id) {
   const target = byId(id);
-  const events = ["wheel", "touchstart", "keydown", "pointerdown"];
   const stop = new AbortController();
-  events.forEach((name) => addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true }));
+  for (const name of ["wheel", "touchstart", "keydown", "pointerdown"])
+    addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true });
   stop.signal.addEventListener("abort", () => {
     jumping = false;
   });
@@ -135,24 +114,22 @@ function applyTheme(theme) {
 
 /** Adds the column of images to break even, so that the table can sort by it. */
 function addBreakEven(rows) {
-  const [extra, calls, batch, speedup] = ["compile_s_extra", "break_even_calls", "batch_size", "speedup"].map((name) =>
-    rows.number(name),
-  );
-  const verdict = rows.category("verdict");
-  const ambiguous = verdict.values.indexOf("ambiguous");
-  const data = Float32Array.from(calls, (value, row) =>
-    speedup[row] !== speedup[row] || extra[row] !== extra[row] || verdict.data[row] === ambiguous
-      ? NaN
-      : value === value
-        ? value * batch[row]
-        : Infinity,
-  );
-  rows.columns.set("break_even_images", { kind: "number", data, values: [] });
+  rows.add("break_even_images", () => {
+    const [extra, calls, batch, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "batch_size", "speedup");
+    const { data, values } = rows.column("verdict");
+    const ambiguous = values.indexOf("ambiguous");
+    return Float32Array.from(calls, (value, row) =>
+      speedup[row] !== speedup[row] || extra[row] !== extra[row] || data[row] === ambiguous
+        ? NaN
+        : value === value
+          ? value * batch[row]
+          : Infinity,
+    );
+  });
 }
 
 async function start() {
-  const rows = await unpacked(byId("data").textContent);
-  byId("data").remove();
+  const rows = unpacked(new Uint8Array(await xlaSweeps.data));
   addBreakEven(rows);
   const index = new Index(rows);
   const state = new State(index.defaults);
@@ -170,11 +147,12 @@ async function start() {
   byId("everything-charts").append(parallelPanel(state), gridPanel(state));
   if (!rows.meta.comparison) document.querySelector('a[data-to="difference"]').parentElement.hidden = true;
   let view = new View(index, state);
+  const update = () => follow.forEach((one) => one(view));
   state.listen((names) => {
     if (!names || names.includes("theme")) applyTheme(state.theme);
     const local = names?.every((name) => ["sort", "tab", "place", "images"].includes(name));
-    if (!local && !(names?.length === 1 && names[0] === "theme")) view = new View(index, state);
-    follow.forEach((update) => update(view));
+    if (!local && names?.join() !== "theme") view = new View(index, state);
+    update();
     refreshPanels(view, local ? names : null);
   });
   addEventListener("beforeprint", () => {
@@ -187,7 +165,7 @@ async function start() {
     refreshPanels();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refreshPanels());
-  follow.forEach((update) => update(view));
+  update();
   window.xlaSweeps = {
     version: rows.meta.version ?? "",
     rows: () => view.pairs.length,
@@ -203,7 +181,6 @@ async function start() {
 
 start().catch((problem) => {
   reportErrorOnPage(problem);
-  const box = byId("answer-head");
-  if (box) fill(box, emptyState(`This page could not be shown: ${problem?.message ?? problem}`));
+  fill(byId("answer-head"), emptyState(`This page could not be shown: ${problem?.message ?? problem}`));
   document.documentElement.dataset.ready = "true";
 });

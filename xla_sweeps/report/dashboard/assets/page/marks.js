@@ -2,44 +2,44 @@
  * Marks and words that several charts share: what is drawn, markers of verdicts and modes, doubt, panels of devices.
  */
 
+/** "XLA over graph". */
+const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
+
 /** What over what, where, when and how many: what a picture of the chart must still say. */
-function subjectOf(view, what = `Speedup of ${versus(view)}`) {
-  return view.once(`subject ${what}`, () => {
-    return [
+const subjectOf = (view, what = `Speedup of ${versus(view)}`) =>
+  phrase(
+    [
       what,
-      someOf(view.distinct("device"), 3),
-      ...nameParts(view).shared.filter((part) => !view.distinct("device").includes(part)),
-      `${plural(view.overview.pairs, "configuration")} of ${plural(view.distinct("model").length, "model")}`,
-      daysOf(view.distinct("measured_at")),
-    ]
-      .filter(Boolean)
-      .join(" · ");
-  });
-}
+      ...view.once("subject", () => [
+        someOf(view.distinct("device"), 3),
+        ...nameParts(view).shared.filter((part) => !view.distinct("device").includes(part)),
+        `${plural(view.overview.pairs, "configuration")} of ${plural(view.distinct("model").length, "model")}`,
+        daysOf(view.distinct("measured_at")),
+      ]),
+    ],
+    " · ",
+  );
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
 function daysOf(texts) {
-  const known = texts.filter(Boolean);
-  if (!known.length) return "";
-  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => known.reduce(better).slice(0, 10));
+  const days = texts.filter(Boolean).map((text) => text.slice(0, 10));
+  if (!days.length) return "";
+  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => days.reduce(better));
   return [...new Set(ends)].join(" to ");
 }
-
-/** "XLA over graph". */
-const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
 
 /** Who measured with what. */
 function sourceOf(view) {
   return view.once("source", () => {
-    const { version } = view.rows.meta;
     const published = view.distinct("origin").every((origin) => origin === "imported");
-    return [
-      `${published ? "Published by others; collected" : "Measured"} with xla_sweeps ${version ?? ""}`.trim(),
-      someOf(view.distinct("software").filter(Boolean), 2, "; "),
-      someOf(view.distinct("driver").filter(Boolean), 2),
-    ]
-      .filter(Boolean)
-      .join(" · ");
+    return phrase(
+      [
+        `${published ? "Published by others; collected" : "Measured"} with xla_sweeps ${view.rows.meta.version ?? ""}`.trim(),
+        someOf(view.distinct("software").filter(Boolean), 2, "; "),
+        someOf(view.distinct("driver").filter(Boolean), 2),
+      ],
+      " · ",
+    );
   });
 }
 
@@ -51,51 +51,57 @@ const someOf = (names, most, between = ", ") =>
 const shortDevice = (device) =>
   cut(device.replace(/^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+/i, "").replace(/\s+(CPU|Processor).*$/i, ""), 18);
 
+/** The settings in a row's name: column, and how its value is written. */
+const SETTINGS = [
+  ["resolution_px", (value) => `${value} px`],
+  ["batch_size", (value) => `batch ${value}`],
+  ["precision", String],
+  ["device", String],
+];
+
 /** Resolution, batch, precision and device of a row, and what else tells it apart. */
 function rowSettings(view, row, { device = true } = {}) {
-  const { rows } = view;
-  const parts = [
-    `${rows.number("resolution_px")[row]} px`,
-    `batch ${rows.number("batch_size")[row]}`,
-    rows.text("precision", row),
-    ...(device ? [rows.text("device", row)] : []),
-  ];
-  return `${parts.join(" · ")}${view.index.suffix(row)}`;
+  const settings = device ? SETTINGS : SETTINGS.slice(0, -1);
+  return settings.map(([column, write]) => write(view.index.facetText(column, row))).join(" · ") + view.index.suffix(row);
 }
 
 /** A row's whole name, which no other has: for tooltips and tables. */
 const rowName = (view, row) => `${view.rows.text("model", row)} · ${rowSettings(view, row)}`;
 
-/** The parts of a row's name in which the pairs differ, and those that all share. */
+/** The settings in which the pairs differ, and in words those that all share. */
 function nameParts(view) {
   return view.once("name parts", () => {
-    const parts = [
-      ["resolution_px", " px", ""],
-      ["batch_size", "", "batch "],
-      ["precision", "", ""],
-      ["device", "", ""],
-    ];
-    const [shared, differing] = [[], []];
-    for (const [column, after, before] of parts) {
-      const values = view.distinct(column);
-      if (values.length > 1) differing.push([column, after, before]);
-      else if (values[0]) shared.push(`${before}${values[0]}${after}`);
-    }
-    const options = view.distinct("runtime");
-    if (options.length === 1 && options[0]) shared.push(options[0]);
-    return { shared, differing };
+    const alike = SETTINGS.filter(([column]) => view.distinct(column).length < 2);
+    const shared = alike.map(([column, write]) => view.distinct(column)[0] && write(view.distinct(column)[0]));
+    const options = view.distinct("runtime").length === 1 ? view.distinct("runtime") : [];
+    return { shared: [...shared, ...options].filter(Boolean), differing: SETTINGS.filter((one) => !alike.includes(one)) };
   });
 }
 
 /** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. */
 function rowLabel(view, row, { without = "" } = {}) {
-  const facets = view.index.facets;
-  const value = (column) => facets.get(column).values[facets.get(column).data[row]];
-  const written = ([column, after, before]) =>
-    `${before}${column === "device" ? shortDevice(value(column)) : value(column)}${after}`;
+  const written = ([column, write]) => {
+    const value = view.index.facetText(column, row);
+    return column === "device" ? shortDevice(value) : write(value);
+  };
   const settings = nameParts(view).differing.filter(([column]) => column !== without);
   const name = [view.rows.text("model", row), ...settings.map(written)].join(" · ");
   return without ? name : name + view.index.suffix(row);
+}
+
+/** "1.32×~": a row's speedup with its marks of doubt. */
+const speedupOf = (view, row) => `${times(view.rows.number("speedup")[row])}${view.doubt(row)}`;
+
+/** "1.30–1.34": the interval of a row's speedup. */
+const intervalOf = ({ rows }, row) => range(rows.number("speedup_low")[row], rows.number("speedup_high")[row]);
+
+const TABLE_ROWS = 200;
+
+/** What `plainTable` needs for items in their order: a column for each title, of what its function says. */
+function itemsTable(caption, items, columns, most = TABLE_ROWS) {
+  const cells = Object.values(columns);
+  const rows = Array.from(items.slice(0, most), (item) => cells.map((cell) => cell(item)));
+  return { caption, head: Object.keys(columns), total: items.length, rows };
 }
 
 /** The widest band of no difference among rows. */
@@ -117,7 +123,7 @@ function unityMarks(theme, floor, along) {
 
 const PANELS_MOST = 6;
 
-/** A panel for each device, side by side where they have room: `{shown, channel, facets, heads, height, note}`. */
+/** A panel for each device, side by side where they have room: marks' channel, options of the plot, heads, note. */
 function devicePanels(devices, width) {
   const shown = devices.slice(0, PANELS_MOST);
   const across = shown.length * 270 <= width;
@@ -125,10 +131,15 @@ function devicePanels(devices, width) {
   const name = { [channel]: (device) => device, text: (device) => chartText(cutMiddle(device, 40)) };
   return {
     shown,
-    channel,
-    facets: { [channel]: { domain: shown, axis: null, padding: across ? 0.08 : 0.2 } },
+    facet: { [channel]: "device" },
+    plot: {
+      height: across ? 340 : 60 + (width < 600 ? 120 : 240) * shown.length,
+      marginTop: 30,
+      marginLeft: 52,
+      marginBottom: 40,
+      [channel]: { domain: shown, axis: null, padding: across ? 0.08 : 0.2 },
+    },
     heads: Plot.text(shown, { ...name, frameAnchor: "top-left", dy: -14, fontWeight: "bold", fontSize: 12 }),
-    height: across ? 340 : 60 + (width < 600 ? 120 : 240) * shown.length,
     note: devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
   };
 }
@@ -140,19 +151,16 @@ const hollowIf = (theme, colour) => ({
   strokeWidth: 1.3,
 });
 
-const VERDICT_SHAPES = {
-  __proto__: null,
-  faster: { symbol: "triangle" },
-  slower: { symbol: "triangle", rotate: 180 },
-  equivalent: { symbol: "square" },
-  ambiguous: { symbol: "diamond" },
-};
+/** The colour of an item's verdict. */
+const verdictColour = (theme) => ({ verdict }) => theme[verdict] ?? theme.quiet;
+
+const VERDICT_SHAPES = { __proto__: null, faster: "triangle", slower: "triangle", equivalent: "square", ambiguous: "diamond" };
 
 /** Channels of a dot for items with a `verdict` and a `doubt`. */
 const verdictDots = (theme) => ({
-  symbol: ({ verdict }) => VERDICT_SHAPES[verdict]?.symbol ?? "circle",
-  rotate: ({ verdict }) => VERDICT_SHAPES[verdict]?.rotate ?? 0,
-  ...hollowIf(theme, ({ verdict }) => theme[verdict] ?? theme.quiet),
+  symbol: ({ verdict }) => VERDICT_SHAPES[verdict] ?? "circle",
+  rotate: ({ verdict }) => (verdict === "slower" ? 180 : 0),
+  ...hollowIf(theme, verdictColour(theme)),
 });
 
 const MODE_SHAPES = { __proto__: null, eager: ["circle", "●"], graph: ["square", "■"], xla: ["triangle", "▲"] };
@@ -161,29 +169,31 @@ const MODE_SHAPES = { __proto__: null, eager: ["circle", "●"], graph: ["square
 const modeShape = (label) => MODE_SHAPES[modeOf(label)] ?? ["diamond", "◆"];
 
 /** Legend entries: a marker in its colour and a word each. */
-function legendOf(entries) {
-  return entries.map(({ mark = "", colour = "", text }) => {
-    const symbol = mark && el("span", { "aria-hidden": "true", data: { colour }, text: mark });
-    if (symbol) symbol.style.color = colour;
+const legendOf = (entries) =>
+  entries.map(({ mark = "", colour = "", text }) => {
+    const symbol = mark && el("span", { "aria-hidden": "true", data: { colour }, style: { color: colour }, text: mark });
     return el("span", { class: mark ? "entry" : "entry wrap" }, symbol, ` ${text}`);
   });
-}
 
 /** The verdicts among the items, and what hollow means if any is. */
-function verdictLegend(theme, verdicts, doubts = []) {
-  const present = new Set(verdicts);
-  const known = Object.entries(VERDICTS).filter(([verdict]) => present.has(verdict) && verdict !== "failed");
-  return [...known.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word })), ...doubtLegend(doubts)];
+function verdictLegend(theme, items) {
+  const found = new Set(items.map(({ verdict }) => verdict));
+  const known = Object.entries(VERDICTS).filter(([verdict]) => found.has(verdict) && verdict !== "failed");
+  const entries = known.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word }));
+  return [...entries, ...doubtLegend(items)];
 }
 
 /** What hollow means, if any of the marks of doubt is there. */
-function doubtLegend(doubts) {
-  const all = doubts.join("");
-  const meanings = [
-    all.includes("*") ? "* fewer than 3 replicates: preliminary" : "",
-    all.includes("~") ? "~ contaminated by other load on the machine" : "",
-  ].filter(Boolean);
-  return meanings.length ? [{ text: `hollow: ${meanings.join("; ")}` }] : [];
+function doubtLegend(items) {
+  const all = [...new Set(items.map(({ doubt }) => doubt ?? ""))].join("");
+  const meanings = phrase(
+    [
+      all.includes("*") ? "* fewer than 3 replicates: preliminary" : "",
+      all.includes("~") ? "~ contaminated by other load on the machine" : "",
+    ],
+    "; ",
+  );
+  return meanings ? [{ text: `hollow: ${meanings}` }] : [];
 }
 
 /**
@@ -206,6 +216,16 @@ function spread(points, [low, high], height, gap = 13) {
   return labels.map(({ y }) => low * (high / low) ** (y / height));
 }
 
+/** "preliminary, contaminated": a row's doubt in words. */
+const doubtWords = ({ rows }, row) =>
+  phrase(
+    [
+      rows.number("preliminary")[row] ? `preliminary${withinOneProcess(rows, row)}` : "",
+      rows.text("status", row) === "contaminated" ? "contaminated" : "",
+    ],
+    ", ",
+  );
+
 /** What a mouse over a pair says. */
 function pairTip(view, row) {
   const { rows } = view;
@@ -219,9 +239,9 @@ function pairTip(view, row) {
       : `pays back after ${images(paid)}`;
   return [
     rowName(view, row),
-    `${verdict?.symbol ?? ""} ${verdict?.word ?? ""} · ${times(n("speedup"))}${view.doubt(row)} (95 % ${range(n("speedup_low"), n("speedup_high"))})`,
+    `${verdict?.symbol ?? ""} ${verdict?.word ?? ""} · ${speedupOf(view, row)} (95 % ${intervalOf(view, row)})`,
     `${rows.text("candidate", row)} ${rate(n("throughput_samples_per_s"))}, ${rows.text("baseline", row)} ${rate(n("baseline_throughput_samples_per_s"))}`,
     present(n("compile_s_extra")) ? `extra compile time ${seconds(n("compile_s_extra"))}, ${back}` : "",
-    `${plural(n("replicates"), "replicate")}${n("preliminary") ? `, preliminary${withinOneProcess(rows, row)}` : ""}${rows.text("status", row) === "contaminated" ? ", contaminated" : ""}`,
+    phrase([plural(n("replicates"), "replicate"), doubtWords(view, row)], ", "),
   ];
 }

@@ -86,33 +86,32 @@ function median(values) {
 
 const SPREAD_MODELS = 8; // fewer say nothing of where most lie
 
-/** Between which values 8 of 10 lie: the 10th and the 90th percentile, interpolated; nulls for too few models. */
-function tenths(values, models) {
-  if (models < SPREAD_MODELS) return [null, null];
+/** Between which values 8 of 10 lie: the 10th and the 90th percentile, interpolated. */
+function tenths(values) {
   const sorted = Float64Array.from(values).sort();
   return [0.1, 0.9].map((part) => {
     const place = part * (sorted.length - 1);
     const below = Math.floor(place);
-    return sorted[below] + (place - below) * (sorted[Math.min(below + 1, sorted.length - 1)] - sorted[below]);
+    const above = Math.min(below + 1, sorted.length - 1);
+    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
   });
 }
 
-/** A geometric mean and its 95 % interval. Its unit is the model: each counts once, with its own geometric mean. */
+/** Where 8 of 10 values of so many models lie, of few models the lowest and the highest. */
+const reach = (values, models) =>
+  models < SPREAD_MODELS ? (extent(values) ?? [null, null]) : tenths(values);
+
+/** A geometric mean. Its unit is the model: each counts once, with its own geometric mean. */
 class GeometricMean {
   n = 0;
   #units = new Map();
-  #logs = null;
 
   add(value, model) {
-    const log = Math.log(value);
+    let unit = this.#units.get(model);
+    if (!unit) this.#units.set(model, (unit = { n: 0, sum: 0 }));
+    unit.n += 1;
+    unit.sum += Math.log(value);
     this.n += 1;
-    this.#logs = null;
-    const unit = this.#units.get(model);
-    if (!unit) this.#units.set(model, { n: 1, sum: log });
-    else {
-      unit.n += 1;
-      unit.sum += log;
-    }
   }
 
   get models() {
@@ -120,92 +119,13 @@ class GeometricMean {
   }
 
   get value() {
-    return this.n ? Math.exp(this.#over().mean) : null;
-  }
-
-  /** The t interval over models; nulls for fewer than three. */
-  get interval() {
-    if (this.models < 3) return [null, null];
-    const { mean, squares } = this.#over();
-    const half = tQuantile(this.models - 1) * Math.sqrt(squares / (this.models - 1) / this.models);
-    return [Math.exp(mean - half), Math.exp(mean + half)];
-  }
-
-  /** Mean and sum of squares of the models' logs. */
-  #over() {
-    if (!this.#logs) {
-      const logs = [...this.#units.values()].map(({ n, sum }) => sum / n);
-      const mean = logs.reduce((total, log) => total + log, 0) / logs.length;
-      this.#logs = { mean, squares: logs.reduce((total, log) => total + (log - mean) ** 2, 0) };
-    }
-    return this.#logs;
+    if (!this.n) return null;
+    let total = 0;
+    for (const { n, sum } of this.#units.values()) total += sum / n;
+    return Math.exp(total / this.models);
   }
 }
 
 /** "12 configurations of 4 models". */
 const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
 
-const T_QUANTILES = new Map();
-
-/** The 97.5 % quantile of Student's t: bisected for few degrees of freedom, by expansion for many. */
-function tQuantile(freedom) {
-  if (!T_QUANTILES.has(freedom)) T_QUANTILES.set(freedom, freedom > 200 ? tExpanded(freedom) : tBisected(freedom));
-  return T_QUANTILES.get(freedom);
-}
-
-function tExpanded(freedom) {
-  const z = 1.959963984540054;
-  const terms = [
-    (z ** 3 + z) / 4,
-    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96,
-    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / 384,
-  ];
-  return terms.reduce((sum, term, power) => sum + term / freedom ** (power + 1), z);
-}
-
-function tBisected(freedom) {
-  let [low, high] = [1.9, 13];
-  for (let step = 0; step < 60; step++) {
-    const middle = (low + high) / 2;
-    if (incompleteBeta(freedom / (freedom + middle * middle), freedom / 2, 0.5) > 0.05) low = middle;
-    else high = middle;
-  }
-  return (low + high) / 2;
-}
-
-function logGamma(x) {
-  const terms = [
-    76.18009172947146, -86.50532032941677, 24.01409824083091, -1.231739572450155, 0.1208650973866179e-2,
-    -0.5395239384953e-5,
-  ];
-  const shifted = x + 5.5 - (x + 0.5) * Math.log(x + 5.5);
-  const series = terms.reduce((sum, term, place) => sum + term / (x + place + 1), 1.000000000190015);
-  return -shifted + Math.log((2.5066282746310005 * series) / x);
-}
-
-/** The regularized incomplete beta function, by its continued fraction. */
-function incompleteBeta(x, a, b) {
-  if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
-  const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(1 - x));
-  return x < (a + 1) / (a + b + 2) ? (front * betaFraction(x, a, b)) / a : 1 - (front * betaFraction(1 - x, b, a)) / b;
-}
-
-function betaFraction(x, a, b) {
-  const tiny = 1e-300;
-  const guarded = (value) => (Math.abs(value) < tiny ? tiny : value);
-  let c = 1;
-  let d = 1 / guarded(1 - ((a + b) * x) / (a + 1));
-  let result = d;
-  for (let m = 1; m <= 300; m++) {
-    const even = (m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m));
-    const odd = (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1 / guarded(1 + even * d);
-    c = guarded(1 + even / c);
-    result *= d * c;
-    d = 1 / guarded(1 + odd * d);
-    c = guarded(1 + odd / c);
-    result *= d * c;
-    if (Math.abs(d * c - 1) < 1e-14) break;
-  }
-  return result;
-}

@@ -3,6 +3,7 @@
  */
 
 const PANELS = [];
+const MARGIN = 250; // pixels outside the viewport in which panels are drawn too
 let currentView = null;
 
 const sight = new IntersectionObserver(
@@ -14,7 +15,7 @@ const sight = new IntersectionObserver(
     drawNear();
     document.documentElement.dataset.ready = "true";
   },
-  { rootMargin: "250px 0px" },
+  { rootMargin: `${MARGIN}px 0px` },
 );
 
 /**
@@ -60,19 +61,22 @@ function showWorthy() {
   }
 }
 
-/** Draws visible panels at once, and panels near the viewport afterwards, one at a time. */
+const isWaiting = ({ near, stale, element }) => near && stale && !element.hidden;
+
+/** Whether a panel is at most so many pixels outside the viewport. */
+function isWithin({ element }, margin) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom >= -margin && top <= innerHeight + margin;
+}
+
+/** Draws visible panels at once, from the top, since each moves those below; those near afterwards, one at a time. */
 function drawNear() {
-  const waiting = PANELS.filter((panel) => panel.near && panel.stale && !panel.element.hidden);
-  const inSight = waiting.filter(({ element }) => {
-    const { top, bottom } = element.getBoundingClientRect();
-    return bottom > 0 && top < innerHeight;
-  });
-  inSight.forEach(drawPanel);
-  if (waiting.length > inSight.length) setTimeout(drawNext);
+  for (const panel of PANELS) if (isWaiting(panel) && isWithin(panel, 0)) drawPanel(panel);
+  if (!allDrawn()) setTimeout(drawNext);
 }
 
 /** Whether everything near the viewport is drawn. */
-const allDrawn = () => !PANELS.some(({ near, stale, element }) => near && stale && !element.hidden);
+const allDrawn = () => !PANELS.some(isWaiting);
 
 /** Draws everything, for printing. */
 function drawAll() {
@@ -80,7 +84,7 @@ function drawAll() {
 }
 
 function drawNext() {
-  const next = PANELS.find((panel) => panel.near && panel.stale && !panel.element.hidden);
+  const next = PANELS.find((panel) => isWaiting(panel) && isWithin(panel, MARGIN));
   if (!next) return;
   drawPanel(next);
   setTimeout(drawNext);
@@ -124,7 +128,7 @@ function chart(spec) {
     note: el("span"),
     source: el("p", { class: "source" }),
   };
-  const twin = el("details", { class: "twin" }, el("summary", { text: "Show as table" }));
+  const twin = folded("Show as table");
   const figure = el(
     "figure",
     { class: "chart wide", data: { chart: spec.name } },
@@ -153,16 +157,15 @@ function chart(spec) {
     parts.subject.textContent = built.subject ?? subjectOf(view);
     parts.source.textContent = sourceOf(view);
     fill(parts.legend, legendOf(built.legend ?? []));
-    parts.note.textContent = [built.how, built.note].filter(Boolean).join(" ");
+    parts.note.textContent = phrase([built.how, built.note].flat());
     fill(parts.canvas, drawing(built, width));
-    const scrolls = parts.canvas.scrollHeight > parts.canvas.clientHeight + 1 || parts.canvas.scrollWidth > parts.canvas.clientWidth + 1;
-    scrolls ? parts.canvas.setAttribute("tabindex", "0") : parts.canvas.removeAttribute("tabindex");
+    const { scrollHeight, clientHeight, scrollWidth, clientWidth } = parts.canvas;
+    const scrolls = scrollHeight > clientHeight + 1 || scrollWidth > clientWidth + 1;
+    parts.canvas.tabIndex = scrolls ? 0 : -1;
     drawTwin();
   };
-  const panel = addPanel(figure, draw, {
-    follows: spec.follows,
-    worth: spec.worth ?? ((view) => view.pairs.length > 0),
-  });
+  const { follows, worth = (view) => view.pairs.length > 0 } = spec;
+  const panel = addPanel(figure, draw, { follows, worth });
   new ResizeObserver(() => {
     if (!drawnWidth || Math.abs(figure.clientWidth - drawnWidth) < 2) return;
     panel.stale = true;

@@ -4,13 +4,14 @@
 
 const PARALLEL_LINES = 400;
 
+/** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
 const AXES = [
-  { name: "device", title: "device", facet: true },
-  { name: "precision", title: "precision", facet: true },
-  { name: "source", title: "source", facet: true },
-  { name: "runtime", title: "options", facet: true, blank: "defaults", many: "sets of options" },
-  { name: "resolution_px", title: "resolution", facet: true, unit: " px" },
-  { name: "batch_size", title: "batch", facet: true, many: "batch sizes" },
+  { name: "device", title: "device" },
+  { name: "precision", title: "precision" },
+  { name: "source", title: "source" },
+  { name: "runtime", title: "options", blank: "defaults", many: "sets of options" },
+  { name: "resolution_px", title: "resolution", unit: " px" },
+  { name: "batch_size", title: "batch", many: "batch sizes" },
   { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
   { name: "params", title: "parameters", write: short },
   { name: "compile_s_extra", title: "extra compile", write: seconds },
@@ -18,55 +19,48 @@ const AXES = [
   { name: "throughput_samples_per_s", title: "img/s", write: short },
   { name: "speedup", title: "speedup", write: times },
 ];
-const AXIS_CACHE = new Map();
 
-/** One axis: a row's place on it, and how a place is written. Facets are evenly spaced, the rest is logarithmic. */
+/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. */
 function parallelAxis(index, name) {
-  if (!AXIS_CACHE.has(name)) {
-    const spec = AXES.find((axis) => axis.name === name);
-    AXIS_CACHE.set(name, spec ? (spec.facet ? facetAxis(index, spec) : numberAxis(index, spec)) : null);
-  }
-  return AXIS_CACHE.get(name);
+  const spec = AXES.find((axis) => axis.name === name);
+  return spec && (spec.write ? numberAxis(index, spec) : facetAxis(index, spec));
 }
 
 function facetAxis(index, { name, title, unit = "", blank = "", many }) {
   const { data, ranks, sorted, values } = index.facets.get(name);
   const word = (place) => `${values[sorted[place]] || blank}${unit}`;
   const between = (low, high) => {
-    const inside = sorted
-      .map((_, place) => place)
-      .filter((place) => place >= low && place <= high)
-      .map(word);
-    return inside.length > 3 ? `${inside[0]} to ${inside.at(-1)}` : inside.join(", ") || "none";
+    const inside = sorted.map((_, place) => place).filter((place) => place >= low && place <= high);
+    if (inside.length > 3) return `${word(inside[0])} to ${word(inside.at(-1))}`;
+    return inside.map(word).join(", ") || "none";
   };
   return { name, title, many, facet: true, place: (row) => ranks[data[row]], word, between };
 }
 
 function numberAxis(index, { name, title, write }) {
   const values = index.rows.number(name);
+  const word = (place) => write(Number((10 ** place).toPrecision(6)));
   const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
-  return {
-    name,
-    title,
-    facet: false,
-    place: (row) => Math.log10(values[row]),
-    word: (place) => write(Number((10 ** place).toPrecision(6))),
-    between,
-  };
+  return { name, title, facet: false, place: (row) => Math.log10(values[row]), word, between };
+}
+
+/** Whether the rows differ on two axes or more. */
+function differOnAxes({ index, pairs }) {
+  const differing = AXES.filter(({ name }) => {
+    const { place } = parallelAxis(index, name);
+    const first = pairs.find((row) => Number.isFinite(place(row)));
+    return first !== undefined && pairs.some((row) => Number.isFinite(place(row)) && place(row) !== place(first));
+  });
+  return differing.length > 1;
 }
 
 /** The axes on which the rows differ, with the range of each. */
 function usefulAxes(view) {
   return view.once("axes", () =>
-    AXES.map((spec) => {
-      const axis = parallelAxis(view.index, spec.name);
-      let [low, high] = [Infinity, -Infinity];
-      for (const row of view.pairs) {
-        const place = axis.place(row);
-        if (place < low && place > -Infinity) low = place;
-        if (place > high && place < Infinity) high = place;
-      }
-      return { axis, low, high };
+    AXES.map(({ name }) => {
+      const axis = parallelAxis(view.index, name);
+      const [low, high] = extent(Array.from(view.pairs, axis.place)) ?? [0, 0];
+      return { ...axis, low, high };
     }).filter(({ low, high }) => low < high),
   );
 }
@@ -76,69 +70,71 @@ function parallelPanel(state) {
   const figure = chart({ name: "settings", build: parallelChart, table: rangesTable });
   figure.append(rangeForm(state));
   const summary = el("summary", { text: "All settings at once" });
-  const folded = el("details", { class: "chart wide fold-chart" }, summary, figure);
-  addPanel(folded, () => {}, { worth: (view) => usefulAxes(view).length > 1 });
-  return folded;
+  const box = el("details", { class: "chart wide fold-chart" }, summary, figure);
+  addPanel(box, () => {}, { worth: differOnAxes });
+  return box;
 }
 
-const rangesTable = (view) => ({
-  caption: "Range of each axis",
-  head: ["Axis", "Lowest", "Highest", "Filtered to"],
-  rows: usefulAxes(view).map(({ axis, low, high }) => [
-    axis.title,
-    axis.word(low),
-    axis.word(high),
-    view.state.brush.has(axis.name) ? axis.between(...view.state.brush.get(axis.name)) : "all",
-  ]),
-});
+const rangesTable = (view) =>
+  itemsTable("Range of each axis", usefulAxes(view), {
+    Axis: ({ title }) => title,
+    Lowest: ({ word, low }) => word(low),
+    Highest: ({ word, high }) => word(high),
+    "Filtered to": ({ name, between }) => (view.state.brush.has(name) ? between(...view.state.brush.get(name)) : "all"),
+  });
 
 function parallelChart(view, theme, width) {
   const axes = usefulAxes(view);
   const drawn = sampled(view.pairs, PARALLEL_LINES);
-  const part = ({ axis, low, high }, place) => (axis.facet ? (place + 0.5 - low) / (high - low + 1) : (place - low) / (high - low));
-  const points = drawn.flatMap((row) => {
-    const verdict = view.rows.text("verdict", row);
-    const line = { row, stroke: theme[verdict] ?? theme.quiet, doubt: view.doubt(row) };
-    return axes
-      .map((one, at) => ({ ...line, at, part: part(one, one.axis.place(row)) }))
-      .filter((point) => Number.isFinite(point.part));
-  });
+  const part = ({ facet, low, high }, place) => (facet ? (place + 0.5 - low) / (high - low + 1) : (place - low) / (high - low));
+  const lines = drawn.map((row) => ({ row, verdict: view.rows.text("verdict", row), doubt: view.doubt(row) }));
+  const points = lines
+    .flatMap((line) => axes.map((axis, at) => ({ ...line, at, part: part(axis, axis.place(line.row)) })))
+    .filter((point) => Number.isFinite(point.part));
   const letters = Math.floor((Math.max(width, axes.length * 92) - 130) / axes.length / 7);
-  const ticks = axes.flatMap((one, at) =>
-    placesOf(one).map((place) => ({ at, part: part(one, place), text: chartText(cutMiddle(one.axis.word(place), letters)) })),
+  const wordAt = (axis, place) => chartText(cutMiddle(axis.word(place), letters));
+  const ticks = axes.flatMap((axis, at) =>
+    placesOf(axis).map((place) => ({ at, part: part(axis, place), text: wordAt(axis, place) })),
   );
-  const lines = (doubt) =>
-    Plot.line(points.filter((point) => Boolean(point.doubt) === doubt), {
-      x: "at",
-      y: "part",
+  const place = { x: "at", y: "part" };
+  const paths = (dashed) =>
+    Plot.line(points.filter(({ doubt }) => Boolean(doubt) === dashed), {
+      ...place,
       z: "row",
-      stroke: "stroke",
+      stroke: verdictColour(theme),
       strokeWidth: 1.1,
       strokeOpacity: drawn.length > 200 ? 0.3 : 0.6,
-      strokeDasharray: doubt ? "4 3" : undefined,
+      strokeDasharray: dashed ? "4 3" : undefined,
     });
+  const words = { dx: 5, textAnchor: "start", stroke: theme.panel, fill: theme.text };
   return {
     finding: rangesFinding(view, axes),
-    how: "A line per pair, coloured by verdict, dashed where others are hollow; axes with a single value are left out.",
+    how: "A line per configuration, coloured by verdict, dashed where others are hollow; axes with a single value are left out.",
     note:
-      drawn.length < view.pairs.length
-        ? `${count(drawn.length)} of ${count(view.pairs.length)} pairs are drawn, evenly sampled; filters apply to all.`
-        : "",
-    legend: verdictLegend(theme, Object.keys(VERDICTS).filter((name) => view.overview[name])),
+      drawn.length < view.pairs.length &&
+      `${count(drawn.length)} of ${count(view.pairs.length)} are drawn, evenly sampled; filters apply to all.`,
+    legend: verdictLegend(theme, lines),
     plot: {
       width: Math.max(width, axes.length * 92),
       height: 380,
       marginLeft: 50,
       marginRight: 80,
       marginTop: 30,
-      x: { type: "point", domain: axes.map((_, at) => at), axis: "top", label: null, tickSize: 0, tickFormat: (at) => axes[at].axis.title },
+      x: {
+        type: "point",
+        domain: axes.map((_, at) => at),
+        axis: "top",
+        label: null,
+        tickSize: 0,
+        tickFormat: (at) => axes[at].title,
+      },
       y: { domain: [0, 1], axis: null },
       marks: [
-        lines(false),
-        lines(true),
+        paths(false),
+        paths(true),
         Plot.ruleX(axes, { x: (_, at) => at, stroke: theme.quiet }),
-        Plot.text(ticks, { x: "at", y: "part", text: "text", dx: 5, textAnchor: "start", stroke: theme.panel, fill: theme.text }),
-        Plot.dot(points, Plot.pointer({ x: "at", y: "part", r: 4, stroke: theme.text })),
+        Plot.text(ticks, { ...place, text: "text", ...words }),
+        Plot.dot(points, Plot.pointer({ ...place, r: 4, stroke: theme.text })),
       ],
     },
     tip: ({ row }) => pairTip(view, row),
@@ -147,47 +143,38 @@ function parallelChart(view, theme, width) {
 
 /** "Speedup from 0.62× to 3.10× over 4 devices and 3 batch sizes". */
 function rangesFinding(view, axes) {
-  const kinds = axes.flatMap(({ axis: { name, facet, title, many } }) =>
-    facet ? plural(view.distinct(name).length, title, many) : [],
-  );
-  const speedup = axes.find(({ axis }) => axis.name === "speedup");
+  const facets = axes.filter(({ facet }) => facet);
+  const kinds = facets.map(({ name, title, many }) => plural(view.distinct(name).length, title, many));
+  const speedup = axes.find(({ name }) => name === "speedup");
   const said = speedup
-    ? `Speedup from ${speedup.axis.word(speedup.low)} to ${speedup.axis.word(speedup.high)}`
+    ? `Speedup from ${speedup.word(speedup.low)} to ${speedup.word(speedup.high)}`
     : "No two speedups";
   return kinds.length ? `${said} over ${allOf(kinds)}` : said;
 }
 
 /** Where an axis has its words: at most twelve places of a facet, round numbers of the rest. */
-function placesOf({ axis, low, high }) {
-  if (!axis.facet) return logTicks(10 ** low, 10 ** high, 5).map(Math.log10);
+function placesOf({ facet, low, high }) {
+  if (!facet) return logTicks(10 ** low, 10 ** high, 5).map(Math.log10);
   const step = Math.ceil((high - low + 1) / 12);
   return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
 }
 
 /** Filters the page by a range: an axis and two numbers. */
 function rangeForm(state) {
-  const numbers = AXES.filter((axis) => !axis.facet);
-  const axis = el(
-    "select",
-    { "aria-label": "Axis" },
-    numbers.map(({ name, title }) => el("option", { value: name, text: title })),
-  );
+  const numbers = AXES.filter(({ write }) => write);
+  const titleOf = (name) => numbers.find((axis) => axis.name === name).title;
+  const axis = selectOf({ "aria-label": "Axis" }, numbers.map(({ name }) => name), titleOf, () => {});
   const [low, high] = ["from", "to"].map((name) =>
     el("input", { type: "number", step: "any", min: "0", placeholder: name, "aria-label": name }),
   );
-  const apply = (event) => {
+  const submit = (event) => {
     event.preventDefault();
     const scale = axis.value === "macs" ? 1e9 : 1;
-    const ends = [
-      Number(low.value) > 0 ? Math.log10(Number(low.value) * scale) : -99,
-      Number(high.value) > 0 ? Math.log10(Number(high.value) * scale) : 99,
-    ];
+    const ends = [[low, -99], [high, 99]].map(([{ value }, open]) =>
+      Number(value) > 0 ? Math.log10(Number(value) * scale) : open,
+    );
     state.set({ brush: new Map([...state.brush, [axis.value, ends]]) });
   };
-  return el(
-    "details",
-    { class: "twin" },
-    el("summary", { text: "Set a range by numbers" }),
-    el("form", { class: "tools", on: { submit: apply } }, axis, low, high, el("button", { type: "submit" }, "Filter")),
-  );
+  const filter = el("button", { type: "submit" }, "Filter");
+  return folded("Set a range by numbers", el("form", { class: "tools", on: { submit } }, axis, low, high, filter));
 }

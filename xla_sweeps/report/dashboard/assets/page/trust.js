@@ -6,23 +6,22 @@ const TWINS_DRAWN = 400;
 
 function trustSection() {
   byId("trust-charts").append(
-    chart({
-      name: "twins",
-      build: twinPlot,
-      table: twinTable,
-      worth: (view) => twins(view).length > 0,
-    }),
+    chart({ name: "twins", build: twinPlot, table: twinTable, worth: (view) => view.base.some(isTwinOf(view)) }),
     trustFacts(),
   );
 }
 
-/** A/A rows of the selection, by ascending speedup. */
+/** Whether a row is an A/A pair with a ratio. */
+function isTwinOf({ rows, index }) {
+  const speedup = rows.number("speedup");
+  return (row) => index.isTwin[row] === 1 && speedup[row] === speedup[row];
+}
+
+/** A/A rows of the selection, by ascending ratio. */
 function twins(view) {
   return view.once("twins", () => {
     const speedup = view.rows.number("speedup");
-    return Array.from(view.base.filter((row) => view.index.isTwin[row] && speedup[row] === speedup[row])).sort(
-      (a, b) => speedup[a] - speedup[b],
-    );
+    return Array.from(view.base.filter(isTwinOf(view))).sort((a, b) => speedup[a] - speedup[b]);
   });
 }
 
@@ -30,21 +29,20 @@ function twins(view) {
 function trustOf(view) {
   return view.once("trust", () => {
     const { rows } = view;
-    const n = (name, row) => rows.number(name)[row];
     const kinds = { within: [0, 0], across: [0, 0] };
     for (const row of view.base.filter((each) => view.index.isTwin[each])) {
       if (rows.text("status", row) !== "ok" || rows.text("origin", row) !== "measured") continue;
-      if (present(n("p_value", row))) {
+      const [p, low, high, floor] = rows.at(row, "p_value", "aa_across_low", "aa_across_high", "floor_across");
+      if (present(p)) {
         kinds.within[1] += 1;
         kinds.within[0] += ["faster", "slower"].includes(rows.text("verdict", row));
       }
-      if (present(n("aa_across_low", row))) {
-        const bound = Math.log1p(n("floor_across", row));
+      if (present(low)) {
         kinds.across[1] += 1;
-        kinds.across[0] += Math.log(n("aa_across_low", row)) > bound || -Math.log(n("aa_across_high", row)) > bound;
+        kinds.across[0] += Math.log(low) > Math.log1p(floor) || -Math.log(high) > Math.log1p(floor);
       }
     }
-    const [wrong, pairs] = [kinds.within[0] + kinds.across[0], kinds.within[1] + kinds.across[1]];
+    const [wrong, pairs] = [0, 1].map((place) => kinds.within[place] + kinds.across[place]);
     return pairs ? { ...kinds, wrong, pairs, p: binomialTail(wrong, pairs, 0.05) } : null;
   });
 }
@@ -66,11 +64,12 @@ function trustSentence(found) {
   return `Untrusted: ${text} (p = ${digits(found.p, 1)}). Do not rely on these verdicts: this machine makes equal modes look different.`;
 }
 
+/** "graph_2 over graph". */
+const sidesOf = ({ rows }, row) => `${rows.text("candidate", row)} over ${rows.text("baseline", row)}`;
+
 function twinPlot(view, theme, width) {
   const found = twins(view);
-  const [speedup, low, high, floor] = ["speedup", "speedup_low", "speedup_high", "floor"].map((name) =>
-    view.rows.number(name),
-  );
+  const [speedup, low, high, floor] = view.rows.numbers("speedup", "speedup_low", "speedup_high", "floor");
   const bounded = found.filter((row) => present(low[row]) && present(high[row]));
   const containing = bounded.filter((row) => low[row] <= 1 && high[row] >= 1).length;
   const tested = trustOf(view);
@@ -85,22 +84,23 @@ function twinPlot(view, theme, width) {
     off: low[row] > 1 || high[row] < 1,
   }));
   const colour = ({ off }) => (off ? theme.text : theme.quiet);
+  const some = (textOf) => someOf([...new Set(found.map(textOf))], 3);
+  const subject = [
+    some((row) => sidesOf(view, row)),
+    some((row) => view.rows.text("device", row)),
+    plural(found.length, "A/A pair"),
+    daysOf(found.map((row) => view.rows.text("measured_at", row))),
+  ];
+  const dots = { symbol: ({ off }) => (off ? "diamond" : "circle"), ...hollowIf(theme, colour) };
   return {
     finding: `The same mode against itself: ${count(containing)} of ${plural(bounded.length, "interval")} contain${bounded.length === 1 ? "s" : ""} 1× (${share(containing, bounded.length)})`,
-    subject: [
-      `${someOf([...new Set(found.map((row) => `${view.rows.text("candidate", row)} over ${view.rows.text("baseline", row)}`))], 3)}`,
-      someOf([...new Set(found.map((row) => view.rows.text("device", row)))], 3),
-      plural(found.length, "A/A pair"),
-      daysOf(found.map((row) => view.rows.text("measured_at", row))),
-    ]
-      .filter(Boolean)
-      .join(" · "),
+    subject: phrase(subject, " · "),
     how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
-    note: `${tested ? trustSentence(tested) : ""} ${sampleNote(items.length, found.length)}`,
+    note: [tested && trustSentence(tested), sampleNote(items.length, found.length)],
     legend: [
       { mark: "●", colour: theme.quiet, text: "contains 1×" },
       { mark: "◆", colour: theme.text, text: "does not" },
-      ...doubtLegend(items.map(({ doubt }) => doubt)),
+      ...doubtLegend(items),
     ],
     plot: {
       height: width < 600 ? 200 : 280,
@@ -110,133 +110,80 @@ function twinPlot(view, theme, width) {
       y: { ...speedupScale("ratio", items.flatMap((item) => [item.value, item.low, item.high])), grid: true },
       marks: [
         ...unityMarks(theme, band, "y"),
-        Plot.ruleX(items.filter((item) => present(item.low)), { x: "at", y1: "low", y2: "high", stroke: colour }),
-        Plot.dot(items, {
-          x: "at",
-          y: "value",
-          r: 3,
-          symbol: ({ off }) => (off ? "diamond" : "circle"),
-          ...hollowIf(theme, colour),
-        }),
+        Plot.ruleX(items.filter(isBounded), { x: "at", y1: "low", y2: "high", stroke: colour }),
+        Plot.dot(items, { x: "at", y: "value", r: 3, ...dots }),
         Plot.dot(items, Plot.pointer({ x: "at", y: "value", r: 6, stroke: theme.text })),
       ],
     },
     tip: ({ row }) => [
       rowName(view, row),
-      `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}: ${times(speedup[row])}${view.doubt(row)} (95 % ${range(low[row], high[row])})`,
+      `${sidesOf(view, row)}: ${speedupOf(view, row)} (95 % ${intervalOf(view, row)})`,
     ],
   };
 }
 
-function twinTable(view) {
-  const found = twins(view);
-  const n = (name, row) => view.rows.number(name)[row];
-  return {
-    caption: "A/A pairs",
-    head: ["Pair", "Modes", "Ratio", "95 % interval"],
-    numeric: [2, 3],
-    total: found.length,
-    rows: found
-      .slice(0, 200)
-      .map((row) => [
-        rowName(view, row),
-        `${view.rows.text("candidate", row)} / ${view.rows.text("baseline", row)}`,
-        `${times(n("speedup", row))}${view.doubt(row)}`,
-        range(n("speedup_low", row), n("speedup_high", row)),
-      ]),
-  };
+const twinTable = (view) =>
+  itemsTable("A/A pairs", twins(view), {
+    Pair: (row) => rowName(view, row),
+    Modes: (row) => sidesOf(view, row),
+    Ratio: (row) => speedupOf(view, row),
+    "95 % interval": (row) => intervalOf(view, row),
+  });
+
+/** Noise, replicates and clocks of the selection, a sentence each. */
+function trustLines(view) {
+  const { rows, pairs } = view;
+  const known = (...names) =>
+    Array.from(pairs, (row) => rows.at(row, ...names)).filter((figures) => figures.every((figure) => figure > 0));
+  const contaminated = pairs.filter((row) => rows.text("status", row) === "contaminated").length;
+  const busy = pairs.filter((row) => rows.number("foreign_cores")[row] >= 0.5).length;
+  const noise = known("cv_percent").map(([cv]) => cv);
+  const loud = noise.filter((cv) => cv > 5).length;
+  const spreads = known("within_percent", "between_percent");
+  const above = spreads.filter(([within, between]) => between > within).length;
+  const clocks = known("sm_clock_mhz_low", "temperature_high");
+  const [mhz, heat] = [0, 1].map((place) => extent(clocks.map((pair) => pair[place]))?.map(count).join(" to "));
+  return [
+    `${count(contaminated)} of ${plural(pairs.length, "pair")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
+    noise.length &&
+      `Blocks of calls vary by ${digits(median(noise), 2)} % (median coefficient of variation, the noisiest replicate of each pair); by more than 5 % in ${count(loud)} of ${plural(noise.length, "pair")}.`,
+    spreads.length &&
+      `In ${count(above)} of ${plural(spreads.length, "pair")} (${share(above, spreads.length)}) replicates differ by more than the error within one: there more replicates help more than more rounds.`,
+    mhz && `The GPU’s lowest clocks were ${mhz} MHz, its highest temperatures ${heat} °C.`,
+  ].filter(Boolean);
 }
 
-/** The positive values of columns, of the pairs that have them all. */
-function knownOf(view, ...names) {
-  const columns = names.map((name) => view.rows.number(name));
-  return Array.from(view.pairs.filter((row) => columns.every((column) => column[row] > 0))).map((row) =>
-    columns.map((column) => column[row]),
-  );
-}
-
-function noiseLine(view) {
-  const values = knownOf(view, "cv_percent").map(([cv]) => cv);
-  const loud = values.filter((value) => value > 5).length;
-  return values.length
-    ? `Blocks of calls vary by ${digits(median(values), 2)} % (median coefficient of variation, the noisiest replicate of each pair); by more than 5 % in ${count(loud)} of ${plural(values.length, "pair")}.`
-    : "";
-}
-
-function replicatesLine(view) {
-  const known = knownOf(view, "within_percent", "between_percent");
-  const above = known.filter(([within, between]) => between > within).length;
-  return known.length
-    ? `In ${count(above)} of ${plural(known.length, "pair")} (${share(above, known.length)}) replicates differ by more than the error within one: there more replicates help more than more rounds.`
-    : "";
-}
-
-function clockLine(view) {
-  const known = knownOf(view, "sm_clock_mhz_low", "temperature_high");
-  const [clocks, heats] = [0, 1].map((place) => extent(known.map((pair) => pair[place])));
-  return known.length
-    ? `The GPU’s lowest clocks were ${count(clocks[0])} to ${count(clocks[1])} MHz, its highest temperatures ${count(heats[0])} to ${count(heats[1])} °C.`
-    : "";
+/** Flags of the selection and how many pairs have each, the most frequent first. */
+function flagCounts({ rows, pairs }) {
+  const { data, values } = rows.column("flags");
+  const counts = new Map();
+  for (const row of pairs)
+    for (const flag of values[data[row]].split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
 /** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
   const box = el("div", { class: "chart wide" });
   const draw = (view) => {
-    const { rows } = view;
-    const [flags, foreign, status] = [rows.category("flags"), rows.number("foreign_cores"), rows.category("status")];
-    const codes = new Map();
-    let busy = 0;
-    let contaminated = 0;
-    const code = status.values.indexOf("contaminated");
-    for (const row of view.pairs) {
-      codes.set(flags.data[row], (codes.get(flags.data[row]) ?? 0) + 1);
-      if (foreign[row] >= 0.5) busy += 1;
-      if (code >= 0 && status.data[row] === code) contaminated += 1;
-    }
-    const counts = new Map();
-    for (const [code, n] of codes)
-      for (const flag of flags.values[code].split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + n);
-    const listed = [...counts]
-      .sort((a, b) => b[1] - a[1])
-      .map(([flag, n]) => [flag, flagMeaning(rows, flag), n, share(n, view.pairs.length)]);
-    const devices = (rows.meta.devices ?? []).map((device) => [
-      device.name,
-      count(device.trials),
-      present(device.floor) ? `±${percent(100 * device.floor)} %` : NONE,
-      count(device.aa_pairs),
-    ]);
+    const flags = itemsTable("Flags in this selection", flagCounts(view), {
+      Flag: ([flag]) => flag,
+      Meaning: ([flag]) => flagMeaning(view.rows, flag),
+      Pairs: ([, n]) => n,
+      Share: ([, n]) => share(n, view.pairs.length),
+    });
+    const bands = "Devices: the no-difference band comes from the A/A pairs";
+    const devices = itemsTable(bands, view.rows.meta.devices ?? [], {
+      Device: ({ name }) => name,
+      Trials: ({ trials }) => count(trials),
+      "No-difference band": ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE),
+      "A/A pairs": (device) => count(device.aa_pairs),
+    });
     fill(
       box,
       el("h3", { text: "Flags and no-difference bands" }),
-      el(
-        "ul",
-        { id: "trust-lines" },
-        [
-          `${count(contaminated)} of ${plural(view.pairs.length, "pair")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
-          noiseLine(view),
-          replicatesLine(view),
-          clockLine(view),
-        ]
-          .filter(Boolean)
-          .map((text) => el("li", { text })),
-      ),
-      listed.length
-        ? plainTable({
-            caption: "Flags in this selection",
-            head: ["Flag", "Meaning", "Pairs", "Share"],
-            numeric: [2, 3],
-            rows: listed,
-          })
-        : null,
-      devices.length
-        ? plainTable({
-            caption: "Devices: the no-difference band comes from the A/A pairs",
-            head: ["Device", "Trials", "No-difference band", "A/A pairs"],
-            numeric: [1, 2, 3],
-            rows: devices,
-          })
-        : null,
+      el("ul", { id: "trust-lines" }, trustLines(view).map((text) => el("li", { text }))),
+      [flags, devices].filter(({ total }) => total).map(plainTable),
     );
   };
   addPanel(box, draw, { worth: (view) => view.pairs.length > 0 });

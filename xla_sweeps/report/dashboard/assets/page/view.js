@@ -3,66 +3,80 @@
  */
 
 const IN_FACETS = 1; // device, resolution, …, model
-const IN_BRUSH = 2; // the ranges dragged on the parallel axes
+const IN_BRUSH = 2; // the ranges set on the parallel axes
 const IN_ORIGIN = 4; // measured here, published
 const IN_PAIRS = 8; // baseline and candidate
 const IN_VERDICT = 16;
 const IN_ALL = 31;
 
+const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"];
+const SIDES = ["device", "origin", "candidate", "baseline"];
+const QUESTION = [...CONFIGURATION, ...SIDES];
+
 /** Columns and tables that every view needs, computed once. */
 class Index {
   constructor(rows) {
     this.rows = rows;
-    this.trial = combined(rows, ["trial_id", "results"]);
-    this.trials = this.trial.reduce((most, key) => Math.max(most, key + 1), 0);
     this.facets = new Map(FACETS.map(({ column }) => [column, facetOf(rows, column)]));
+    /** One number for each trial. */
+    [this.trial, this.trials] = combined(rows, ["trial_id", "results"]);
     /** One number for each thing that was run, on whichever device and in whichever modes. */
-    this.configuration = combined(rows, CONFIGURATION);
+    [this.configuration, this.configurations] = combined(rows, CONFIGURATION);
     /** One number for each thing that was asked, however often it was measured. */
-    this.question = combined(rows, QUESTION);
-    const [baseline, candidate] = [rows.category("baseline"), rows.category("candidate")];
-    const twins = candidate.values.map((label) =>
-      baseline.values.map((other) => label !== other && modeOf(label) === modeOf(other)),
-    );
-    this.isTwin = Uint8Array.from({ length: rows.count }, (_, row) =>
-      Number(twins[candidate.data[row]][baseline.data[row]]),
-    );
-    this.pairs = new Map(); // baseline -> its candidates
-    for (let row = 0; row < rows.count; row++) {
-      const name = baseline.values[baseline.data[row]];
-      if (this.isTwin[row] || !name) continue; // "": measured alone
-      if (!this.pairs.has(name)) this.pairs.set(name, new Set());
-      this.pairs.get(name).add(candidate.values[candidate.data[row]]);
+    [this.question, this.questions] = combined(rows, SIDES, [this.configuration, this.configurations]);
+    this.origins = new Set(rows.column("origin").values);
+    this.#modes();
+    /** Rows with a figure of only one mode, published or measured here. */
+    this.alone = aloneIn(rows);
+  }
+
+  /** The candidates of each baseline, and which rows compare a mode with its copy. */
+  #modes() {
+    const [baseline, candidate] = ["baseline", "candidate"].map((name) => this.rows.column(name));
+    const wide = candidate.values.length;
+    const seen = new Uint8Array(baseline.values.length * wide);
+    const twins = Uint8Array.from(seen, (_, place) => {
+      const [one, other] = [baseline.values[Math.floor(place / wide)], candidate.values[place % wide]];
+      return Number(one !== other && modeOf(one) === modeOf(other));
+    });
+    this.isTwin = new Uint8Array(this.rows.count);
+    for (let row = 0; row < this.rows.count; row++) {
+      const place = baseline.data[row] * wide + candidate.data[row];
+      seen[place] = 1;
+      this.isTwin[row] = twins[place];
     }
-    this.origins = new Set(rows.category("origin").values);
+    this.pairs = new Map(); // baseline -> its candidates; "": measured alone
+    baseline.values.forEach((name, code) => {
+      const found = candidate.values.filter((_, other) => seen[code * wide + other] && !twins[code * wide + other]);
+      if (name && found.length) this.pairs.set(name, new Set(found));
+    });
+  }
+
+  /** The text of a facet's value in a row. */
+  facetText(column, row) {
+    const { data, values } = this.facets.get(column);
+    return values[data[row]];
   }
 
   /** What tells a row from others of the same name: "" if there are none. */
   suffix(row) {
-    this.suffixes ??= suffixesOf(this.rows);
-    return this.suffixes.get(row) ?? "";
+    this.namesakes ??= new Namesakes(this.rows);
+    return this.namesakes.suffix(row);
   }
 
   /** The first baseline that has pairs of this origin, graph before eager. */
   baselineFor(origin) {
-    const [origins, baselines] = ["origin", "baseline"].map((name) => this.rows.category(name));
     const known = new Set();
     for (let row = 0; row < this.rows.count; row++)
-      if (origin === "all" || origins.values[origins.data[row]] === origin)
-        known.add(baselines.values[baselines.data[row]]);
+      if (origin === "all" || this.rows.text("origin", row) === origin) known.add(this.rows.text("baseline", row));
     return ["graph", "eager", ...known].find((name) => name && known.has(name));
   }
 
   /** Default baseline, candidate and origin. */
   get defaults() {
-    const origin =
-      this.origins.size < 2 || this.origins.has("measured")
-        ? this.origins.has("imported") && this.origins.size < 2
-          ? "imported"
-          : "measured"
-        : "all";
-    const baselines = [...this.pairs.keys()];
-    const baseline = ["graph", "eager"].find((name) => this.pairs.has(name)) ?? baselines[0] ?? "graph";
+    const only = this.origins.size < 2 ? [...this.origins][0] : "";
+    const origin = only === "imported" ? only : !only && !this.origins.has("measured") ? "all" : "measured";
+    const baseline = ["graph", "eager", ...this.pairs.keys()].find((name) => this.pairs.has(name)) ?? "graph";
     return { baseline, candidate: this.candidateFor(baseline), origin };
   }
 
@@ -72,84 +86,117 @@ class Index {
   }
 }
 
+function aloneIn(rows) {
+  const [origin, baseline] = ["origin", "baseline"].map((name) => rows.column(name));
+  const [speedup, throughput] = rows.numbers("speedup", "throughput_samples_per_s");
+  const [imported, nothing] = [origin.values.indexOf("imported"), baseline.values.indexOf("")];
+  const found = [];
+  for (let row = 0; row < rows.count; row++)
+    if ((origin.data[row] === imported || baseline.data[row] === nothing) && !present(speedup[row]) && present(throughput[row]))
+      found.push(row);
+  return found;
+}
+
 /** The mode behind a label: `graph_2` is `graph`. */
 const modeOf = (label) => label.replace(/_\d+$/, "");
 
-/** A column as codes into its values, which are text. */
-function codesOf(rows, name) {
-  const column = rows.columns.get(name) ?? rows.blank;
-  if (column.kind !== "number") return column;
-  const [data] = renumbered(column.data);
-  const values = [];
-  data.forEach((code, row) => {
-    if (code === values.length) values.push(present(column.data[row]) ? String(column.data[row]) : "");
-  });
-  return { data, values };
-}
-
 /** A column with few values: codes, values, and their natural order. */
 function facetOf(rows, name) {
-  const { data, values } = codesOf(rows, name);
+  const { data, values } = rows.codes(name);
   const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
-  return { data, values, sorted, ranks: Uint16Array.from(values, (_, code) => sorted.indexOf(code)) };
+  const ranks = new Uint16Array(values.length);
+  sorted.forEach((code, rank) => (ranks[code] = rank));
+  return { data, values, sorted, ranks };
 }
 
-const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"];
-const QUESTION = [...CONFIGURATION, "device", "origin", "candidate", "baseline"];
+const TABLE_MOST = 2 ** 22;
 
-/** For each row a number, the same for rows that agree in all these columns. */
-function combined(rows, names) {
-  let [keys, size] = [new Float64Array(rows.count), 1];
+/**
+ * For each row a number from 0, the same for rows that agree in all these columns and in numbers that are known; and how
+ * many there are.
+ */
+function combined(rows, names, [known, knownSize] = [rows.count, 1]) {
+  let [keys, size] = [new Float64Array(known), knownSize];
   for (const name of names) {
-    const { data, values } = codesOf(rows, name);
-    if (size * values.length > Number.MAX_SAFE_INTEGER) [keys, size] = renumbered(keys);
+    const { data, values } = rows.codes(name);
+    if (values.length < 2) continue;
+    if (size * values.length > TABLE_MOST) {
+      const [numbers, found] = renumbered(keys, size);
+      [keys, size] = [Float64Array.from(numbers), found];
+    }
     for (let row = 0; row < keys.length; row++) keys[row] = keys[row] * values.length + data[row];
     size *= values.length;
   }
-  return renumbered(keys)[0];
+  return renumbered(keys, size);
 }
 
-/** Keys as numbers from 0 by first appearance, and how many. */
-function renumbered(keys) {
+/** Whole numbers below `size` as numbers from 0 by first appearance, and how many. */
+function renumbered(keys, size) {
+  const numbers = new Uint32Array(keys.length);
+  let found = 0;
+  if (size <= TABLE_MOST) {
+    const known = new Uint32Array(size); // number + 1
+    for (let row = 0; row < keys.length; row++) numbers[row] = (known[keys[row]] ||= ++found) - 1;
+    return [numbers, found];
+  }
   const known = new Map();
-  const numbers = Uint32Array.from(keys, (key) => {
-    const number = known.get(key);
-    if (number !== undefined) return number;
-    known.set(key, known.size);
-    return known.size - 1;
-  });
-  return [numbers, known.size];
+  for (let row = 0; row < keys.length; row++) {
+    if (!known.has(keys[row])) known.set(keys[row], found++);
+    numbers[row] = known.get(keys[row]);
+  }
+  return [numbers, found];
 }
 
 const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 /** What tells trials of one name apart, the plainest first. */
 const TOLD_APART_BY = [
   ...["results", "origin", "source", "scenario", "runtime", "effort", "modes", "software", "driver"],
-  "environment_flags",
-  ...["environment_id", "host", "measured_at", "trial_id"],
+  ...["environment_flags", "host", "measured_at", "trial_id"],
 ];
 
-/** For each row that shares its name with others, as much as it takes to tell them apart. */
-function suffixesOf(rows) {
-  const groups = new Map();
-  combined(rows, NAMED_BY).forEach((key, row) =>
-    groups.has(key) ? groups.get(key).push(row) : groups.set(key, [row]),
-  );
-  const written = { measured_at: date, trial_id: (text) => text.slice(0, 8) };
-  const suffixes = new Map();
-  for (const group of groups.values()) {
-    if (group.length < 2) continue;
+/** Rows that share their names, and what tells each from the others. */
+class Namesakes {
+  #rows;
+  #names;
+  #starts;
+  #members;
+  #told = new Map();
+
+  constructor(rows) {
+    const [names, size] = combined(rows, NAMED_BY);
+    [this.#rows, this.#names, this.#starts] = [rows, names, new Uint32Array(size + 1)];
+    for (const name of names) this.#starts[name + 1] += 1;
+    for (let name = 0; name < size; name++) this.#starts[name + 1] += this.#starts[name];
+    const next = this.#starts.slice();
+    this.#members = new Uint32Array(names.length);
+    for (let row = 0; row < names.length; row++) this.#members[next[names[row]]++] = row;
+  }
+
+  /** As much as it takes to tell a row from those of the same name: "" if there are none. */
+  suffix(row) {
+    const name = this.#names[row];
+    if (!this.#told.has(name)) this.#told.set(name, this.#tell(name));
+    return this.#told.get(name).get(row);
+  }
+
+  #tell(name) {
+    const group = Array.from(this.#members.subarray(this.#starts[name], this.#starts[name + 1]));
+    const written = { measured_at: date, trial_id: (text) => text.slice(0, 8) };
     let told = group.map(() => "");
-    for (const name of TOLD_APART_BY) {
-      const texts = group.map((row) => (written[name] ?? String)(rows.text(name, row)));
+    for (const column of group.length > 1 ? TOLD_APART_BY : []) {
+      const texts = group.map((row) => (written[column] ?? String)(this.#rows.text(column, row)));
       const alike = new Map();
       told.forEach((text, i) => alike.set(text, (alike.get(text) ?? new Set()).add(texts[i])));
       told = told.map((text, i) => (alike.get(text).size > 1 && texts[i] ? `${text} · ${texts[i]}` : text));
     }
-    group.forEach((row, i) => told[i] && suffixes.set(row, told[i]));
+    return new Map(group.map((row, i) => [row, told[i]]));
   }
-  return suffixes;
 }
+
+/** For each code of a column's values 1 or 0. */
+const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
+
+const DOUBTS = ["", "*", "~", "*~"];
 
 /** The rows that match a state. */
 class View {
@@ -157,7 +204,11 @@ class View {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
-    this.mask = new Uint8Array(this.rows.count);
+    this.mask = new Uint8Array(this.rows.count).fill(IN_BRUSH);
+    this.memory = new Map();
+    const { data: status, values } = this.rows.column("status");
+    const contaminated = values.indexOf("contaminated");
+    this.doubts = { preliminary: this.rows.number("preliminary"), status, contaminated };
     this.#facets();
     this.#brush();
     this.#pairs();
@@ -167,13 +218,10 @@ class View {
     this.anyVerdict = this.#where(IN_ALL & ~IN_VERDICT);
     /** Rows of every baseline and candidate. */
     this.base = this.#where(IN_FACETS | IN_BRUSH | IN_ORIGIN);
-    /** Rows of every baseline, candidate and origin, without the ranges. */
-    this.anyOrigin = this.#where(IN_FACETS);
     /** One row of each question: with the most replicates, then the newest. Sums count only these. */
     this.best = bestOf(this.index, this.anyVerdict);
     this.counted = this.pairs.filter((row) => this.best[row]);
     this.overview = overviewOf(this.rows, this.counted);
-    this.memory = new Map();
   }
 
   /** Computes something once per view. */
@@ -184,27 +232,23 @@ class View {
 
   #facets() {
     const tests = [];
-    for (const [name, facet] of this.index.facets) {
-      const wanted = this.state[name];
-      if (wanted.size) tests.push([facet.data, Uint8Array.from(facet.values, (value) => Number(wanted.has(value)))]);
-    }
+    for (const [name, { data, values }] of this.index.facets)
+      if (this.state[name].size) tests.push([data, flagsOf(values, (value) => this.state[name].has(value))]);
     const [models, variants] = this.#named();
-    const [model, variant] = [this.rows.category("model").data, this.rows.category("variant").data];
+    const [model, variant] = [this.rows.column("model").data, this.rows.column("variant").data];
     this.misses = new Uint8Array(this.mask.length); // how many of model and facets exclude a row
-    for (let row = 0; row < this.mask.length; row++) {
-      let misses = models === null || models[model[row]] || variants[variant[row]] ? 0 : 255;
-      for (let place = 0; misses < 255 && place < tests.length; place++)
-        misses += 1 - tests[place][1][tests[place][0][row]];
-      this.misses[row] = misses;
-      this.mask[row] = misses ? 0 : IN_FACETS;
-    }
+    if (models)
+      for (let row = 0; row < this.mask.length; row++)
+        if (!models[model[row]] && !variants[variant[row]]) this.misses[row] = 128;
+    for (const [data, inside] of tests)
+      for (let row = 0; row < this.mask.length; row++) this.misses[row] += 1 - inside[data[row]];
+    for (let row = 0; row < this.mask.length; row++) if (!this.misses[row]) this.mask[row] |= IN_FACETS;
   }
 
   /** How many pairs each value of a facet would show, given all other filters; by code. */
   countsOf(name) {
     const { data, values } = this.index.facets.get(name);
-    const wanted = this.state[name];
-    const chosen = Uint8Array.from(values, (value) => Number(!wanted.size || wanted.has(value)));
+    const chosen = flagsOf(values, (value) => !this.state[name].size || this.state[name].has(value));
     const counts = new Uint32Array(values.length);
     const seen = new Set();
     const rest = IN_ALL & ~IN_FACETS;
@@ -219,21 +263,20 @@ class View {
     return counts;
   }
 
-  /** The models and variants that match the search text: one exactly, or all that contain it. */
+  /** Which models and variants match the search text: one exactly, or all that contain it; nulls for any. */
   #named() {
     const sought = this.state.model.trim().toLowerCase();
     if (!sought) return [null, null];
     const lower = ["model", "variant"].map((name) =>
-      this.rows.category(name).values.map((value) => value.toLowerCase()),
+      this.rows.column(name).values.map((value) => value.toLowerCase()),
     );
     const exact = lower[0].includes(sought);
     return lower.map((values, place) =>
-      values.map((value) => (exact ? place === 0 && value === sought : value.includes(sought))),
+      flagsOf(values, (value) => (exact ? place === 0 && value === sought : value.includes(sought))),
     );
   }
 
   #brush() {
-    for (let row = 0; row < this.mask.length; row++) this.mask[row] |= IN_BRUSH;
     for (const [name, [low, high]] of this.state.brush) {
       const axis = parallelAxis(this.index, name);
       if (!axis) continue;
@@ -246,18 +289,17 @@ class View {
 
   #pairs() {
     const { baseline, candidate, origin, verdict } = this.state;
-    const codes = (name, inside) => {
-      const column = this.rows.category(name);
-      return [column.data, Uint8Array.from(column.values, (value) => Number(inside(value)))];
-    };
-    const [baselines, isBaseline] = codes("baseline", (value) => value === baseline);
-    const [candidates, isCandidate] = codes("candidate", (value) => value === candidate);
-    const [origins, isOrigin] = codes("origin", (value) => origin === "all" || value === origin || value === "");
-    const [verdicts, isVerdict] = codes("verdict", (value) => !verdict.size || verdict.has(value));
+    const [baselines, candidates, origins, verdicts] = ["baseline", "candidate", "origin", "verdict"].map((name) =>
+      this.rows.column(name),
+    );
+    const isBaseline = flagsOf(baselines.values, (value) => value === baseline);
+    const isCandidate = flagsOf(candidates.values, (value) => value === candidate);
+    const isOrigin = flagsOf(origins.values, (value) => origin === "all" || value === origin || value === "");
+    const isVerdict = flagsOf(verdicts.values, (value) => !verdict.size || verdict.has(value));
     for (let row = 0; row < this.mask.length; row++) {
-      if (isBaseline[baselines[row]] && isCandidate[candidates[row]]) this.mask[row] |= IN_PAIRS;
-      if (isOrigin[origins[row]]) this.mask[row] |= IN_ORIGIN;
-      if (isVerdict[verdicts[row]]) this.mask[row] |= IN_VERDICT;
+      if (isBaseline[baselines.data[row]] && isCandidate[candidates.data[row]]) this.mask[row] |= IN_PAIRS;
+      if (isOrigin[origins.data[row]]) this.mask[row] |= IN_ORIGIN;
+      if (isVerdict[verdicts.data[row]]) this.mask[row] |= IN_VERDICT;
     }
   }
 
@@ -271,16 +313,15 @@ class View {
   /** The rows of `pairs` by ascending value of a column, without those that have none. */
   sorted(name) {
     return this.once(`sorted ${name}`, () => {
-      const [order, bits] = [this.rows.order(name), IN_ALL];
       const values = this.rows.number(name);
-      return order.filter((row) => (this.mask[row] & bits) === bits && values[row] === values[row]);
+      return this.rows.order(name).filter((row) => this.mask[row] === IN_ALL && values[row] === values[row]);
     });
   }
 
   /** The distinct values of a category column among the pairs. */
   distinct(name) {
     return this.once(`distinct ${name}`, () => {
-      const column = this.index.facets.get(name) ?? this.rows.category(name);
+      const column = this.index.facets.get(name) ?? this.rows.column(name);
       const seen = new Uint8Array(column.values.length);
       for (const row of this.pairs) seen[column.data[row]] = 1;
       const codes = column.sorted ?? column.values.map((_, code) => code);
@@ -288,10 +329,15 @@ class View {
     });
   }
 
+  /** Figures of only one mode, of whichever pair of modes is chosen. */
+  get alone() {
+    return this.index.alone.filter((row) => this.mask[row] & IN_FACETS);
+  }
+
   /** The marks of doubt of a row's figures, as the terminal has them: `*` preliminary, `~` contaminated. */
   doubt(row) {
-    const contaminated = this.rows.text("status", row) === "contaminated";
-    return `${this.rows.number("preliminary")[row] === 1 ? "*" : ""}${contaminated ? "~" : ""}`;
+    const { preliminary, status, contaminated } = this.doubts;
+    return DOUBTS[Number(preliminary[row] === 1) + 2 * Number(status[row] === contaminated)];
   }
 
   /** The marks that all these rows share. */
@@ -301,7 +347,15 @@ class View {
 
   /** How many pairs there are of this baseline, candidate and origin, whatever the other filters. */
   get everyPair() {
-    return new Set(this.#where(IN_PAIRS | IN_ORIGIN).map((row) => this.index.question[row])).size;
+    return this.once("every pair", () => {
+      const seen = new Uint8Array(this.index.questions);
+      let n = 0;
+      for (const row of this.#where(IN_PAIRS | IN_ORIGIN)) {
+        n += 1 - seen[this.index.question[row]];
+        seen[this.index.question[row]] = 1;
+      }
+      return n;
+    });
   }
 
   /** Images until compilation pays back; infinite if it never does, NaN if that is unknown (ambiguous). */
@@ -311,29 +365,28 @@ class View {
 }
 
 /** Which rows answer their question: 1 for one row of each, with the most replicates, then the newest. */
-function bestOf({ rows, question }, among) {
+function bestOf({ rows, question, questions }, among) {
   const replicates = rows.number("replicates");
-  const text = (name, row) => rows.text(name, row);
   const better = (a, b) =>
     replicates[a] !== replicates[b]
       ? replicates[a] > replicates[b]
-      : text("measured_at", a) !== text("measured_at", b)
-        ? text("measured_at", a) > text("measured_at", b)
-        : text("trial_id", a) > text("trial_id", b);
-  const found = new Map();
+      : rows.text("measured_at", a) !== rows.text("measured_at", b)
+        ? rows.text("measured_at", a) > rows.text("measured_at", b)
+        : rows.text("trial_id", a) > rows.text("trial_id", b);
+  const found = new Int32Array(questions).fill(-1);
   for (const row of among) {
-    const known = found.get(question[row]);
-    if (known === undefined || better(row, known)) found.set(question[row], row);
+    const known = found[question[row]];
+    if (known < 0 || better(row, known)) found[question[row]] = row;
   }
   const best = new Uint8Array(rows.count);
-  for (const row of found.values()) best[row] = 1;
+  for (const row of found) if (row >= 0) best[row] = 1;
   return best;
 }
 
-/** The summary of the pairs: the same figures as `overview` in the metadata. */
+/** The summary of the pairs: the same figures as `analysis.overview`. */
 function overviewOf(rows, pairs) {
-  const [speedup, extra, calls] = ["speedup", "compile_s_extra", "break_even_calls"].map((name) => rows.number(name));
-  const [verdict, family, model] = ["verdict", "family", "model"].map((name) => rows.category(name));
+  const [speedup, extra, calls] = rows.numbers("speedup", "compile_s_extra", "break_even_calls");
+  const [verdict, family, model] = ["verdict", "family", "model"].map((name) => rows.column(name));
   const verdicts = new Uint32Array(verdict.values.length);
   const whole = new GeometricMean();
   const groups = family.values.map(() => ({ mean: new GeometricMean(), slower: 0, failed: 0, any: false, rows: [] }));
@@ -357,42 +410,37 @@ function overviewOf(rows, pairs) {
     breaks.push(calls[row] === calls[row] ? calls[row] : Infinity);
   }
   const middle = median(breaks);
-  const [spread_low, spread_high] = tenths(speedups, whole.models);
+  const [spread_low, spread_high] = whole.models < SPREAD_MODELS ? [null, null] : tenths(speedups);
   const of = (name) => verdicts[verdict.values.indexOf(name)] ?? 0;
   return {
     pairs: pairs.length,
-    faster: of("faster"),
-    slower: of("slower"),
-    equivalent: of("equivalent"),
-    ambiguous: of("ambiguous"),
-    failed: of("failed"),
+    ...Object.fromEntries(Object.keys(VERDICTS).map((name) => [name, of(name)])),
     compared: whole.n,
     models: whole.models,
     geomean: whole.value,
-    geomean_low: whole.interval[0],
-    geomean_high: whole.interval[1],
     spread_low,
     spread_high,
     median_extra_compile_s: extras.length ? median(extras) : null,
     priced: breaks.length,
     median_break_even_calls: Number.isFinite(middle) ? middle : null,
-    never: breaks.reduce((n, value) => n + (value === Infinity), 0),
-    with_compile: extras.length,
-    families: family.values
-      .map((name, code) => ({ name, ...groups[code] }))
-      .filter((group) => group.any)
-      .map(({ name, mean, slower: n, failed: lost, rows: own }) => ({
-        family: name,
-        rows: own,
-        n: mean.n,
-        models: mean.models,
-        failed: lost,
-        geomean: mean.value,
-        low: mean.interval[0],
-        high: mean.interval[1],
-        spread: tenths(own.map((row) => speedup[row]), mean.models),
-        share_slower: mean.n ? n / mean.n : 0,
-      }))
+    never: breaks.filter((value) => value === Infinity).length,
+    families: groups
+      .map(({ any, mean, slower: n, failed: lost, rows: own }, code) => {
+        if (!any) return null;
+        const [low, high] = reach(own.map((row) => speedup[row]), mean.models);
+        return {
+          family: family.values[code],
+          rows: own,
+          n: mean.n,
+          models: mean.models,
+          failed: lost,
+          geomean: mean.value,
+          low,
+          high,
+          share_slower: mean.n ? n / mean.n : 0,
+        };
+      })
+      .filter(Boolean)
       .sort((a, b) => naturally(a.family, b.family)),
   };
 }

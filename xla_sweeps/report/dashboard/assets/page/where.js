@@ -12,89 +12,81 @@ function whereSection() {
 /** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. */
 function heatCells(view, merged = false) {
   return view.once(`heat ${merged}`, () => {
-    const families = view.distinct("family");
-    const models = view.distinct("model");
-    const name = families.length <= 2 && models.length <= 60 ? "model" : "family";
-    const group = view.rows.category(name);
+    const name = view.distinct("family").length <= 2 && view.distinct("model").length <= 60 ? "model" : "family";
+    const [group, model, verdict, status] = [name, "model", "verdict", "status"].map((one) => view.rows.column(one));
     const [device, resolution] = [view.index.facets.get("device"), view.index.facets.get("resolution_px")];
-    const [speedup, verdict] = [view.rows.number("speedup"), view.rows.category("verdict")];
-    const model = view.rows.category("model");
-    const failed = verdict.values.indexOf("failed");
-    const status = view.rows.category("status");
-    const skipped = status.values.indexOf("skipped");
-    const across = new Map();
-    const down = new Map();
-    const cells = new Map();
+    const speedup = view.rows.number("speedup");
+    const [failed, skipped] = [verdict.values.indexOf("failed"), status.values.indexOf("skipped")];
+    const [columns, lines] = [new Map(), new Map()];
     for (const row of view.counted) {
       const place = device.ranks[device.data[row]] * 65536 + (merged ? 0 : resolution.ranks[resolution.data[row]]);
-      const key = group.data[row] * 2 ** 32 + place;
-      let cell = cells.get(key);
-      if (!cell) {
-        cell = { group: group.data[row], place, mean: new GeometricMean(), rows: [], failed: 0, skipped: 0 };
-        cells.set(key, cell);
-        if (!across.has(place))
-          across.set(place, {
-            place,
-            device: device.values[device.data[row]],
-            resolution: merged ? "all" : resolution.values[resolution.data[row]],
-          });
-        if (!down.has(cell.group)) down.set(cell.group, new GeometricMean());
-      }
+      const code = group.data[row];
+      if (!lines.has(code)) lines.set(code, { name: group.values[code], mean: new GeometricMean(), cells: new Map() });
+      if (!columns.has(place))
+        columns.set(place, {
+          place,
+          device: device.values[device.data[row]],
+          resolution: merged ? "all" : resolution.values[resolution.data[row]],
+        });
+      const line = lines.get(code);
+      if (!line.cells.has(place)) line.cells.set(place, { mean: new GeometricMean(), rows: [], failed: 0, skipped: 0 });
+      const cell = line.cells.get(place);
       if (speedup[row] === speedup[row]) {
         cell.rows.push(row);
-        cell.mean.add(speedup[row], model.data[row]);
-        down.get(cell.group).add(speedup[row], model.data[row]);
+        for (const { mean } of [cell, line]) mean.add(speedup[row], model.data[row]);
       } else if (verdict.data[row] === failed) cell[status.data[row] === skipped ? "skipped" : "failed"] += 1;
     }
-    const columns = [...across.values()].sort((a, b) => a.place - b.place);
-    const lines = [...down]
-      .map(([code, mean]) => ({ code, name: group.values[code], mean }))
-      .sort((a, b) => (b.mean.value ?? 0) - (a.mean.value ?? 0));
-    return { name, columns, lines, cells };
+    return {
+      name,
+      columns: [...columns.values()].sort((a, b) => a.place - b.place),
+      lines: [...lines.values()].sort((a, b) => (b.mean.value ?? 0) - (a.mean.value ?? 0)),
+      devices: view.distinct("device"),
+      resolutions: [...new Set([...columns.values()].map((column) => column.resolution))].sort(naturally),
+    };
   });
 }
 
 /** The map as a chart. */
 function heatMap(view, theme, width) {
   const left = Math.min(190, width * 0.34);
-  const places = (cells) => new Set(cells.columns.map(({ resolution }) => resolution)).size;
-  const devices = new Set(heatCells(view).columns.map(({ device }) => device));
-  const merged = (width - left) / (places(heatCells(view)) * devices.size) < 26;
-  const { name, columns, lines, cells } = heatCells(view, merged);
-  const items = [];
-  lines.forEach((line, y) =>
-    columns.forEach((column) => {
-      const cell = cells.get(line.code * 2 ** 32 + column.place);
-      if (cell) items.push({ cell, line, y, column, dead: !cell.mean.n, doubt: view.doubtOfAll(cell.rows) });
-    }),
+  const across = ({ devices, resolutions }) => (width - left) / (devices.length * resolutions.length);
+  const whole = heatCells(view);
+  const merged = across(whole) < 26;
+  const { name, columns, lines, devices, resolutions } = merged ? heatCells(view, true) : whole;
+  const cellWidth = (width - left) / (devices.length * resolutions.length);
+  const items = lines.flatMap((line, y) =>
+    columns
+      .filter(({ place }) => line.cells.has(place))
+      .map((column) => {
+        const cell = line.cells.get(column.place);
+        return { cell, line, y, column, dead: !cell.mean.n, doubt: view.doubtOfAll(cell.rows) };
+      }),
   );
-  const cellWidth = (width - left) / (devices.size * new Set(columns.map(({ resolution }) => resolution)).size);
+  const letters = Math.max(9, Math.floor((width - left) / devices.length / 7));
   return {
-    finding: gains(lines, (line) => times(line.mean.value)),
+    finding: gains(lines),
     how: "A cell is the geometric mean over its models; small: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
     note: [
-      merged && places(heatCells(view)) > 1 ? "Resolutions are merged to fit the width; the table separates them." : "",
+      merged && whole.resolutions.length > 1 && "Resolutions are merged to fit the width; the table separates them.",
       plannedNote(view.rows.meta),
-    ]
-      .filter(Boolean)
-      .join(" "),
+    ],
     legend: [
       ...[0.5, 0.7, 1, 1.4, 2].map((speedup) => ({
         mark: "■",
         colour: speedupColour(theme, speedup),
         text: { 0.5: "0.5× or less", 1: "1×", 2: "2× or more" }[speedup] ?? "",
       })),
-      ...doubtLegend(items.map(({ doubt }) => doubt)),
+      ...doubtLegend(items),
     ],
     plot: {
       height: lines.length * 23 + 84,
       marginLeft: left,
       marginTop: 30,
       marginBottom: 40,
-      fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(device, Math.max(9, Math.floor((width - left) / devices.size / 7)))) },
+      fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(device, letters)) },
       x: {
         label: merged ? null : "resolution (px)",
-        domain: [...new Set(columns.map(({ resolution }) => resolution))].sort(naturally),
+        domain: resolutions,
         padding: 0,
         tickSize: 0,
         tickFormat: (resolution) => (merged ? "" : resolution),
@@ -151,32 +143,35 @@ function heatMarks(items, theme, cellWidth) {
 /** What a mouse over a cell says. */
 function cellTip(view, { cell: { mean, rows, failed, skipped }, line, column, doubt }) {
   const speedup = view.rows.number("speedup");
-  const [low, high] = tenths(rows.map((row) => speedup[row]), mean.models);
-  const between = present(low) ? `; 8 of 10 between ${range(low, high)}` : "";
+  const between = mean.n > 1 ? `; ${rangeWords(reach(rows.map((row) => speedup[row]), mean.models), mean.models)}` : "";
   return [
-    `${line.name} · ${column.device}${column.resolution === "all" ? "" : ` · ${column.resolution} px`}`,
-    mean.n ? `${times(mean.value)}${doubt} over ${countedOf(mean)}${between}` : "",
-    failed ? `✕ ${count(failed)} failed` : "",
-    skipped ? `– ${count(skipped)} skipped` : "",
+    phrase([line.name, column.device, column.resolution !== "all" && `${column.resolution} px`], " · "),
+    mean.n && `${times(mean.value)}${doubt} over ${countedOf(mean)}${between}`,
+    failed && `✕ ${count(failed)} failed`,
+    skipped && `– ${count(skipped)} skipped`,
   ];
 }
 
+/** "8 of 10 between 1.30–2.10", or of few models "all between 1.30–2.10". */
+const rangeWords = (ends, models) => `${models < SPREAD_MODELS ? "all" : "8 of 10"} between ${range(...ends)}`;
+
 /** "ResNetV2 gains most, 1.71×; HGNetV2 loses most, 0.88×", of lines in descending order. */
-function gains(lines, write) {
+function gains(lines) {
   const known = lines.filter(({ mean }) => mean.n);
   if (!known.length) return "Nothing here ran with both modes";
   const [best, worst] = [known[0], known.at(-1)];
-  const [up, down] = [best.mean.value >= 1 ? "gains most" : "loses least", worst.mean.value < 1 ? "loses most" : "gains least"];
-  const first = `${best.name || NONE} ${up}, ${write(best)}`;
-  return best === worst ? `${best.name || NONE}: ${write(best)}` : `${first}; ${worst.name || NONE} ${down}, ${write(worst)}`;
+  const [first, last] = [best, worst].map(({ name, mean }) => [name || NONE, times(mean.value)]);
+  if (best === worst) return first.join(": ");
+  const up = best.mean.value >= 1 ? "gains most" : "loses least";
+  const down = worst.mean.value < 1 ? "loses most" : "gains least";
+  return `${first.join(` ${up}, `)}; ${last.join(` ${down}, `)}`;
 }
 
 const plannedNote = ({ planned, trials }) =>
-  present(planned) ? `${count(trials)} of ${count(planned)} planned trials are in this file (${share(trials, planned)}).` : "";
+  present(planned) && `${count(trials)} of ${count(planned)} planned trials are in this file (${share(trials, planned)}).`;
 
-/** "✕ 2 – 1": how many of a cell failed and were skipped. */
-const lostOf = ({ failed, skipped }) =>
-  [failed ? `✕${count(failed)}` : "", skipped ? `–${count(skipped)}` : ""].filter(Boolean).join(" ");
+/** "✕2 –1": how many of a cell failed and were skipped. */
+const lostOf = ({ failed, skipped }) => phrase([failed && `✕${count(failed)}`, skipped && `–${count(skipped)}`]);
 
 /** What fits in a cell: the mean, and what is lost. */
 function cellText(cell, width, doubt) {
@@ -187,76 +182,46 @@ function cellText(cell, width, doubt) {
 }
 
 function heatTable(view) {
-  const { name, columns, lines, cells } = heatCells(view);
+  const { name, columns, lines } = heatCells(view);
+  const written = (cell) => {
+    if (!cell?.mean.n) return cell ? lostOf(cell) : "";
+    return `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} (${phrase([cell.mean.n, lostOf(cell)], ", ")})`;
+  };
   return {
     caption: "Geometric mean speedup",
-    head: [name, ...columns.map((column) => `${column.device} ${column.resolution} px`)],
-    numeric: columns.map((_, i) => i + 1),
-    rows: lines.map((line) => [
-      line.name,
-      ...columns.map((column) => {
-        const cell = cells.get(line.code * 2 ** 32 + column.place);
-        return !cell
-          ? ""
-          : cell.mean.n
-            ? `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} (${[cell.mean.n, lostOf(cell)].filter(Boolean).join(", ")})`
-            : lostOf(cell);
-      }),
-    ]),
+    head: [name, ...columns.map(({ device, resolution }) => `${device} ${resolution} px`)],
+    rows: lines.map((line) => [line.name, ...columns.map(({ place }) => written(line.cells.get(place)))]),
   };
 }
 
-const byGeomean = (view) => view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
-
-/** The families, best first: figures, where 8 of 10 lie drawn to scale, names that filter. */
+/** The families, best first: figures, their range drawn to scale, names that filter. */
 function familyList() {
   const box = el("div", { class: "chart wide", id: "family-list" });
-  const worth = (view) => view.overview.families.length > 1;
   const draw = (view) => {
-    const families = byGeomean(view);
-    const ends = extent(families.flatMap(({ geomean, spread }) => [1, geomean, ...spread]));
+    const families = view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
+    const ends = extent(families.flatMap(({ geomean, low, high }) => [1, geomean, low, high]));
     const place = (value) => (100 * Math.log(value / ends[0])) / (Math.log(ends[1] / ends[0]) || 1);
-    fill(
-      box,
-      el("h3", { text: "Families" }),
-      plainTable({
-        caption: "Geometric mean over models, never the best variant. Click a family to filter.",
-        head: ["Family", "Geometric mean", "8 of 10 between", "Around 1×", "Configurations", "Models", "Slower", "Failed"],
-        numeric: [1, 2, 4, 5, 6, 7],
-        rows: families.map((family) => [
-          el(
-            "button",
-            { type: "button", class: "link", on: { click: () => view.state.only("family", family.family) } },
-            family.family || NONE,
-          ),
-          `${times(family.geomean)}${view.doubtOfAll(family.rows)}`,
-          range(...family.spread),
-          family.n ? intervalStrip(family, place) : "",
-          family.n,
-          family.models,
-          family.n ? `${percent(100 * family.share_slower)} %` : NONE,
-          family.failed,
-        ]),
-      }),
-    );
+    const columns = {
+      Family: ({ family }) => linkButton(family || NONE, () => view.state.only("family", family)),
+      "Geometric mean": ({ geomean, rows }) => `${times(geomean)}${view.doubtOfAll(rows)}`,
+      Range: ({ n, low, high }) => (n > 1 ? range(low, high) : NONE),
+      "Around 1×": (family) => (family.n ? rangeStrip(family, place) : ""),
+      Configurations: ({ n }) => n,
+      Models: ({ models }) => models,
+      Slower: ({ n, share_slower: slower }) => (n ? `${percent(100 * slower)} %` : NONE),
+      Failed: ({ failed }) => failed,
+    };
+    const caption = `Geometric mean over models, never the best variant. Range: where 8 of 10 configurations lie, or all of fewer than ${SPREAD_MODELS} models. Click a family to filter.`;
+    fill(box, el("h3", { text: "Families" }), plainTable(itemsTable(caption, families, columns)));
   };
-  addPanel(box, draw, { worth });
+  addPanel(box, draw, { worth: (view) => view.overview.families.length > 1 });
   return box;
 }
 
-/** Where 8 of 10 lie as a line, the geometric mean as a dot and 1× as a tick, placed in percent of the cell's width. */
-function intervalStrip({ geomean, spread: [low, high] }, place) {
-  const part = (name, from, to = from) => {
-    const mark = el("span", { class: name });
-    mark.style.left = `${place(from)}%`;
-    if (to !== from) mark.style.width = `${place(to) - place(from)}%`;
-    return mark;
-  };
-  return el(
-    "span",
-    { class: "interval", "aria-hidden": "true" },
-    part("unity", 1),
-    present(low) ? part("reach", low, high) : null,
-    part("dot", geomean),
-  );
+/** The range as a line, the geometric mean as a dot and 1× as a tick, placed in percent of the cell's width. */
+function rangeStrip({ geomean, low, high }, place) {
+  const mark = (name, from, to = from) =>
+    el("span", { class: name, style: { left: `${place(from)}%`, width: to > from ? `${place(to) - place(from)}%` : "" } });
+  const marks = [mark("unity", 1), mark("reach", low, high), mark("dot", geomean)];
+  return el("span", { class: "interval", "aria-hidden": "true" }, marks);
 }
