@@ -79,7 +79,8 @@ def options_of(arguments: Sequence[str]) -> Options:
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
     _add_trials(parser.add_argument)
-    _add_running(parser.add_argument)
+    _add_again(parser.add_argument)
+    _add_launching(parser.add_argument)
     options = parser.parse_intermixed_args(arguments)
     _check_launcher(parser, options)
     return Options(
@@ -124,20 +125,8 @@ def _add_trials(add: Callable[..., object]) -> None:
     add("--seed", type=int, default=0, help="of a random or bayes search (default: 0)")
 
 
-def _add_running(add: Callable[..., object]) -> None:
-    """Add what says where trials run, and which of them again."""
-    add(
-        "--launcher",
-        choices=launchers.NAMES,
-        default="local",
-        help="where trials run (default: local)",
-    )
-    add(
-        "--devices",
-        metavar="D,D",
-        help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
-        "(default: every GPU, else the CPU as one)",
-    )
+def _add_again(add: Callable[..., object]) -> None:
+    """Add what says which trials are measured again."""
     add(
         "--retry",
         action="append",
@@ -154,6 +143,22 @@ def _add_running(add: Callable[..., object]) -> None:
         "--accept-contaminated",
         action="store_true",
         help="keep contaminated trials instead of measuring them again",
+    )
+
+
+def _add_launching(add: Callable[..., object]) -> None:
+    """Add what says where trials run, and how."""
+    add(
+        "--launcher",
+        choices=launchers.NAMES,
+        default="local",
+        help="where trials run (default: local)",
+    )
+    add(
+        "--devices",
+        metavar="D,D",
+        help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
+        "(default: every GPU, else the CPU as one)",
     )
     add(
         "--fresh-processes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -142,58 +143,65 @@ def _compare_head(
     *,
     classes: bool,
 ) -> Agreement:
-    scale = _scale(eager)
+    if (refusal := _not_comparable(output, eager)) is not None:
+        return refusal
+    scale, tolerance = _scale(eager), TOLERANCE[precision]
+    matches, clear_mismatch = _top1(output, eager, tolerance * scale) if classes else (None, False)
+    found = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=matches, ok=True)
+    spread = 0.0
+    if reference is not None and reference.shape[1:] == eager.shape[1:]:
+        size, images = _scale(reference), len(reference)
+        spread = float(reference.std()) / size
+        found = replace(
+            found,
+            rmse_ref_rel=_rmse(output[:images], reference) / size,
+            eager_rmse_ref_rel=_rmse(eager[:images], reference) / size,
+        )
+    close = float(np.abs(output - eager).max()) <= tolerance * scale
+    reason = "" if close else _why_apart(found, precision, spread)
+    if not reason and clear_mismatch and matches is not None:
+        reason = f"the predicted class differs in {1 - matches:.0%} of the images"
+    return replace(found, ok=not reason, reason=reason)
+
+
+def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
+    """The verdict where there is nothing to compare: values not finite, or eager's all alike."""
     if not np.isfinite(eager).all():
         return _refused("eager's own output is not finite")
+    scale = _scale(eager)
     constant = eager.size > 1 and float(np.ptp(eager)) <= 1e-6 * scale
     if scale < SMALLEST_OUTPUT or constant:
         return _refused("eager's output is constant or vanishes, so any output would agree with it")
     if not np.isfinite(output).all():
         count = int((~np.isfinite(output)).sum())
-        return Agreement(
-            rmse_rel=None,
-            top1_match=None,
-            ok=False,
-            reason=f"{count} of {output.size} outputs are not finite",
-        )
-    difference = _rmse(output, eager) / scale
-    matches, clear_mismatch = (
-        _top1(output, eager, TOLERANCE[precision] * scale) if classes else (None, False)
-    )
+        reason = f"{count} of {output.size} outputs are not finite"
+        return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
+    return None
+
+
+def _why_apart(found: Agreement, precision: Precision, spread: float) -> str:
+    """Why outputs that are not close to eager's do not agree; "" if they are as close to float64.
+
+    Args:
+        found: the differences from eager and from the reference.
+        precision: the model's precision; sets the tolerances.
+        spread: the error of a constant against the reference, as `rmse_ref_rel`.
+    """
     tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
-    error = eager_error = None
-    meaningful = True
-    if reference is not None and reference.shape[1:] == eager.shape[1:]:
-        images = len(reference)
-        error, eager_error = (
-            _rmse(values[:images], reference) / _scale(reference) for values in (output, eager)
-        )
-        constant_error = float(reference.std()) / _scale(reference)
-        meaningful = eager_error <= min(AMPLIFIED * tolerance, constant_error / factor)
-    close = float(np.abs(output - eager).max()) <= tolerance * scale
-    as_good = error is not None and eager_error is not None and error <= factor * eager_error
-    reason = ""
-    if not close and not meaningful:
-        reason = (
-            f"{REFUSED} the model amplifies rounding: eager's own error against float64 is "
-            f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
-        )
-    elif not close and not as_good:
-        reason = (
-            f"outputs differ from eager's by {difference:.1e} of the largest output "
-            f"(allowed: {tolerance:.0e})"
-        )
-        if error is not None:
-            reason += f"; error against float64 {error:.1e}, eager's {eager_error:.1e}"
-    elif clear_mismatch and matches is not None:
-        reason = f"the predicted class differs in {1 - matches:.0%} of the images"
-    return Agreement(
-        rmse_rel=difference,
-        top1_match=matches,
-        ok=not reason,
-        reason=reason,
-        rmse_ref_rel=error,
-        eager_rmse_ref_rel=eager_error,
+    error, eager_error = found.rmse_ref_rel, found.eager_rmse_ref_rel
+    against = ""
+    if error is not None and eager_error is not None:
+        if not eager_error <= min(AMPLIFIED * tolerance, spread / factor):
+            return (
+                f"{REFUSED} the model amplifies rounding: eager's own error against float64 is "
+                f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
+            )
+        if error <= factor * eager_error:
+            return ""
+        against = f"; error against float64 {error:.1e}, eager's {eager_error:.1e}"
+    return (
+        f"outputs differ from eager's by {found.rmse_rel:.1e} of the largest output "
+        f"(allowed: {tolerance:.0e}){against}"
     )
 
 

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from io import FileIO
 from pathlib import Path
 
@@ -131,38 +132,42 @@ def run_attempt(
         if process is None:
             _note_end(attempt, job, 0, "interrupt", log, 0)
             return attempt
-        with process, Stop() as memory:
-            stops = {"memory": memory, "interrupt": stop}
-            try:
-                with watch(process.pid, memory.request) as watcher:
-                    dialogue = Dialogue(
-                        process,
-                        job,
-                        channel,
-                        log,
-                        attempt=attempt,
-                        watcher=watcher,
-                        stops=stops,
-                        leases=leases,
-                        quiet_s=quiet_s,
-                        on_event=on_event,
-                    )
-                    killed_for = dialogue.follow()
-                    attempt.conclude(watcher)
-                    if quiet_s:
-                        attempt.contamination["waited_s"] = round(dialogue.waited_s, 1)
-            finally:
-                by_itself = _end_group(process)
-            if memory.requested:
-                killed_for = "memory"
-            elif killed_for == "closed" and by_itself:
-                killed_for = ""
+        talk = partial(
+            Dialogue, process, job, channel, log, attempt=attempt, leases=leases, on_event=on_event
+        )
+        killed_for = _follow(process, attempt, talk, watch=watch, stop=stop, quiet_s=quiet_s)
     trim(log, limit=LOG_LIMIT_BYTES)
     if attempt.finished and not killed_for:
         return attempt
     if attempt.failure is None or killed_for:
         _note_end(attempt, job, process.wait(), killed_for, log, _oom_kills() - oom_before)
     return attempt
+
+
+def _follow(
+    process: Child,
+    attempt: Attempt,
+    talk: Callable[..., Dialogue],
+    *,
+    watch: Watch,
+    stop: Stop,
+    quiet_s: float,
+) -> str:
+    """Watch and follow the child to its end; returns what it was killed for, or ""."""
+    with process, Stop() as memory:
+        stops = {"memory": memory, "interrupt": stop}
+        try:
+            with watch(process.pid, memory.request) as watcher:
+                dialogue = talk(watcher=watcher, stops=stops, quiet_s=quiet_s)
+                killed_for = dialogue.follow()
+                attempt.conclude(watcher)
+                if quiet_s:
+                    attempt.contamination["waited_s"] = round(dialogue.waited_s, 1)
+        finally:
+            by_itself = _end_group(process)
+        if memory.requested:
+            return "memory"
+        return "" if killed_for == "closed" and by_itself else killed_for
 
 
 def _forked(

@@ -165,15 +165,20 @@ def run_trial(
             parent=_parent_of(assignment),
         )
         tracker.open(header)
-        try:
-            for _ in range(replicates):
-                _run_replicate(session)
-                if signals.number or session.records[-1].status in _ENDS_TRIAL:
-                    break
-        except StoreError as error:
-            tracker.finish(session.records, None, exit_code=error.exit_code)
-            raise
+        _run_all(session, replicates)
         return _conclude(session)
+
+
+def _run_all(session: _Session, count: int) -> None:
+    """Measure replicates until a signal, or one that shows that the others would fail too."""
+    try:
+        for _ in range(count):
+            _run_replicate(session)
+            if session.signals.number or session.records[-1].status in _ENDS_TRIAL:
+                return
+    except StoreError as error:
+        session.tracker.finish(session.records, None, exit_code=error.exit_code)
+        raise
 
 
 def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -> None:
