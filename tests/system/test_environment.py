@@ -176,6 +176,44 @@ def test_no_secret_is_recorded_whatever_its_name_begins_with(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [
+        ("MKL_DB_PW", "hunter2", False),
+        ("NCCL_JWT", "x.y.z", False),
+        ("TF_COOKIE_JAR", "a=b", False),
+        ("OMP_NOTE", "note:Zm9vYmFyMTIzNGV4YW1wbGU", True),
+        ("NVIDIA_NGC", "0123456789abcdef0123456789abcdef01234567", True),
+        ("XLA_FLAGS", "--xla_note=AKIAIOSFODNN7EXAMPLE", True),
+    ],
+)
+def test_what_looks_like_a_secret_by_name_or_value_reaches_neither_trial_nor_record(
+    name: str, value: str, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch, **{name: value})
+    assert environment.environment()["flags"] == {}
+    assert name not in child_environment(os.environ, device=CPU, extra={})
+    assert dropped_flags(os.environ) == ([name] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KMP_AFFINITY", "granularity=fine,explicit,proclist=[0-31,64-95]"),
+        ("LD_PRELOAD", "/nix/store/0c3yhqfdl1m9f0a4x7y9p1b2c3d4e5f6-gperftools/libtcmalloc.so"),
+        ("LD_PRELOAD", "/cache/0123456789abcdef0123456789abcdef/libjemalloc.so.2"),
+        ("NCCL_PAT_ENABLE", "0"),
+        ("OMP_PLACES", "{0:4},{4:4},{8:4},{12:4}"),
+        ("XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_cpu_use_thunk_runtime=1"),
+    ],
+)
+def test_paths_and_flags_are_no_secrets(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch, **{name: value})
+    assert environment.environment()["flags"] == {name: value}
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "CUDA_MPS_PIPE_DIRECTORY",

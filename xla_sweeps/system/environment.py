@@ -27,7 +27,7 @@ from xla_sweeps.system.devices import (
     read_or_empty,
     usable_cores,
 )
-from xla_sweeps.system.text import SECRET_NAME, redacted
+from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redacted
 
 PACKAGES = (
     "tensorflow",
@@ -61,7 +61,7 @@ _KEPT = re.compile(
     r"|(?:CUBLAS|CUBLASLT|CUDA|CUDNN|DNNL|GOMP|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|ONEDNN|OPENBLAS"
     r"|TCMALLOC|TF|XLA)_\w+"
 )
-"""Variables that the measuring process gets, if their names do not look like a secret's."""
+"""Variables that the measuring process gets, if neither name nor value looks like a secret."""
 
 _FOREIGN = re.compile(
     r"TF_(?:ACC|CLI|CLOUD|DATA_DIR|ENCRYPTION|HTTP|IGNORE|INPUT|IN|LOG|PLUGIN|REATTACH|REGISTRY"
@@ -183,18 +183,21 @@ def flag_names(value: str) -> set[str]:
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
-    """The flags that a trial ignores, because they name files that XLA would write or read."""
+    """What a trial ignores: flags that name files, and variables that seem to hold a secret."""
     return _flags(environ)[1]
 
 
 def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The variables that change what is measured, without the flags that name files; and those."""
+    """The variables that change what is measured, and the flags and variables that are dropped."""
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for name, value in sorted(environ.items()):
         if not _KEPT.fullmatch(name) or SECRET_NAME.search(name):
             continue
         if _HARMLESS.fullmatch(name) or _FOREIGN.fullmatch(name):
+            continue
+        if SECRET_VALUE.search(value):
+            dropped.append(name)
             continue
         if name in ("XLA_FLAGS", "TF_XLA_FLAGS"):
             words = value.split()

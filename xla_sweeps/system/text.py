@@ -12,8 +12,19 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 
 FILE_NAME_CHARACTERS = 60
 
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I)
+SECRET_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE"
+    r"|(?<=_)(?:PW|PWD|PSW|PSWD|PHRASE|CREDS?|JWT|DSN)(?![A-Z0-9])",
+    re.I,
+)
 """Names of environment variables that hold secrets."""
+
+SECRET_VALUE = re.compile(
+    r"-----BEGIN|(?<![A-Za-z0-9/])"
+    r"(?:[0-9a-fA-F]{32,}|(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{20,})(?![A-Za-z0-9/])"
+)
+"""What looks like a token or key, as no path, number or flag of a library does: many letters and
+digits in a row, with capitals or hexadecimal."""
 
 _SHORTEST_SECRET = 8
 
