@@ -1,0 +1,159 @@
+"""Setting up a checkout: by uv where it can be told what pip is told, else by pip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+from scripts.install import IRRELEVANT, find_uv, pip_settings, uv_variables
+
+AS_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "tiny"
+version = "1.0"
+dependencies = ["part"]
+"""
+
+BACKEND = """
+import zipfile
+
+def build_editable(folder, settings=None, metadata=None):
+    name, info = "tiny-1.0-py3-none-any.whl", "tiny-1.0.dist-info"
+    files = METADATA
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(f"{info}/{file}", text)
+    return name
+"""
+
+
+def metadata(name: str, version: str, *needs: str) -> dict[str, str]:
+    """The files of a wheel that holds nothing else."""
+    head = {"Metadata-Version": "2.1", "Name": name, "Version": version}
+    tags = {"Wheel-Version": "1.0", "Root-Is-Purelib": "true", "Tag": "py3-none-any"}
+    wanted = [("Requires-Dist", need) for need in needs]
+    texts = {"METADATA": [*head.items(), *wanted], "WHEEL": list(tags.items()), "RECORD": []}
+    return {
+        file: "".join(f"{key}: {value}\n" for key, value in lines) for file, lines in texts.items()
+    }
+
+
+def add_part(index: Path, version: str) -> None:
+    """Put this version of the package `part` into an index."""
+    folder = index / "part"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / f"part-{version}-py3-none-any.whl", "w") as wheel:
+        for file, text in metadata("part", version).items():
+            wheel.writestr(f"part-{version}.dist-info/{file}", text)
+    links = "".join(f'<a href="{each.name}">{each.name}</a>\n' for each in folder.glob("*.whl"))
+    (folder / "index.html").write_text(links)
+
+
+def set_up(checkout: Path, index: Path, *programs: Path) -> str:
+    """What `scripts/setup` says; pip's index is set as people set it, and uv's is not."""
+    kept = {name: value for name, value in os.environ.items() if name[:3] not in ("PIP", "UV_")}
+    path = [str(folder) for folder in programs] + ["/usr/bin", "/bin"]
+    told = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index.as_uri()}
+    environment = {**kept, **told, "PATH": os.pathsep.join(path)}
+    done = subprocess.run(
+        [checkout / "scripts" / "setup"],
+        env={**environment, "PYTHON": str(ROOT / ".venv" / "bin" / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def installed(checkout: Path) -> tuple[str, str]:
+    """The version of `part` in the checkout's environment, and what installed it."""
+    (info,) = checkout.glob(".venv/lib/python3*/site-packages/part-*.dist-info")
+    return info.name.split("-")[1].removesuffix(".dist"), (info / "INSTALLER").read_text().strip()
+
+
+@pytest.mark.slow
+def test_pip_sets_up_where_there_is_no_uv_and_uv_asks_the_index_that_pip_is_told(
+    tmp_path: Path,
+) -> None:
+    index, checkout = tmp_path / "index", tmp_path / "checkout"
+    add_part(index, "1.0")
+    (checkout / "scripts").mkdir(parents=True)
+    for name in ("setup", "install.py"):
+        shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
+    (checkout / "pyproject.toml").write_text(PROJECT)
+    (checkout / "backend.py").write_text(
+        BACKEND.replace("METADATA", repr(metadata("tiny", "1.0", "part")), 1)
+    )
+    (checkout / "constraints.txt").write_text("part==1.0\n")
+
+    assert "installing" in set_up(checkout, index)
+    assert installed(checkout) == ("1.0", "pip")
+    assert set_up(checkout, index) == ""
+
+    uv = find_uv()
+    if uv is None:
+        pytest.skip("there is no uv, and pip finds none")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uv").symlink_to(uv)
+    add_part(index, "2.0")
+    (checkout / "constraints.txt").write_text("part==2.0\n")
+    assert "could not" not in set_up(checkout, index, tmp_path / "bin")
+    assert installed(checkout) == ("2.0", "uv")
+
+
+def test_uv_is_told_where_pip_looks() -> None:
+    asked = {
+        "index-url": "https://a/simple",
+        "extra-index-url": "\nhttps://b/simple\nhttps://c/simple",
+        "find-links": "/wheels /more",
+        "cert": "/ca.crt",
+        "timeout": "60",
+    }
+    assert uv_variables(asked) == {
+        **AS_PIP,
+        "UV_DEFAULT_INDEX": "https://a/simple",
+        "UV_INDEX": "https://b/simple https://c/simple",
+        "UV_FIND_LINKS": "/wheels,/more",
+        "SSL_CERT_FILE": "/ca.crt",
+    }
+    assert uv_variables(dict.fromkeys(IRRELEVANT, "1")) == AS_PIP
+
+
+@pytest.mark.parametrize("name", ["no-index", "only-binary", "keyring-provider", "client-cert"])
+def test_what_uv_cannot_be_told_leaves_the_work_to_pip(name: str) -> None:
+    assert uv_variables({name: "x"}) is None
+
+
+def test_pips_settings_are_those_of_installing_the_environment_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text(
+        "[global]\nindex-url = https://a\nretries = 3\ncert = a\n"
+        "[install]\nindex-url = https://b\nextra-index-url =\n  https://c\n  https://d\n"
+        "[freeze]\nno-index = true\n"
+    )
+    for name in os.environ:
+        if name.startswith("PIP_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    monkeypatch.setenv("PIP_CERT", "b=c")
+    found = pip_settings()
+    assert found.items() >= {"index-url": "https://b", "retries": "3", "cert": "b=c"}.items()
+    assert found["extra-index-url"].split() == ["https://c", "https://d"]
+    assert "no-index" not in found
