@@ -248,6 +248,17 @@ def test_multirun_measures_each_choice(tmp_path: Path) -> None:
     assert {record.config["resolution"] for record in records(tmp_path)} == {32, 40}
 
 
+def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhere(
+    tmp_path: Path,
+) -> None:
+    several = [*SMALL[:2], "batch_size=4,2", "modes=[graph,xla]", "timeouts.build=0.5"]
+    elsewhere = ["hydra/launcher=submitit_local", "hydra.launcher.timeout_min=2"]
+    code, out, err = finished("-m", *several, *elsewhere, "tracker=none", cwd=tmp_path)
+    assert code == 1, err
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith("mobilenet_v2 ")]
+    assert [batch for _, _, batch, *_ in rows] == ["4", "2"], out
+
+
 @pytest.mark.parametrize(
     ("limit", "status", "text"),
     [

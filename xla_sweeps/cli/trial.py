@@ -42,9 +42,11 @@ from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
     from xla_sweeps.measure.runner import TrialResult
-    from xla_sweeps.schema.row import TrialSummary
 
 _FLAGS = ("--multirun", "--run", "--resolve", "--hydra-help", "--shell-completion")
+
+_End = tuple[int, str]
+"""How a job ended: its exit code, and its trial where something was recorded, else ""."""
 
 _CFG = ("job", "hydra", "all")
 
@@ -159,7 +161,7 @@ def composed_trial(words: Sequence[str], document: dict[str, Any], assignment: A
     """
     job = _Job(tuple(words), document, None)
     _check([job], assignment)
-    return _ended(job, assignment, "", [])
+    return _ended(job, assignment, "")[0]
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -230,7 +232,7 @@ def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
     for settings in found:
         runner.check(settings, assignment)
     if dropped := dropped_flags(os.environ):
-        warn(f"ignored {' '.join(dropped)}: a trial's flags name no files")
+        warn(f"ignored {' '.join(dropped)}: a trial's flags name no files and hold no secrets")
 
 
 def _expanded(requested: Sequence[str]) -> list[list[str]]:
@@ -286,32 +288,46 @@ def _name(flag: str) -> str:
 
 def _run(asked: argparse.Namespace, jobs: Sequence[_Job], assignment: Assignment) -> int:
     """Let Hydra call us back, once or for each job of `-m`; several end in a table of all."""
-    summaries: list[TrialSummary] = []
+    ended: list[_End] = []
 
-    def task(config: DictConfig) -> int:
+    def task(config: DictConfig) -> _End:
         number = int(HydraConfig.get().job.num) if asked.multirun else 0
         part = f"{number + 1} of {len(jobs)}" if asked.multirun else ""
-        code = _ended(jobs[number], assignment, part, summaries)
-        if code >= 128:
-            sys.exit(code)
-        return code
+        end = _ended(jobs[number], assignment, part)
+        ended.append(end)
+        if end[0] >= 128:
+            sys.exit(end[0])
+        return end
 
-    code = _called_back(asked, jobs, task)
-    if len(summaries) > 1:
-        from xla_sweeps.report.terminal.sweep_summary import show_headlines
+    code = 0
+    try:
+        ended = _called_back(asked, jobs, task)  # a launcher may have run them elsewhere
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    measured = [trial_id for _, trial_id in ended if trial_id]
+    if len(measured) > 1:
+        _show_all(jobs, measured)
+    return max(code, *(each for each, _ in ended))
 
-        rows = [row for each in summaries for row in each.comparisons if row.headline]
-        show_headlines(rows, Path(str(jobs[0].document["results_dir"])))
-    return code
+
+def _show_all(jobs: Sequence[_Job], trial_ids: Sequence[str]) -> None:
+    """Show the headlines of these trials in their order, from the rows that they kept."""
+    from xla_sweeps.report.terminal.sweep_summary import show_headlines
+    from xla_sweeps.results import rows, table
+
+    for folder in dict.fromkeys(Path(str(job.document["results_dir"])) for job in jobs):
+        found = table.headlines(rows.load(folder).table, trial_ids)
+        show_headlines(sorted(found, key=lambda row: trial_ids.index(row.trial.trial_id)), folder)
 
 
 def _called_back(
-    asked: argparse.Namespace, jobs: Sequence[_Job], task: Callable[[DictConfig], int]
-) -> int:
-    """Have Hydra call `task` for each job, here or where its launcher runs it; the worst exit code.
+    asked: argparse.Namespace, jobs: Sequence[_Job], task: Callable[[DictConfig], _End]
+) -> list[_End]:
+    """Have Hydra call `task` for each job, here or where its launcher runs it; how each ended.
 
     Raises:
         ConfigError: Hydra's output folder cannot be written.
+        SystemExit: a signal stopped a job.
     """
     words = list(map(full_key, asked.overrides))
     for folder in _hydra_folders(asked, jobs):
@@ -319,11 +335,9 @@ def _called_back(
     try:
         with composing(asked.config_dir) as (own, further):
             if not asked.multirun:
-                return int(own.run("config", task, [*words, *further]).return_value)
+                return [own.run("config", task, [*words, *further]).return_value]
             batches = own.multirun("config", task, [*words, *further, "hydra.mode=MULTIRUN"])
-            return max((int(job.return_value) for batch in batches for job in batch), default=0)
-    except SystemExit as end:
-        return int(end.code or 0)
+            return [job.return_value for batch in batches for job in batch]
     except OSError as error:
         raise ConfigError(
             f"Hydra's output folder cannot be written: {error.strerror}: {error.filename}; choose "
@@ -341,18 +355,18 @@ def _hydra_folders(asked: argparse.Namespace, jobs: Sequence[_Job]) -> set[Path]
     return folders if len(folders) == 1 else {*folders, Path(str(BY_NAME["results_dir"].default))}
 
 
-def _ended(job: _Job, assignment: Assignment, part: str, summaries: list[TrialSummary]) -> int:
-    """Run one job to its exit code: an error ends this job and no other."""
+def _ended(job: _Job, assignment: Assignment, part: str) -> _End:
+    """Run one job to its end: an error ends this job and no other."""
     try:
-        return _measure(job, assignment, part, summaries)
+        return _measure(job, assignment, part)
     except XlaSweepsError as error:
-        return complain(error)
+        return complain(error), ""
     except Exception as error:
-        return report_bug(error, results_dir=Path(str(job.document.get("results_dir"))))
+        return report_bug(error, results_dir=Path(str(job.document.get("results_dir")))), ""
 
 
-def _measure(job: _Job, assignment: Assignment, part: str, summaries: list[TrialSummary]) -> int:
-    """Run one trial, show its result, and add that to the others'."""
+def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
+    """Run one trial, and show its result."""
     from xla_sweeps.measure import runner
     from xla_sweeps.measure.tracking import tracker_named
     from xla_sweeps.report.terminal.tables import show_trial
@@ -374,9 +388,8 @@ def _measure(job: _Job, assignment: Assignment, part: str, summaries: list[Trial
         with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
     if result.summary is not None:
-        summaries.append(result.summary)
         show_trial(result.summary, places=_places(result, settings.results_dir))
-    return result.exit_code
+    return result.exit_code, result.trial_id if result.summary else ""
 
 
 def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
