@@ -383,14 +383,14 @@ def test_noise_and_clocks_are_lines_over_all_rows(browser: Browser, study: Studi
     rows = [page.rows[place] for place in selected(page.rows, ())]
     noise = [row["cv_percent"] for row in rows if row["cv_percent"]]
     assert f"vary by {statistics.median(noise):.2g} %" in words
-    assert f"in {sum(cv > 5 for cv in noise):,} of {len(noise):,} pairs" in words
+    assert f"in {sum(cv > 5 for cv in noise):,} of {len(noise):,} measurements" in words
     pairs = [
         (row["within_percent"], row["between_percent"])
         for row in rows
         if row["within_percent"] and row["between_percent"]
     ]
     above = sum(between > within for within, between in pairs)
-    assert f"In {above:,} of {len(pairs):,} pairs" in words
+    assert f"In {above:,} of {len(pairs):,} measurements" in words
     clocks = [row["sm_clock_mhz_low"] for row in rows if row["sm_clock_mhz_low"]]
     assert f"lowest clocks were {min(clocks):,.0f} to {max(clocks):,.0f} MHz" in words
 

@@ -74,7 +74,7 @@ function gridTable(heads, body) {
   const width = GRID.reduce((sum, column) => sum + column.width, 0);
   return el(
     "table",
-    { class: "grid", "aria-label": "All pairs of this selection", style: { width: `${width}px` } },
+    { class: "grid", "aria-label": "All measurements of this selection", style: { width: `${width}px` } },
     el("colgroup", {}, GRID.map((column) => el("col", { style: { width: `${column.width}px` } }))),
     el("thead", {}, el("tr", { "aria-rowindex": 1 }, heads)),
     body,
@@ -86,9 +86,9 @@ function gridPanel(state) {
   const heads = GRID.map((column) => gridHead(state, column));
   const body = el("tbody");
   const table = gridTable(heads, body);
-  const box = scrollBox(table, "All pairs of this selection, a table that scrolls");
+  const box = scrollBox(table, "All measurements of this selection, a table that scrolls");
   box.classList.add("virtual");
-  const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every pair" }), gridTools(state), box);
+  const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every measurement" }), gridTools(state), box);
   let order = new Uint32Array(0);
   let drawn = "";
   const show = () => {
@@ -156,7 +156,7 @@ function gridTools(state) {
     button({ id: "csv" }, save, "Save as CSV"),
     copyLink(),
     button({}, () => state.reset(), "Reset filters"),
-    el("span", { class: "note", text: "The CSV file has all columns of the pairs shown." }),
+    el("span", { class: "note", text: "The CSV file has all columns of the rows shown." }),
   );
 }
 

@@ -38,7 +38,7 @@ function sortedPairs(view, theme, width) {
       rows.length > 1
         ? `${candidate} is faster than ${baseline}${of} in ${faster}: from ${named(rows[0])} to ${named(rows.at(-1))}`
         : `${candidate} over ${baseline}${of}: ${named(rows[0])}`,
-    tip: (item) => tipOf(item, "pair", (row) => pairTip(view, row)),
+    tip: (item) => tipOf(item, "measurement", (row) => pairTip(view, row)),
     click: ({ key }) => view.state.set({ model: view.rows.text("model", key) }),
   };
 }
@@ -183,8 +183,8 @@ function tipOf({ key, of, ends }, noun, tip) {
 }
 
 const pairsTable = (view) =>
-  itemsTable("Pairs by speedup", view.sorted("speedup").toReversed(), {
-    Pair: (row) => rowName(view, row),
+  itemsTable("Measurements by speedup", view.sorted("speedup").toReversed(), {
+    Measurement: (row) => rowName(view, row),
     Speedup: (row) => speedupOf(view, row),
     "95 % interval": (row) => intervalOf(view, row),
     Verdict: (row) => verdictMark(view.rows.text("verdict", row)),

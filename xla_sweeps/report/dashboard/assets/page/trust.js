@@ -124,7 +124,7 @@ function twinPlot(view, theme, width) {
 
 const twinTable = (view) =>
   itemsTable("A/A pairs", twins(view), {
-    Pair: (row) => rowName(view, row),
+    Measurement: (row) => rowName(view, row),
     Modes: (row) => sidesOf(view, row),
     Ratio: (row) => speedupOf(view, row),
     "95 % interval": (row) => intervalOf(view, row),
@@ -144,11 +144,11 @@ function trustLines(view) {
   const clocks = known("sm_clock_mhz_low", "temperature_high");
   const [mhz, heat] = [0, 1].map((place) => extent(clocks.map((pair) => pair[place]))?.map(count).join(" to "));
   return [
-    `${count(contaminated)} of ${plural(pairs.length, "pair")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
+    `${count(contaminated)} of ${plural(pairs.length, "measurement")} are contaminated: other load affected more than a fifth of their rounds. In ${count(busy)}, other processes used half a core or more.`,
     noise.length &&
-      `Blocks of calls vary by ${digits(median(noise), 2)} % (median coefficient of variation, the noisiest replicate of each pair); by more than 5 % in ${count(loud)} of ${plural(noise.length, "pair")}.`,
+      `Blocks of calls vary by ${digits(median(noise), 2)} % (median coefficient of variation, the noisiest replicate of each measurement); by more than 5 % in ${count(loud)} of ${plural(noise.length, "measurement")}.`,
     spreads.length &&
-      `In ${count(above)} of ${plural(spreads.length, "pair")} (${share(above, spreads.length)}) replicates differ by more than the error within one: there more replicates help more than more rounds.`,
+      `In ${count(above)} of ${plural(spreads.length, "measurement")} (${share(above, spreads.length)}) replicates differ by more than the error within one: there more replicates help more than more rounds.`,
     mhz && `The GPU’s lowest clocks were ${mhz} MHz, its highest temperatures ${heat} °C.`,
   ].filter(Boolean);
 }
@@ -169,7 +169,7 @@ function trustFacts() {
     const flags = itemsTable("Flags in this selection", flagCounts(view), {
       Flag: ([flag]) => flag,
       Meaning: ([flag]) => flagMeaning(view.rows, flag),
-      Pairs: ([, n]) => n,
+      Measurements: ([, n]) => n,
       Share: ([, n]) => share(n, view.pairs.length),
     });
     const bands = "Devices: the no-difference band comes from the A/A pairs";
