@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 import statistics
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +17,6 @@ from browser import Browser
 from dashboard_page import (
     Filters,
     Study,
-    bring,
     draw_everything,
     open_all_details,
     selected,
@@ -28,7 +24,7 @@ from dashboard_page import (
     visit,
     write_page,
 )
-from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, NUMBERS, TEXTS, base_row, compared
+from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, base_row, compared
 
 from xla_sweeps.report.dashboard import build
 
@@ -158,174 +154,6 @@ def test_aa_pairs_are_tested_as_in_the_package(browser: Browser, study: Studies)
     expected = page_oracle.trust(page.rows)
     assert min(expected["within"][1], expected["across"][1]) > 10
     same(browser.evaluate("xlaSweeps.trust()"), expected)
-
-
-TABS: dict[str, Callable[[dict[str, Any]], tuple[float | None, float | None, float | None]]] = {
-    "throughput": page_oracle.throughput,
-    "absolute": page_oracle.gained,
-    "percent": page_oracle.speedup,
-}
-
-PODIUMS = """[...document.querySelectorAll('#podium .podium')].map((box) => [
-  box.querySelector('h3').textContent,
-  [...box.querySelectorAll('tbody tr')].map((row) => [
-    row.cells[0].textContent,
-    row.cells[1].querySelector('button').textContent,
-    row.cells[1].querySelector('.note').textContent])])"""
-
-
-@pytest.mark.parametrize("tab", TABS)
-@pytest.mark.parametrize(
-    "filters",
-    [(), [("resolution_px", "224"), ("batch_size", "1"), ("precision", "float32")]],
-    ids=["all", "few"],
-)
-def test_the_podiums_share_ranks_where_intervals_overlap(
-    browser: Browser, study: Studies, tab: str, filters: Filters
-) -> None:
-    page = study(5000)
-    visit(browser, page, [*filters, ("tab", tab)])
-    bring(browser, "#podium")
-    shown = dict(browser.evaluate(PODIUMS))
-    assert len(shown) == 3
-    rows = [page.rows[place] for place in selected(page.rows, filters)]
-    places = Counter((row["resolution_px"], row["batch_size"]) for row in rows)
-    most = max(places.values())
-    at = browser.evaluate("document.querySelector('#podium p.note').innerText")
-    ((px, batch),) = (
-        place
-        for place, number in places.items()
-        if number == most and f"at {place[0]:.0f} px, batch {place[1]:.0f}." in at
-    )
-    rows = [row for row in rows if (row["resolution_px"], row["batch_size"]) == (px, batch)]
-    shared = 0
-    for device, lines in shown.items():
-        best = page_oracle.ranked((row for row in rows if row["device"] == device), TABS[tab])[:10]
-        expected = [
-            [
-                "–" if rank is None else f"{rank}",
-                row["model"],
-                f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · "
-                f"{row['precision']}",
-            ]
-            for rank, row in best
-        ]
-        assert [[rank, model] for rank, model, _ in lines] == [line[:2] for line in expected]
-        for (_, _, settings), (_, _, start) in zip(lines, expected, strict=True):
-            assert settings.startswith(start)
-        assert len({(model, settings) for _, model, settings in lines}) == len(lines)
-        ranks = [rank for rank, _ in best if rank is not None]
-        shared += len(ranks) - len({*ranks})
-    assert shared > 0, "no rank is shared: the rows do not test what they should"
-
-
-def test_figures_without_an_interval_have_no_rank(browser: Browser, study: Studies) -> None:
-    page = study(5000)
-    filters = [("origin", "imported"), ("baseline", "eager")]
-    visit(browser, page, filters)
-    bring(browser, "#podium")
-    ((_, lines),) = browser.evaluate(PODIUMS)
-    assert {line[0] for line in lines} == {"–"}
-
-
-@pytest.mark.parametrize(
-    "filters",
-    [(), [("family", "YOLOv8"), ("baseline", "eager")], [("model", NASTY_MODEL)]],
-    ids=["all", "family", "nasty"],
-)
-def test_the_csv_file_contains_every_column_of_the_rows_shown(
-    browser: Browser, study: Studies, filters: Filters
-) -> None:
-    page = study(5000)
-    visit(browser, page, filters)
-    bring(browser, "#csv")
-    name, content = browser.download(lambda: browser.click("#csv"))
-    assert name.endswith(".csv")
-    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
-    rows = {
-        (row["trial_id"], row["candidate"], row["baseline"]): row
-        for row in (page.rows[n] for n in selected(page.rows, filters))
-    }
-    assert len(lines) == len(rows) > 0
-    assert [float(line["speedup"]) for line in lines if line["speedup"]] == sorted(
-        (float(line["speedup"]) for line in lines if line["speedup"]), reverse=True
-    ), "in the order of the table"
-    for line in lines:
-        row = rows[line["trial_id"], line["candidate"], line["baseline"]]
-        for text in TEXTS:
-            value = row[text]
-            assert line[text] == (
-                f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value
-            ), text
-        for number in NUMBERS:
-            if row[number] is None:
-                assert line[number] == "", number
-            else:
-                assert float(line[number]) == pytest.approx(row[number], rel=1e-5, abs=1e-12), (
-                    number
-                )
-
-
-@pytest.mark.parametrize(
-    ("column", "numeric"),
-    [("speedup", True), ("peak_memory_ratio", True), ("model", False), ("measured_at", False)],
-)
-def test_the_table_is_sorted_by_a_click_and_again_by_another(
-    browser: Browser, study: Studies, column: str, numeric: bool
-) -> None:
-    page = study(5000)
-    visit(browser, page, [("sort", "family")])
-    bring(browser, "table.grid")
-    button = f"th[data-column='{column}'] button"
-    rows = [page.rows[place] for place in selected(page.rows, ())]
-    known = [row[column] for row in rows if row[column] not in (None, "")]
-    assert (len(known) < len(rows)) == numeric, "some rows have no such number"
-    seen = []
-    for _ in range(2):
-        browser.evaluate(
-            f"document.querySelector(\"{button}\").scrollIntoView({{block: 'center', inline: "
-            "'center', behavior: 'instant'})"
-        )
-        browser.click(button)
-        direction = browser.evaluate(
-            f"document.querySelector(\"th[data-column='{column}']\").getAttribute('aria-sort')"
-        )
-        order = table_order(browser, column, len(rows), page.rows)
-        sorted_known = sorted(
-            known, reverse=direction == "descending", key=None if numeric else natural
-        )
-        assert (
-            order[: len(known)] == pytest.approx(sorted_known)
-            if numeric
-            else order[: len(known)] == sorted_known
-        )
-        assert all(value in (None, "") for value in order[len(known) :]), (
-            "rows without a value come last"
-        )
-        seen.append(direction)
-    assert set(seen) == {"ascending", "descending"}
-
-
-def natural(text: str) -> list[tuple[int, int, str]]:
-    """Letters without regard to case, numbers in them by value."""
-    parts = re.findall(r"\d+|\D+", text.lower())
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
-
-
-def table_order(
-    browser: Browser, column: str, count: int, rows: Sequence[dict[str, Any]]
-) -> list[Any]:
-    """The column in the order of the saved file, which is that of the table.
-
-    Its first line is checked against the table's.
-    """
-    _, content = browser.download(lambda: browser.click("#csv"))
-    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
-    assert len(lines) == count
-    first = browser.evaluate("document.querySelector('table.grid tbody th').textContent")
-    assert first == lines[0]["model"]
-    found = {(row["trial_id"], row["candidate"], row["baseline"]): row for row in rows}
-    return [found[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]
 
 
 def test_pairs_that_never_break_even_are_counted(browser: Browser, study: Studies) -> None:

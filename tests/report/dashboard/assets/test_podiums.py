@@ -1,0 +1,83 @@
+"""The podiums: the best rows of each device, whose ranks are shared where intervals overlap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import page_oracle
+import pytest
+from browser import Browser
+from dashboard_page import Filters, Study, bring, selected, visit
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+TABS: dict[str, Callable[[dict[str, Any]], tuple[float | None, float | None, float | None]]] = {
+    "throughput": page_oracle.throughput,
+    "absolute": page_oracle.gained,
+    "percent": page_oracle.speedup,
+}
+
+PODIUMS = """[...document.querySelectorAll('#podium .podium')].map((box) => [
+  box.querySelector('h3').textContent,
+  [...box.querySelectorAll('tbody tr')].map((row) => [
+    row.cells[0].textContent,
+    row.cells[1].querySelector('button').textContent,
+    row.cells[1].querySelector('.note').textContent])])"""
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize(
+    "filters",
+    [(), [("resolution_px", "224"), ("batch_size", "1"), ("precision", "float32")]],
+    ids=["all", "few"],
+)
+def test_the_podiums_share_ranks_where_intervals_overlap(
+    browser: Browser, study: Studies, tab: str, filters: Filters
+) -> None:
+    page = study(5000)
+    visit(browser, page, [*filters, ("tab", tab)])
+    bring(browser, "#podium")
+    shown = dict(browser.evaluate(PODIUMS))
+    assert len(shown) == 3
+    rows = [page.rows[place] for place in selected(page.rows, filters)]
+    places = Counter((row["resolution_px"], row["batch_size"]) for row in rows)
+    most = max(places.values())
+    at = browser.evaluate("document.querySelector('#podium p.note').innerText")
+    ((px, batch),) = (
+        place
+        for place, number in places.items()
+        if number == most and f"at {place[0]:.0f} px, batch {place[1]:.0f}." in at
+    )
+    rows = [row for row in rows if (row["resolution_px"], row["batch_size"]) == (px, batch)]
+    shared = 0
+    for device, lines in shown.items():
+        best = page_oracle.ranked((row for row in rows if row["device"] == device), TABS[tab])[:10]
+        expected = [
+            [
+                "–" if rank is None else f"{rank}",
+                row["model"],
+                f"{row['resolution_px']:.0f} px · batch {row['batch_size']:.0f} · "
+                f"{row['precision']}",
+            ]
+            for rank, row in best
+        ]
+        assert [[rank, model] for rank, model, _ in lines] == [line[:2] for line in expected]
+        for (_, _, settings), (_, _, start) in zip(lines, expected, strict=True):
+            assert settings.startswith(start)
+        assert len({(model, settings) for _, model, settings in lines}) == len(lines)
+        ranks = [rank for rank, _ in best if rank is not None]
+        shared += len(ranks) - len({*ranks})
+    assert shared > 0, "no rank is shared: the rows do not test what they should"
+
+
+def test_figures_without_an_interval_have_no_rank(browser: Browser, study: Studies) -> None:
+    page = study(5000)
+    filters = [("origin", "imported"), ("baseline", "eager")]
+    visit(browser, page, filters)
+    bring(browser, "#podium")
+    ((_, lines),) = browser.evaluate(PODIUMS)
+    assert {line[0] for line in lines} == {"–"}

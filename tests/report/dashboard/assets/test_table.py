@@ -1,0 +1,118 @@
+"""The table of all rows and the file saved from it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from browser import Browser
+from dashboard_page import Filters, Study, bring, selected, visit
+from synthetic_rows import NASTY_MODEL, NUMBERS, TEXTS
+
+pytestmark = pytest.mark.browser
+
+Studies = Callable[[int], Study]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [(), [("family", "YOLOv8"), ("baseline", "eager")], [("model", NASTY_MODEL)]],
+    ids=["all", "family", "nasty"],
+)
+def test_the_csv_file_contains_every_column_of_the_rows_shown(
+    browser: Browser, study: Studies, filters: Filters
+) -> None:
+    page = study(5000)
+    visit(browser, page, filters)
+    bring(browser, "#csv")
+    name, content = browser.download(lambda: browser.click("#csv"))
+    assert name.endswith(".csv")
+    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+    rows = {
+        (row["trial_id"], row["candidate"], row["baseline"]): row
+        for row in (page.rows[n] for n in selected(page.rows, filters))
+    }
+    assert len(lines) == len(rows) > 0
+    assert [float(line["speedup"]) for line in lines if line["speedup"]] == sorted(
+        (float(line["speedup"]) for line in lines if line["speedup"]), reverse=True
+    ), "in the order of the table"
+    for line in lines:
+        row = rows[line["trial_id"], line["candidate"], line["baseline"]]
+        for text in TEXTS:
+            value = row[text]
+            assert line[text] == (
+                f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value
+            ), text
+        for number in NUMBERS:
+            if row[number] is None:
+                assert line[number] == "", number
+            else:
+                assert float(line[number]) == pytest.approx(row[number], rel=1e-5, abs=1e-12), (
+                    number
+                )
+
+
+@pytest.mark.parametrize(
+    ("column", "numeric"),
+    [("speedup", True), ("peak_memory_ratio", True), ("model", False), ("measured_at", False)],
+)
+def test_the_table_is_sorted_by_a_click_and_again_by_another(
+    browser: Browser, study: Studies, column: str, numeric: bool
+) -> None:
+    page = study(5000)
+    visit(browser, page, [("sort", "family")])
+    bring(browser, "table.grid")
+    button = f"th[data-column='{column}'] button"
+    rows = [page.rows[place] for place in selected(page.rows, ())]
+    known = [row[column] for row in rows if row[column] not in (None, "")]
+    assert (len(known) < len(rows)) == numeric, "some rows have no such number"
+    seen = []
+    for _ in range(2):
+        browser.evaluate(
+            f"document.querySelector(\"{button}\").scrollIntoView({{block: 'center', inline: "
+            "'center', behavior: 'instant'})"
+        )
+        browser.click(button)
+        direction = browser.evaluate(
+            f"document.querySelector(\"th[data-column='{column}']\").getAttribute('aria-sort')"
+        )
+        order = table_order(browser, column, len(rows), page.rows)
+        sorted_known = sorted(
+            known, reverse=direction == "descending", key=None if numeric else natural
+        )
+        assert (
+            order[: len(known)] == pytest.approx(sorted_known)
+            if numeric
+            else order[: len(known)] == sorted_known
+        )
+        assert all(value in (None, "") for value in order[len(known) :]), (
+            "rows without a value come last"
+        )
+        seen.append(direction)
+    assert set(seen) == {"ascending", "descending"}
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """Letters without regard to case, numbers in them by value."""
+    parts = re.findall(r"\d+|\D+", text.lower())
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+
+
+def table_order(
+    browser: Browser, column: str, count: int, rows: Sequence[dict[str, Any]]
+) -> list[Any]:
+    """The column in the order of the saved file, which is that of the table.
+
+    Its first line is checked against the table's.
+    """
+    _, content = browser.download(lambda: browser.click("#csv"))
+    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+    assert len(lines) == count
+    first = browser.evaluate("document.querySelector('table.grid tbody th').textContent")
+    assert first == lines[0]["model"]
+    found = {(row["trial_id"], row["candidate"], row["baseline"]): row for row in rows}
+    return [found[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]
