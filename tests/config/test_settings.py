@@ -14,6 +14,7 @@ from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME
+from xla_sweeps.schema.trial import Training
 from xla_sweeps.system.devices import cpu_name
 
 
@@ -87,6 +88,23 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
         ),
         (["model=local"], "model=local: name it, as in path=my_model.keras"),
         (
+            ["optimizer=adam"],
+            "optimizer=adam: scenario=call trains nothing; add scenario=train_step or remove",
+        ),
+        (
+            ["scenario=fit", "optimizer=adan"],
+            "unknown optimizer 'adan'. Did you mean 'adam'",
+        ),
+        (["scenario=fit", "learning_rate=0"], "learning_rate=0: expected a number above 0"),
+        (
+            ["model=yolo_v8_xs", "scenario=train_step"],
+            "scenario=train_step: yolo_v8_xs is for the task detection, which has no loss here",
+        ),
+        (
+            ["model=vit_b16", "source=hub", "scenario=train_step"],
+            "scenario=train_step: vit_b16 from source=hub is a SavedModel, a graph without",
+        ),
+        (
             ["model=resnet50", "scenario=detect"],
             "scenario=detect: resnet50 is not a detector; detectors: dfine_large",
         ),
@@ -115,7 +133,16 @@ def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
 
 def test_every_scenario_composes() -> None:
     for scenario in Scenario:
-        assert settings("model=yolo_v8_xs", f"scenario={scenario}").trial.scenario is scenario
+        model = "yolo_v8_xs" if scenario is Scenario.DETECT else "resnet50"
+        assert settings(f"model={model}", f"scenario={scenario}").trial.scenario is scenario
+
+
+def test_only_what_trains_has_an_optimizer() -> None:
+    adam = settings("scenario=train_step", "optimizer=adam", "learning_rate=0.01")
+    assert adam.trial.training == Training(optimizer="adam", learning_rate=0.01)
+    call = settings()
+    assert call.trial.training is None
+    assert call.document["optimizer"] is call.document["learning_rate"] is None
 
 
 def test_each_mode_alone_is_measured_at_publish_or_as_asked() -> None:

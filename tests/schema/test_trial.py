@@ -21,7 +21,15 @@ from xla_sweeps.schema.modes import (
     label_modes,
     mode_of,
 )
-from xla_sweeps.schema.trial import Precision, Runtime, Trial, _affecting, request_id, trial_id
+from xla_sweeps.schema.trial import (
+    Precision,
+    Runtime,
+    Training,
+    Trial,
+    _affecting,
+    request_id,
+    trial_id,
+)
 
 IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
 
@@ -90,6 +98,10 @@ def test_trials_that_may_be_pooled_share_an_identity() -> None:
     assert len(trial_id(TRIAL, IDENTITY)) == 16
 
 
+def test_options_of_other_scenarios_leave_the_identity_of_a_call_as_it_was() -> None:
+    assert trial_id(TRIAL, IDENTITY) == "766550da098fd6ab"
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -104,6 +116,8 @@ def test_trials_that_may_be_pooled_share_an_identity() -> None:
         replace(TRIAL, runtime=Runtime(intra_threads=1)),
         replace(TRIAL, runtime=Runtime(xla_flags={"xla_cpu_enable_fast_math": "true"})),
         replace(TRIAL, device="gpu:0"),
+        replace(TRIAL, training=Training()),
+        replace(TRIAL, training=Training(optimizer="adam")),
     ],
 )
 def test_whatever_affects_the_numbers_changes_the_identity(other: Trial) -> None:

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from xla_sweeps.config import catalog, compose, local_model, predicting, values
 from xla_sweeps.config.runtime import runtime_of
 from xla_sweeps.config.tracker import TrackerSettings, tracker_of
+from xla_sweeps.config.training import training_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.modes import (
@@ -178,6 +179,7 @@ def _to_trial(
         seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
         scenario=scenario,
+        training=training_of(document, explicit, scenario, spec),
         effort=_effort(document),
         timeouts=_timeouts(document),
         memory_limit_bytes=devices.memory_limit_default()

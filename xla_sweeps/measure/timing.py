@@ -36,7 +36,10 @@ class Executable(Protocol):
     """One model in one execution mode, its inputs already on the device."""
 
     def prepare(self) -> None:
-        """Activate the mode; called before a block or a series of calls, never timed."""
+        """Activate the mode, restore its state; called before a block or a series of calls.
+
+        Never timed.
+        """
 
     def step(self) -> None:
         """Start one call on the next input; it may return before the device has finished."""
@@ -130,6 +133,7 @@ def warm_up(executable: Executable, *, effort: Effort, clock: Clock) -> WarmUp:
     times: list[float] = []
     calls, per_block = NEW_INPUTS, 1
     while True:
+        executable.prepare()
         block = measure_block(executable, "", per_block, clock=clock)
         calls += per_block
         blocks.append(block)
@@ -227,9 +231,9 @@ def measure_alone(
 
     By then a GPU that is limited by power or heat has slowed down.
     """
-    executable.prepare()
     begun, call_s = clock(), []
     while (clock() - begun) / 1e9 < seconds:
+        executable.prepare()
         with garbage_collection_off():
             call_s.append(measure_block(executable, "", calls, clock=clock).call_s)
     return tuple(call_s)

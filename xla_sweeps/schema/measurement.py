@@ -93,6 +93,9 @@ class Flag(StrEnum):
     OUTPUTS_ELSEWHERE = "outputs_elsewhere"
     """Some outputs are not on the device: integers in host memory, or an operation without a kernel
     for the device."""
+    RANDOM_LAYERS = "random_layers"
+    """Dropout and the like, which draw other random numbers under XLA; off while modes are checked.
+    """
     EAGER_IS_GRAPH = "eager_is_graph"
     """The model is a restored graph: calling it eagerly runs that graph."""
     DRIFT = "drift"

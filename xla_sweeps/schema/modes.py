@@ -161,6 +161,9 @@ SCENARIOS: Mapping[Scenario, ScenarioModes] = {
 }
 """The scenarios, and what each measures and compares: the one place that says so."""
 
+TRAINING = (Scenario.TRAIN_STEP, Scenario.FIT)
+"""The scenarios that change the weights."""
+
 _ENTRIES: Mapping[ExecutionMode, Entry] = {
     _M.EAGER: Entry.MODEL,
     _M.CALL_HOST: Entry.HOST,

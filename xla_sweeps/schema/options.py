@@ -18,7 +18,7 @@ from xla_sweeps.schema.modes import (
     ScenarioModes,
     headline_of,
 )
-from xla_sweeps.schema.trial import Effort, Precision, Timeouts
+from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
 
 MEASURED = "What is measured"
 OWN = "Your own model"
@@ -155,6 +155,24 @@ OPTIONS = (
             str(Scenario.TRAIN_STEP): "one step: forward pass, loss, gradients, optimizer",
             str(Scenario.FIT): "Keras's fit, with its input pipeline",
         },
+        identifies=True,
+    ),
+    Option(
+        name="optimizer",
+        usage="optimizer=NAME",
+        purpose=MEASURED,
+        help="with scenario=train_step and fit: Keras's optimizer",
+        default=Training().optimizer,
+        choices={name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
+        identifies=True,
+    ),
+    Option(
+        name="learning_rate",
+        usage="learning_rate=X",
+        purpose=MEASURED,
+        help="likewise: its learning rate; speed does not depend on it as long as losses are "
+        "finite",
+        default=Training().learning_rate,
         identifies=True,
     ),
     Option(

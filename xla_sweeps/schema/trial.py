@@ -168,6 +168,35 @@ class Runtime:
     onednn: bool | None = None
 
 
+OPTIMIZERS = {
+    "sgd": "SGD",
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "rmsprop": "RMSprop",
+    "adagrad": "Adagrad",
+    "adadelta": "Adadelta",
+    "adamax": "Adamax",
+    "nadam": "Nadam",
+    "ftrl": "Ftrl",
+    "lion": "Lion",
+    "adafactor": "Adafactor",
+}
+"""The classes of `keras.optimizers`, by the name of the option."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How a model is trained.
+
+    Attributes:
+        optimizer: a name of `OPTIMIZERS`; `sgd` has a momentum of 0.9.
+        learning_rate: of the optimizer; constant.
+    """
+
+    optimizer: str = "sgd"
+    learning_rate: float = 1e-3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One model at one resolution and batch size on one device, in all its modes.
@@ -177,6 +206,7 @@ class Trial:
             pair).
         device: `cpu` or `gpu:N`.
         scenario: what one timed call does.
+        training: how it trains; None where it does not.
         batches: how many batches a call handles.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
         runtime: flags, threads and libraries of TensorFlow that are not its defaults.
@@ -195,6 +225,7 @@ class Trial:
     memory_limit_bytes: int
     batches: int = 1
     runtime: Runtime = field(default_factory=Runtime)
+    training: Training | None = None
 
     @property
     def baseline(self) -> str:
@@ -325,6 +356,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     for key in ("side_rounds", "warmup_cap_calls"):  # 0: no such limit, as in earlier versions
         if not document["effort"][key]:
             document["effort"].pop(key)
+    if trial.training is None:
+        document.pop("training")
     runtime = document.pop("runtime")
     asked = {name: value for name, value in runtime.items() if value not in (None, {})}
     document |= {"runtime": asked} if asked else {}

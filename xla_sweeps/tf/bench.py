@@ -21,6 +21,7 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial
 from xla_sweeps.tf import devices, macs, models, modes
 from xla_sweeps.tf.fingerprint import fingerprint
+from xla_sweeps.tf.training import Trainer
 
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
@@ -59,6 +60,8 @@ class Bench:
     counted: Counted | None
     nudged: list[np.ndarray] | None = None
     """Eager outputs on the first inputs changed by rounding; computed only for detections."""
+    trainer: Trainer | None = None
+    """What every mode trains, in scenarios that do."""
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
     samples: tuple[np.ndarray, ...] = ()
@@ -91,19 +94,28 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     if facts.eager_is_graph:
         channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
     channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
-    first, eager = eager_outputs(built, batches[:1]), eager_outputs(built, batches[: trial.batches])
-    again = [head[: len(once)] for once, head in zip(first, eager, strict=True)]
+    trainer = Trainer(built, trial, batches) if trial.training else None
     bench = Bench(
         trial=trial,
         device=device,
         built=built,
         inputs=batches,
-        eager=eager,
-        deterministic=agreement.deterministic(first, again),
+        eager=[],
+        deterministic=True,
         reference=None,
         facts=facts,
         counted=job.counted,
+        trainer=trainer,
     )
+    if trainer:
+        bench.deterministic = trainer.run_eagerly()
+        if trainer.random_layers:
+            channel.send(protocol.Flagged(flag=str(Flag.RANDOM_LAYERS)))
+    else:
+        first = eager_outputs(built, batches[:1])
+        bench.eager = eager_outputs(built, batches[: trial.batches])
+        again = [head[: len(once)] for once, head in zip(first, bench.eager, strict=True)]
+        bench.deterministic = agreement.deterministic(first, again)
     if job.measure and trial.effort.always_reference and job.replicate == 0:
         add_reference(bench, channel)
     return bench
@@ -116,8 +128,11 @@ def add_reference(bench: Bench, channel: Channel) -> None:
     channel.send(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
     begun = time.perf_counter()
     try:
-        few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], bench.inputs[0])
-        bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
+        if bench.trainer:
+            bench.trainer.add_reference(bench.trial, bench.built)
+        else:
+            few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], bench.inputs[0])
+            bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
     except Exception as error:  # modes are then compared with eager only, and flagged
         traceback.print_exc()
         channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {error_line(error)}"))

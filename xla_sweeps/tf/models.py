@@ -139,26 +139,30 @@ def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np
     Raises:
         XlaSweepsError: the model's dtypes are fixed.
     """
-    if not built.loaded.rebuildable or built.loaded.keras_model is None:
-        raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
     with tf.device("/device:CPU:0"):
-        weights = spec.weights if spec.weights == "own" else "random"
-        twin = _build(
-            replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL
-        )
-        model = twin.loaded.keras_model
-        model.set_weights(
-            [
-                np.asarray(weight, dtype=np.float64)
-                for weight in built.loaded.keras_model.get_weights()
-            ]
-        )
-        wide = tf.nest.map_structure(_widened, batch)
+        twin = float64_twin(spec, built)
+        wide = tf.nest.map_structure(widened, batch)
         forward = tf.function(twin.call, jit_compile=False, autograph=False)
         outputs = tf.nest.flatten(forward(wide))
     if any(output.dtype.is_floating and output.dtype != tf.float64 for output in outputs):
         raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
     return [np.asarray(output, dtype=np.float64) for output in outputs]
+
+
+def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
+    """The same model and weights in float64.
+
+    Raises:
+        XlaSweepsError: the model's dtypes are fixed.
+    """
+    if not built.loaded.rebuildable or built.loaded.keras_model is None:
+        raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
+    weights = spec.weights if spec.weights == "own" else "random"
+    twin = _build(replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL)
+    twin.loaded.keras_model.set_weights(
+        [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
+    )
+    return twin
 
 
 def macs(built: BuiltModel) -> MacCount:
@@ -222,7 +226,8 @@ def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[
     return lambda batch: decode(loaded.forward(batch), batch)
 
 
-def _widened(tensor: Any) -> Any:
+def widened(tensor: Any) -> Any:
+    """The tensor in float64, if it is floating."""
     tensor = tf.convert_to_tensor(tensor)
     return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
 

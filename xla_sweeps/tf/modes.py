@@ -50,12 +50,16 @@ class ModeExecutable:
     steady_call_s: float = 0.0
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
+    restore: Callable[[], None] | None = None
+    """Gives what calls change its values again, before each block."""
     position: int = 0
     last: Any = field(default=None, repr=False)
 
     def prepare(self) -> None:
-        """Switch the graph optimizer's auto-clustering to what this mode needs."""
+        """Switch the graph optimizer's auto-clustering to what this mode needs; restore state."""
         set_autoclustering(self.mode is ExecutionMode.AUTOCLUSTER)
+        if self.restore is not None:
+            self.restore()
 
     def step(self) -> None:
         """Start one call on the next of the rotating inputs."""

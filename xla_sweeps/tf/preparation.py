@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -61,7 +63,7 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
             channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     executables = [entry.executable for entry in prepared.values()]
     xla = next((item for item in executables if item.mode is ExecutionMode.XLA), None)
-    if xla:
+    if xla and not bench.trainer:  # of a forward pass, in every scenario
         count_macs(bench, xla, channel)
     return prepared
 
@@ -88,14 +90,22 @@ def _prove_and_verify(
         return replace(
             outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
         )
-    outputs = executable.outputs()
-    result = _compare(bench, outputs)
+    compare = _comparison(bench, executable)
+    result = compare()
     if not result.ok and bench.reference is None and "reference" not in bench.seconds:
         # Not close to eager, but perhaps as close to float64 as eager is.
         add_reference(bench, channel)
-        result = _compare(bench, outputs)
+        result = compare()
     status, failure = _gate(result, deterministic=bench.deterministic)
     return replace(outcome, status=status, effective=evidence, agreement=result, failure=failure)
+
+
+def _comparison(bench: Bench, executable: modes.ModeExecutable) -> Callable[[], Agreement]:
+    """Run what is to be verified of a mode; returns what compares it with what is known by then."""
+    if bench.trainer:
+        again = partial(scenarios.make_executable, bench, executable.mode)
+        return partial(bench.trainer.compare, bench.trainer.first_steps(executable, again))
+    return partial(_compare, bench, executable.outputs())
 
 
 def _compare(bench: Bench, outputs: list[np.ndarray]) -> Agreement:

@@ -192,6 +192,9 @@ def _measure_modes(
             message = f"traced again while it was measured ({count} times)"
             retraced = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
+        elif bench.trainer and (reason := bench.trainer.runs_away(entry.executable, calls[label])):
+            failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
+            outcome = replace(outcome, status=Status.WRONG_RESULT, failure=failure)
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
 

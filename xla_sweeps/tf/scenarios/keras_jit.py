@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def evidence(model: Any, functions: Sequence[Any], asked: Any) -> tuple[dict[str
         asked: the `jit_compile` that was asked for, or `UNCOMPILED`.
     """
     in_force = bool(model.jit_compile)
-    compiled = sum(map(models.library_functions_with_xla, functions))
+    compiled = sum(map(_compiled, functions))
     problems = []
     if model.run_eagerly or tf.config.functions_run_eagerly():
         problems.append("the model runs eagerly, so nothing runs as a graph")
@@ -60,6 +61,46 @@ def evidence(model: Any, functions: Sequence[Any], asked: Any) -> tuple[dict[str
         "xla_functions": compiled,
         "executing_eagerly": False,
     }, problems
+
+
+def placement(places: frozenset[str], device: str) -> tuple[dict[str, Any], list[str]]:
+    """Where the operations of a first call ran, and what is wrong with it.
+
+    Args:
+        places: `ModeExecutable.places`.
+        device: where the model is to run.
+    """
+    name = device.split("/")[-1]
+    problems = [] if any(name in place for place in places) else [f"nothing ran on {device}"]
+    return {"device": sorted(places), "elsewhere": []}, problems
+
+
+def step_function(made: Any) -> Any:
+    """The `tf.function` of one step in what Keras made: `model.train_function`; None without one.
+
+    Reads the closure of Keras 3's, tried on 3.15.1; tf_keras's is a `tf.function` itself.
+    """
+    if hasattr(made, "experimental_get_tracing_count"):
+        return made
+    if not inspect.isfunction(made):
+        return None
+    inner = getattr(made, "__wrapped__", None)
+    return step_function(inner or inspect.getclosurevars(made).nonlocals.get("one_step_on_data"))
+
+
+def concrete_functions(function: Any) -> list[Any]:
+    """What a `tf.function` traced so far.
+
+    Uses a private method of TensorFlow, tried on 2.21.0: Keras does not keep what it traced.
+    """
+    return list(function._list_all_concrete_functions())
+
+
+def _compiled(concrete: Any) -> int:
+    """How many functions XLA compiles in a traced one, itself included."""
+    attribute = concrete.function_def.attr.get("_XlaMustCompile")
+    itself = attribute is not None and attribute.b
+    return int(itself) + models.library_functions_with_xla(concrete)
 
 
 def _refusal(model: Any) -> str:

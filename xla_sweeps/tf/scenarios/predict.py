@@ -101,18 +101,12 @@ class KerasCalls(Repeated):
 
     def placement(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Where the operations of the first call ran."""
-        name = device.split("/")[-1]
-        there = any(name in place for place in self.places)
-        problems = [] if there else [f"nothing ran on {device}"]
-        return {"device": sorted(self.places), "elsewhere": []}, problems
+        return keras_jit.placement(self.places, device)
 
     def compilation(self) -> tuple[dict[str, Any], list[str]]:
-        """What Keras made of `jit_compile`.
-
-        Uses a private method of TensorFlow, tried on 2.21.0: Keras does not keep what it traced.
-        """
+        """What Keras made of `jit_compile`."""
         self.function = self.model.predict_function
-        functions = self.function._list_all_concrete_functions()
+        functions = keras_jit.concrete_functions(self.function)
         found, problems = keras_jit.evidence(self.model, functions, self.asked)
         if not found["jit_compile"]:  # what XLA compiles in it, the model brings
             self.concrete = next(iter(functions), None)

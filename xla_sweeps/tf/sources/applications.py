@@ -31,7 +31,7 @@ def load(spec: ModelSpec) -> LoadedModel:
     if spec.weights not in ("random", "imagenet"):
         model.load_weights(spec.weights)
     return LoadedModel(
-        forward=lambda images: model(images, training=False),
+        forward=lambda images, training=False: model(images, training=training),
         inputs=spec.inputs,
         variables=model.variables,
         keras_model=model,

@@ -15,7 +15,8 @@ class LoadedModel:
 
     Attributes:
         forward: one forward pass: takes a batch (a tensor, or a tuple of tensors for several
-            inputs) and returns tensors, nested as the model nests them.
+            inputs) and returns tensors, nested as the model nests them. A Keras model's also takes
+            `training`.
         inputs: the inputs of one sample.
         variables: all variables, including moving statistics.
         keras_model: the Keras model, or None if it is not one.
@@ -29,7 +30,7 @@ class LoadedModel:
         replica_of: the Hub handle of which this is a copy with random weights, or "".
     """
 
-    forward: Callable[[Any], Any]
+    forward: Callable[..., Any]
     inputs: tuple[InputSpec, ...]
     variables: Sequence[Any]
     keras_model: Any = None

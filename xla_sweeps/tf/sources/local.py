@@ -138,7 +138,7 @@ def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedMode
         model(pack(tuple(_zeros(item) for item in inputs)), training=False)
     batch = declared[0].shape[0] if declared else None
     return LoadedModel(
-        forward=lambda values: model(pack(values), training=False),
+        forward=lambda values, training=False: model(pack(values), training=training),
         inputs=inputs,
         variables=model.variables,
         keras_model=model,

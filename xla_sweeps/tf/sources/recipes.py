@@ -43,7 +43,7 @@ def load(spec: ModelSpec) -> LoadedModel:
     if path:
         model.load_weights(path)
     return LoadedModel(
-        forward=lambda images: model(images, training=False),
+        forward=lambda images, training=False: model(images, training=training),
         inputs=spec.inputs,
         variables=model.variables,
         keras_model=model,

@@ -1,0 +1,110 @@
+"""What counts as the same training, on plain numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xla_sweeps.measure.learning import FirstSteps, Spread, compare_steps, same, spread_of
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.trial import Precision
+
+RNG = np.random.default_rng(0)
+
+KERNEL, BIAS = (RNG.normal(size=shape).astype(np.float32) for shape in ((20, 30), (30,)))
+
+EAGER = FirstSteps(loss=2.0, updates=(KERNEL, 0.1 * BIAS), curve=(2.0, 1.9, 1.8))
+
+STILL = Spread(loss=0.0, updates=(0.0, 0.0), curve=0.0)
+
+
+def changed(relative: float, *, variable: int = 0) -> FirstSteps:
+    """Eager's first steps, one update changed at random by so much of its size."""
+    updates = list(EAGER.updates)
+    noise = RNG.normal(size=updates[variable].shape)
+    scale = np.linalg.norm(updates[variable]) / np.linalg.norm(noise)
+    updates[variable] = updates[variable] + relative * scale * noise
+    return replace(EAGER, updates=tuple(updates))
+
+
+def compared(
+    found: FirstSteps, spread: Spread = STILL, reference: FirstSteps | None = None
+) -> Agreement:
+    return compare_steps(
+        found, EAGER, spread, reference, names=("kernel", "bias"), precision=Precision.FLOAT32
+    )
+
+
+@pytest.mark.parametrize("variable", [0, 1])
+@pytest.mark.parametrize(("relative", "ok"), [(5e-5, True), (2e-4, False)])
+def test_each_variable_counts_by_its_own_size(variable: int, relative: float, ok: bool) -> None:
+    result = compared(changed(relative, variable=variable))
+    assert result.ok is ok
+    name = ("kernel", "bias")[variable]
+    assert result.reason == "" or f"changes {name} otherwise" in result.reason
+
+
+def test_a_mode_may_differ_as_eager_itself_does_on_inputs_changed_by_rounding() -> None:
+    spread = spread_of(EAGER, [changed(1e-3), changed(2e-3)])
+    assert spread.updates[0] == pytest.approx(2e-3 * float(np.linalg.norm(KERNEL)), rel=1e-3)
+    assert compared(changed(5e-3), spread).ok
+    assert not compared(changed(7e-3), spread).ok
+    assert not compared(changed(5e-3, variable=1), spread).ok
+
+
+def test_a_mode_may_be_as_far_from_float64_as_eager_is() -> None:
+    exact = changed(1e-3)
+    opposite = [2 * a - b for a, b in zip(exact.updates, EAGER.updates, strict=True)]
+    found = replace(exact, updates=tuple(opposite))
+    assert not compared(found).ok
+    assert compared(found, STILL, exact).ok
+    assert not compared(changed(4e-3), STILL, exact).ok
+
+
+def test_rounding_alone_is_no_gradient() -> None:
+    noise = replace(EAGER, updates=(KERNEL, 1e-7 * BIAS))
+    other = replace(EAGER, updates=(KERNEL, -1e-7 * BIAS))
+    result = compare_steps(
+        other, noise, STILL, names=("kernel", "bias"), precision=Precision.FLOAT32
+    )
+    assert result.ok
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (replace(EAGER, loss=2.001), "the loss of the first step is 2.001, eager's 2 "),
+        (replace(EAGER, curve=(2.0, 1.9, 1.81)), "the loss of step 3 is 1.81, eager's 1.8 "),
+        (replace(EAGER, curve=(2.0, 1.9, math.nan)), "not finite"),
+        (replace(EAGER, updates=(KERNEL * np.inf, BIAS)), "not finite"),
+        (replace(EAGER, updates=(0 * KERNEL, 0 * BIAS)), "changes kernel otherwise"),
+    ],
+)
+def test_what_does_not_train_as_eager_is_told_how(found: FirstSteps, says: str) -> None:
+    result = compared(found)
+    assert not result.ok
+    assert says in result.reason
+
+
+def test_where_eager_itself_says_nothing_no_mode_is_verified() -> None:
+    wild = Spread(loss=0.0, updates=(float(np.linalg.norm(KERNEL)), 0.0), curve=0.0)
+    assert "amplifies rounding" in compared(EAGER, wild).reason
+    assert compared(EAGER, wild, EAGER).ok  # float64 tells
+    assert not compared(changed(0.5), wild, EAGER).ok
+    nothing = replace(EAGER, updates=(0 * KERNEL, 0 * BIAS))
+    result = compare_steps(
+        nothing, nothing, STILL, names=("kernel", "bias"), precision=Precision.FLOAT32
+    )
+    assert result.reason.startswith("refused: eager's first step changes no variable")
+    assert not compare_steps(
+        EAGER, replace(EAGER, loss=math.inf), STILL, names="kb", precision=Precision.FLOAT32
+    ).ok
+
+
+def test_two_runs_are_the_same_within_the_tolerance() -> None:
+    assert same(EAGER, changed(5e-5), precision=Precision.FLOAT32)
+    assert not same(EAGER, changed(5e-4), precision=Precision.FLOAT32)
+    assert not same(EAGER, replace(EAGER, loss=2.1), precision=Precision.FLOAT32)

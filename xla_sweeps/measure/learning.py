@@ -1,0 +1,217 @@
+"""Check, before timing, that a mode trains as eager execution does. Pure, numpy only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xla_sweeps.measure.agreement import REFERENCE_FACTOR, REFUSED, TOLERANCE
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.trial import Precision
+
+STEPS = 5
+"""Steps of the loss curve."""
+
+NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
+"""Relative change of the inputs, about as small as rounding."""
+
+SPREAD_FACTOR = 3
+"""A mode may differ from eager by this many times what such a change of the inputs makes."""
+
+MEANINGFUL = 0.5
+"""Where the bound of all updates together is more than this share of them, it shows nothing."""
+
+NEGLIGIBLE = 0.01
+"""A variable whose update differs by less than this many tolerances of all updates passes.
+
+A bias in front of batch normalization has a gradient of nothing but rounding.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSteps:
+    """What the first training steps of a mode do, always from the same state.
+
+    Attributes:
+        loss: of the first step.
+        updates: what the first step adds to each variable of the model, with a learning rate so
+            high that rounding loses nothing: for SGD the gradients, times a constant.
+        curve: losses of the first `STEPS` steps with the trial's learning rate.
+    """
+
+    loss: float
+    updates: tuple[np.ndarray, ...]
+    curve: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far eager execution's first steps move when its inputs change by rounding.
+
+    Attributes:
+        loss: absolute change of the loss.
+        updates: norm of each update's change.
+        curve: the largest change of a loss of the curve.
+    """
+
+    loss: float
+    updates: tuple[float, ...]
+    curve: float
+
+
+def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
+    """The largest differences between eager's first steps and those on changed inputs."""
+    return Spread(
+        loss=max(abs(item.loss - eager.loss) for item in nudged),
+        updates=tuple(
+            max(column) for column in zip(*(_apart(item, eager) for item in nudged), strict=True)
+        ),
+        curve=max(_furthest(item.curve, eager.curve)[1] for item in nudged),
+    )
+
+
+def same(first: FirstSteps, second: FirstSteps, *, precision: Precision) -> bool:
+    """Whether two runs of the first step agree to within a mode's tolerance."""
+    tolerance = TOLERANCE[precision]
+    alike = abs(first.loss - second.loss) <= tolerance * abs(first.loss)
+    return alike and _norm(_apart(first, second)) <= tolerance * _norm(_norms(first))
+
+
+def compare_steps(
+    found: FirstSteps,
+    eager: FirstSteps,
+    spread: Spread,
+    reference: FirstSteps | None = None,
+    *,
+    names: Sequence[str],
+    precision: Precision,
+) -> Agreement:
+    """Compare a mode's first training steps with eager's, and both with float64 where it is given.
+
+    The loss and every variable's update must be close to eager's, or no further from it than
+    `SPREAD_FACTOR` times what rounding-sized changes of the inputs make, or about as close to
+    float64 as eager's. The losses of the following steps likewise, without float64. Where eager's
+    own bounds would accept anything, the comparison is refused.
+
+    Args:
+        found: of the mode.
+        eager: of eager execution.
+        spread: what eager's own first steps do on changed inputs.
+        reference: loss and updates in float64.
+        names: of the variables.
+        precision: the model's precision; sets the tolerances.
+    """
+    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
+    sizes, apart = _norms(eager), _apart(found, eager)
+    whole = _norm(sizes)
+    errors = _apart(found, reference) if reference else None
+    eager_errors = _apart(eager, reference) if reference else None
+
+    def answer(reason: str) -> Agreement:
+        return Agreement(
+            rmse_rel=_relative(apart, whole),
+            top1_match=None,
+            ok=not reason,
+            reason=reason,
+            rmse_ref_rel=_relative(errors, whole),
+            eager_rmse_ref_rel=_relative(eager_errors, whole),
+        )
+
+    tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole
+    if refusal := _refusal(eager, spread, eager_errors, whole, factor, tells=tells):
+        return answer(f"{REFUSED} {refusal}")
+    if not _finite(found):
+        return answer("its first steps give values that are not finite")
+    allowed = max(tolerance * abs(eager.loss), SPREAD_FACTOR * spread.loss)
+    if reference:
+        allowed = max(allowed, factor * abs(eager.loss - reference.loss))
+    if abs(found.loss - eager.loss) > allowed:
+        return answer(
+            f"the loss of the first step is {found.loss:.6g}, eager's {eager.loss:.6g} (allowed "
+            f"difference: {allowed:.1e})"
+        )
+    for index, name in enumerate(names):
+        bound = max(
+            tolerance * sizes[index],
+            SPREAD_FACTOR * spread.updates[index] if tells else 0.0,
+            NEGLIGIBLE * tolerance * whole,
+        )
+        as_good = errors and eager_errors and errors[index] <= factor * eager_errors[index]
+        if apart[index] > bound and not as_good:
+            return answer(
+                f"the first step changes {name} otherwise than eager's: by "
+                f"{apart[index] / (sizes[index] or whole):.1e} of its change (allowed: "
+                f"{bound / (sizes[index] or whole):.1e})"
+            )
+    return answer(_curve_reason(found, eager, spread, tolerance))
+
+
+def _refusal(
+    eager: FirstSteps,
+    spread: Spread,
+    errors: Sequence[float] | None,
+    whole: float,
+    factor: float,
+    *,
+    tells: bool,
+) -> str:
+    """Why eager's first steps can verify no mode, or ""."""
+    if not _finite(eager):
+        return "eager's own loss or gradients are not finite"
+    if not whole:
+        return "eager's first step changes no variable, so any mode that does nothing would agree"
+    if tells or (errors and factor * _norm(errors) <= MEANINGFUL * whole):
+        return ""
+    return (
+        "the model amplifies rounding: inputs changed by that little change eager's own gradients "
+        f"by {_norm(spread.updates) / whole:.1e} of their size"
+    )
+
+
+def _curve_reason(found: FirstSteps, eager: FirstSteps, spread: Spread, tolerance: float) -> str:
+    step, apart = _furthest(found.curve, eager.curve)
+    largest = max(map(abs, eager.curve), default=0.0)
+    allowed = max(tolerance * largest, SPREAD_FACTOR * spread.curve)
+    if apart <= allowed:
+        return ""
+    return (
+        f"the loss of step {step + 1} is {found.curve[step]:.6g}, eager's {eager.curve[step]:.6g} "
+        f"(allowed difference: {allowed:.1e})"
+    )
+
+
+def _furthest(one: Sequence[float], other: Sequence[float]) -> tuple[int, float]:
+    """Where two curves differ most, and by how much."""
+    apart = [abs(a - b) for a, b in zip(one, other, strict=True)]
+    worst = max(range(len(apart)), key=apart.__getitem__, default=0)
+    return worst, apart[worst] if apart else 0.0
+
+
+def _apart(one: FirstSteps, other: FirstSteps) -> tuple[float, ...]:
+    """Norm of the difference of each update."""
+    return tuple(
+        float(np.linalg.norm((a.astype(np.float64) - b).ravel()))
+        for a, b in zip(one.updates, other.updates, strict=True)
+    )
+
+
+def _norms(steps: FirstSteps) -> tuple[float, ...]:
+    return tuple(float(np.linalg.norm(item.astype(np.float64).ravel())) for item in steps.updates)
+
+
+def _norm(values: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(value * value for value in values))
+
+
+def _relative(parts: Sequence[float] | None, whole: float) -> float | None:
+    """Their norm as a share of the whole; None where either is missing or not finite."""
+    share = _norm(parts) / whole if parts is not None and whole else math.nan
+    return share if math.isfinite(share) else None
+
+
+def _finite(steps: FirstSteps) -> bool:
+    losses = all(map(math.isfinite, (steps.loss, *steps.curve)))
+    return losses and all(bool(np.isfinite(item).all()) for item in steps.updates)
