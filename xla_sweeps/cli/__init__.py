@@ -61,6 +61,11 @@ COMMANDS = {
         help="what XLA refuses of a model, and where it silently does something else",
         function="xla_sweeps.cli.explain:explain_command",
     ),
+    "predict-cost": Command(
+        usage="predict-cost model=…",
+        help="what model.predict costs a call and a sample, and when to call the model instead",
+        function="xla_sweeps.cli.predict_cost:predict_cost_command",
+    ),
     "models": Command(
         usage="models [PATTERN]",
         help="the catalog: family, sources, resolution, parameters, multiply-accumulates",

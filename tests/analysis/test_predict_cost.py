@@ -1,0 +1,126 @@
+"""Fixed cost and cost of a sample: planted ones are found, and their intervals are honest."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from factories import config_of, failed_outcome, make_outcome, make_record
+
+from xla_sweeps.analysis.predict_cost import (
+    Cost,
+    Point,
+    copies_of,
+    cost_of,
+    crossing,
+    points_of,
+)
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+
+SIZES = ((1, 1), (8, 1), (32, 1), (128, 1), (8, 4), (8, 16))
+
+
+def planted(
+    fixed: float, sample: float, further: float, *, noise: float = 0.0, seed: int = 0
+) -> list[Point]:
+    source = random.Random(seed)
+    return [
+        Point(
+            batch_size=n,
+            batches=k,
+            seconds=(fixed + further * (k - 1) + sample * n * k) * math.exp(source.gauss(0, noise)),
+            error=noise or 1e-4,
+        )
+        for n, k in SIZES
+    ]
+
+
+def fitted(*costs: float, noise: float = 0.0, seed: int = 0) -> Cost:
+    found = cost_of(planted(*costs, noise=noise, seed=seed))
+    assert found is not None
+    return found
+
+
+def test_exact_costs_are_found_exactly() -> None:
+    cost = fitted(0.041, 0.002, 0.003)
+    assert cost.fixed.estimate == pytest.approx(0.041)
+    assert cost.sample.estimate == pytest.approx(0.002)
+    assert cost.further is not None
+    assert cost.further.estimate == pytest.approx(0.003)
+    assert cost.misfit < 1e-9
+
+
+def test_the_intervals_of_noisy_costs_hold_the_truth_about_as_often_as_they_say() -> None:
+    held = np.zeros(3)
+    for seed in range(300):
+        cost = fitted(0.041, 0.002, 0.003, noise=0.02, seed=seed)
+        assert cost.further is not None
+        truth = ((cost.fixed, 0.041), (cost.sample, 0.002), (cost.further, 0.003))
+        held += [interval.low <= value <= interval.high for interval, value in truth]
+    assert (held / 300 > 0.92).all()
+
+
+def test_what_is_no_line_widens_the_intervals() -> None:
+    straight = planted(0.041, 0.002, 0.003)
+    bent = [replace(straight[0], seconds=1.3 * straight[0].seconds), *straight[1:]]
+    cost, exact = cost_of(bent), cost_of(straight)
+    assert cost is not None
+    assert exact is not None
+    assert cost.misfit > 0.1
+    assert cost.fixed.high - cost.fixed.low > 100 * (exact.fixed.high - exact.fixed.low)
+
+
+def test_too_few_sizes_give_no_costs() -> None:
+    points = planted(0.041, 0.002, 0.003)
+    assert cost_of(points[:2]) is None
+    assert cost_of(points[:3]) is not None
+    assert cost_of([*points[:1], *points[4:], points[4]]) is None  # one size, several batches
+
+
+def test_two_ways_cross_where_they_cost_the_same() -> None:
+    predict, call = fitted(0.041, 0.001, 0.0, noise=0.01), fitted(0.001, 0.004, 0.0, noise=0.01)
+    meets = crossing(predict, call)
+    assert meets is not None
+    assert meets.low is not None
+    assert meets.high is not None
+    assert meets.low < 40 / 3 < meets.high
+    assert meets.batch_size == pytest.approx(40 / 3, rel=0.1)
+    assert meets == crossing(call, predict)
+
+
+def test_a_way_that_costs_less_throughout_is_never_crossed() -> None:
+    assert crossing(fitted(0.041, 0.002, 0.0), fitted(0.001, 0.001, 0.0)) is None
+
+
+def test_a_crossing_that_noise_hides_has_no_interval() -> None:
+    alike = crossing(
+        fitted(0.0401, 0.002, 0.0, noise=0.2, seed=3), fitted(0.04, 0.00201, 0.0, noise=0.2, seed=9)
+    )
+    assert alike is None or alike.low is None
+
+
+def record(batch_size: int, batches: int, call_s: float, **changes: Any) -> Record:
+    config = {**config_of("predict", "predict"), "batch_size": batch_size, "batches": batches}
+    return make_record({"predict": call_s}, noise=0.01, config=config, **changes)
+
+
+def test_points_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
+    copies = make_outcome(copies_s={"input": 1e-4, "output": 1e-5})
+    trials = [
+        [record(8, 1, 0.2, modes={"predict": copies}), record(8, 1, 0.21, seed=5)],
+        [record(1, 1, 0.1)],
+        [record(4, 1, 0.1, modes={"predict": failed_outcome(Status.OOM_HOST)})],
+        [],
+        [record(8, 4, 0.5)],
+    ]
+    points = points_of(trials, "predict")
+    assert [(item.batch_size, item.batches) for item in points] == [(1, 1), (8, 1), (8, 4)]
+    assert points[1].seconds == pytest.approx(math.sqrt(0.2 * 0.21), rel=0.01)
+    assert points[1].error > points[0].error  # its replicates differ by 5 %
+    assert points_of(trials, "graph_host") == []
+    assert copies_of(trials) == {8: {"input": 1e-4, "output": 1e-5}}

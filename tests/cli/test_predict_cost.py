@@ -1,0 +1,103 @@
+"""The command `predict-cost`: which trials it asks for, and the answer from their records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from factories import make_record
+
+from xla_sweeps.cli.predict_cost import predict_cost_command
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.identity import identify
+from xla_sweeps.config.settings import to_settings
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.results.store import Store
+from xla_sweeps.system import environment
+
+WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[call_host,graph_host,predict]"]
+
+FIXED_S = {"call_host": 0.010, "graph_host": 0.001, "predict": 0.041}
+
+SAMPLE_S = {"call_host": 0.003, "graph_host": 0.001, "predict": 0.001}
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A folder with the records of all but the largest size."""
+    for size, batches in ((1, 1), (8, 1), (32, 1), (8, 4)):
+        words = [*WORDS, "scenario=predict", f"batch_size={size}", f"batches={batches}"]
+        settings = to_settings(compose_config(words))
+        call_s = {
+            mode: FIXED_S[mode] * (1 if mode == "predict" else batches)
+            + SAMPLE_S[mode] * size * batches
+            for mode in FIXED_S
+        }
+        record = make_record(
+            call_s,
+            noise=0.001,
+            seed=size + batches,
+            trial_id=identify(settings, environment.environment()),
+            config=settings.document,
+        )
+        Store(tmp_path).save(record)
+    return tmp_path
+
+
+def ask(folder: Path, *more: str) -> int:
+    return predict_cost_command([*WORDS, f"results_dir={folder}", *more])
+
+
+def test_only_what_is_missing_is_measured(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(measured, "--batches", "4", "--dry-run") == 0
+    (missing,) = capsys.readouterr().out.splitlines()
+    assert "batch_size=128 batches=1" in missing
+    assert missing.startswith("python -m xla_sweeps scenario=predict model=mobilenet_v2")
+
+
+def test_the_answer_says_what_a_call_costs_and_when_to_call_the_model_instead(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(measured, "--batches", "4", "--batch-sizes", "1,8,32") == 0
+    text = capsys.readouterr().out
+    assert "predict costs 41" in text
+    assert "ms a call before the first image" in text
+    assert "Below 15.5" in text
+    assert "call_host (model(x)) costs less than predict; above, more." in text
+    assert "graph_host (tf.function(jit_compile=False)) costs less than predict at every" in text
+
+
+def test_the_same_as_json(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--batches", "4", "--batch-sizes", "1,8,32", "--format", "json")
+    assert ask(measured, *asked) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["modes"]["predict"]["fixed"]["estimate"] == pytest.approx(0.041, rel=0.02)
+    crossing = document["crossings"]["call_host/predict"]
+    assert crossing["low"] < 15.5 < crossing["high"]
+    assert "graph_host/predict" not in document["crossings"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mobilenet_v2"], "'mobilenet_v2': expected KEY=VALUE, as in model=mobilenet_v2"),
+        (["batch_size=4"], "batch_size=4: leave it out; --batch-sizes chooses the sizes"),
+        (["--batch-sizes", "1,8"], "expected at least 3 different numbers from 1"),
+        (["--batch-sizes", "1,x,8"], "expected at least 3 different numbers from 1"),
+        (["model=vit_b16", "source=hub"], "is no Keras model, so it has no predict"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        predict_cost_command([*words, "--dry-run"])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_measured_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_sweeps.cli.predict_cost._run", lambda command: 3)
+    with pytest.raises(StoreError, match="no mode has enough measured sizes"):
+        ask(tmp_path)

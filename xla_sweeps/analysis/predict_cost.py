@@ -1,0 +1,185 @@
+"""What a call costs whatever its size, what a sample costs, and where two ways to call cross. Pure.
+
+The time of a call of `k` batches of `n` samples is taken as `fixed + further (k - 1) + sample n k`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import Replicates
+from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+
+_NORMAL_95 = 1.96
+
+_LEAST_ERROR = 1e-4
+"""Relative; rounds that happen to agree exactly do not weigh without end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The time of a call of one size.
+
+    Attributes:
+        seconds: of one call.
+        error: its relative standard error, from the rounds, and between replicates if several.
+    """
+
+    batch_size: int
+    batches: int
+    seconds: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one way to call costs, in seconds.
+
+    Attributes:
+        fixed: of a call before its first sample.
+        sample: of a sample.
+        further: of each batch after the first, before its first sample; None where no call had
+            several.
+        covariance: of `fixed` and `sample`, shape (2, 2).
+        freedom: degrees of freedom of the fit.
+        misfit: the largest relative difference between a point and the fit.
+    """
+
+    fixed: Interval
+    sample: Interval
+    further: Interval | None
+    covariance: tuple[tuple[float, float], tuple[float, float]]
+    freedom: int
+    misfit: float
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """The batch size at which two ways take equally long; bounds are None where there is none."""
+
+    batch_size: float
+    low: float | None
+    high: float | None
+
+
+def points_of(trials: Sequence[Sequence[Record]], label: str) -> list[Point]:
+    """The time of a call in a mode, of each trial that measured it without a failure.
+
+    Args:
+        trials: the replicates of each.
+        label: of the mode.
+    """
+    found = []
+    for records in trials:
+        outcomes = [record.modes[label].status for record in records if label in record.modes]
+        if not outcomes or any(status is not Status.OK for status in outcomes):
+            continue
+        within = Replicates(samples_of(records)).within(label)
+        reaches = [item.high - item.low for item in within]
+        if not within or not all(map(math.isfinite, reaches)):
+            continue
+        logs = [item.estimate for item in within]
+        error = math.hypot(*reaches) / (2 * _NORMAL_95 * len(within))
+        if len(logs) > 1:
+            error = max(error, float(np.std(logs, ddof=1)) / math.sqrt(len(logs)))
+        config = records[0].config
+        found.append(
+            Point(
+                batch_size=int(config["batch_size"]),
+                batches=int(config.get("batches") or 1),
+                seconds=math.exp(sum(logs) / len(logs)),
+                error=max(error, _LEAST_ERROR),
+            )
+        )
+    return sorted(found, key=lambda point: (point.batches, point.batch_size))
+
+
+def cost_of(points: Sequence[Point]) -> Cost | None:
+    """The costs that fit these points best; None for fewer points than can show how well they fit.
+
+    Weighted least squares, each point by its own error. Where the points lie further from the fit
+    than their errors say, all errors are scaled up by the Birge ratio, sqrt(chi² / freedom).
+
+    References:
+        Draper & Smith (1998), Applied Regression Analysis, section 9.2 (weighted least squares);
+        Birge (1932), The Calculation of Errors by the Method of Least Squares.
+    """
+    several = any(point.batches > 1 for point in points)
+    columns = 3 if several else 2
+    freedom = len(points) - columns
+    sizes = {point.batch_size * point.batches for point in points if point.batches == 1}
+    if freedom < 1 or len(sizes) < 2:
+        return None
+    rows = np.array(
+        [[1.0, point.batch_size * point.batches, point.batches - 1][:columns] for point in points]
+    )
+    seconds = np.array([point.seconds for point in points])
+    weights = 1 / (seconds * np.array([point.error for point in points]))
+    scaled = rows * weights[:, None]
+    inverse = np.linalg.pinv(scaled.T @ scaled)
+    found = inverse @ scaled.T @ (seconds * weights)
+    misfit = (seconds - rows @ found) * weights
+    covariance = inverse * max(1.0, float(misfit @ misfit) / freedom)
+    fixed, sample, *further = (
+        stats.interval_about(float(value), math.sqrt(variance), freedom=freedom)
+        for value, variance in zip(found, np.diag(covariance), strict=True)
+    )
+    (first, shared), (_, second) = covariance[:2, :2].tolist()
+    return Cost(
+        fixed=fixed,
+        sample=sample,
+        further=further[0] if further else None,
+        covariance=((first, shared), (shared, second)),
+        freedom=freedom,
+        misfit=float(np.abs(seconds / (rows @ found) - 1).max()),
+        points=tuple(points),
+    )
+
+
+def crossing(one: Cost, other: Cost) -> Crossing | None:
+    """The batch size at which a call of one batch takes equally long; None where there is none.
+
+    The interval is Fieller's, for the ratio of the differences of fixed and of sample costs; the
+    two fits count as independent, which is cautious, since they were measured in the same rounds.
+
+    References:
+        Fieller (1954), Some Problems in Interval Estimation, J. R. Stat. Soc. B 16.
+    """
+    above = one.fixed.estimate - other.fixed.estimate
+    below = other.sample.estimate - one.sample.estimate
+    if not below or above / below <= 0:
+        return None
+    v_above, v_below = (one.covariance[i][i] + other.covariance[i][i] for i in (0, 1))
+    v_both = -(one.covariance[0][1] + other.covariance[0][1])
+    freedom = min(one.freedom, other.freedom)
+    reach = stats.interval_about(0.0, 1.0, freedom=freedom).high ** 2
+    # (above - size * below)^2 <= reach * variance of that, as a quadratic in size
+    a = below**2 - reach * v_below
+    b = above * below - reach * v_both
+    c = above**2 - reach * v_above
+    root = b**2 - a * c
+    low = high = None
+    if a > 0 and root >= 0:
+        low, high = ((b + sign * math.sqrt(root)) / a for sign in (-1, 1))
+    return Crossing(batch_size=above / below, low=low, high=high)
+
+
+def copies_of(trials: Sequence[Sequence[Record]]) -> Mapping[int, Mapping[str, float]]:
+    """Median seconds of the copies of a call of one batch, alone, by batch size."""
+    found: dict[int, Mapping[str, float]] = {}
+    for records in trials:
+        for record in records:
+            copies = [outcome.copies_s for outcome in record.modes.values()]
+            both = [item for item in copies if "output" in item]
+            if both and int(record.config.get("batches") or 1) == 1:
+                found[int(record.config["batch_size"])] = both[0]
+    return dict(sorted(found.items()))

@@ -1,0 +1,155 @@
+"""The command `predict-cost`: what `model.predict` costs a call and a sample."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
+from xla_sweeps.cli import command_parser
+from xla_sweeps.config.compose import compose_config, plain
+from xla_sweeps.config.identity import identify
+from xla_sweeps.config.settings import MAX_BATCH, Settings, settings_of
+from xla_sweeps.config.values import folder_of, path_of
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import export
+from xla_sweeps.report.advice import throughput_unit
+from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
+from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record
+from xla_sweeps.system import environment
+
+SIZES = (1, 8, 32, 128)
+
+BATCHES = (4, 16)
+
+_EXAMPLES = """examples:
+  xla-sweeps predict-cost model=mobilenet_v2
+  xla-sweeps predict-cost model=mobilenet_v3_large keras=2 --batch-sizes 1,4,16,64
+  xla-sweeps predict-cost model=tiny_dense 'modes=[call_host,graph_host,predict]' --format json
+"""
+
+
+def predict_cost_command(arguments: Sequence[str]) -> int:
+    """Measure what is missing, and fit it; exit code 1 if a trial failed."""
+    parser = command_parser(
+        "predict-cost",
+        "Runs a trial of scenario=predict for each batch size, and for several batches in one "
+        "predict, and fits what a call and a sample cost in each way to call the model. The "
+        "records are kept: run it again to measure exactly what is missing.",
+    )
+    parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="of every trial: model=mobilenet_v2 effort=standard",
+    )
+    for name, default, text in (
+        ("batch-sizes", SIZES, "batch sizes of calls of one batch"),
+        ("batches", BATCHES, "batches of one call, at the second of the batch sizes"),
+    ):
+        written = ",".join(map(str, default))
+        parser.add_argument(
+            f"--{name}", metavar="N,N", default=written, help=f"{text} (default: {written})"
+        )
+    parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
+    )
+    parser.add_argument(
+        "--config-dir", type=folder_of, help="a further folder of configuration files"
+    )
+    options = parser.parse_intermixed_args(list(arguments))
+    if options.output is not None:
+        export.require_writable(options.output)
+    sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
+    several = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
+    pairs = [(size, 1) for size in sizes] + [(sizes[1], count) for count in several]
+    place = ["--config-dir", str(options.config_dir)] if options.config_dir else []
+    words = [[*_words(options.overrides), f"batch_size={n}", f"batches={k}"] for n, k in pairs]
+    asked = [
+        settings_of(
+            plain(compose_config(one, config_dir=options.config_dir)),
+            explicit=[word.partition("=")[0] for word in one],
+        )
+        for one in words
+    ]
+    commands = [["-m", "xla_sweeps", *place, *one] for one in words]
+    missing = [
+        command
+        for one, command in zip(asked, commands, strict=True)
+        if not any(record.status is Status.OK for record in _records(one))
+    ]
+    if options.dry_run:
+        for command in missing:
+            print(shlex.join(["python", *command]))
+        return 0
+    failed = [command for command in missing if _run(command)]
+    _show(asked, form=options.format, output=options.output)
+    return 1 if failed else 0
+
+
+def _words(overrides: Sequence[str]) -> list[str]:
+    for word in overrides:
+        key, equals, _ = word.partition("=")
+        if not equals:
+            raise ConfigError(f"predict-cost: '{word}': expected KEY=VALUE, as in model={word}")
+        if key in ("scenario", "batch_size", "batches"):
+            other = "--batch-sizes" if key == "batch_size" else "--batches"
+            raise ConfigError(f"predict-cost: {word}: leave it out; {other} chooses the sizes")
+    return ["scenario=predict", *overrides]
+
+
+def _numbers(text: str, option: str, *, least: int) -> list[int]:
+    words = [word for word in text.split(",") if word]
+    good = all(
+        word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH for word in words
+    )
+    found = sorted({int(word) for word in words}) if good else []
+    if not good or len(found) < least:
+        wanted = f"at least {least} different numbers" if least else "numbers"
+        raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
+    return found
+
+
+def _records(settings: Settings) -> list[Record]:
+    """The replicates of a trial on this machine."""
+    identifier = identify(settings, environment.environment())
+    return Store(settings.results_dir).load(identifier).records.get(identifier, [])
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run one trial as a person would; what it prints is progress here."""
+    return subprocess.run([sys.executable, *command], stdout=sys.stderr, check=False).returncode
+
+
+def _show(asked: Sequence[Settings], *, form: str, output: Path | None) -> None:
+    trials = [_records(settings) for settings in asked]
+    labels = asked[0].trial.modes
+    fitted = {label: cost_of(points_of(trials, label)) for label in labels}
+    costs = {label: cost for label, cost in fitted.items() if cost is not None}
+    if not costs:
+        raise StoreError(
+            "predict-cost: no mode has enough measured sizes; see what failed: xla-sweeps results"
+        )
+    copies = copies_of(trials)
+    spec = asked[0].trial.model
+    if form == "json":
+        document = msgspec.to_builtins(json_of(costs, copies, labels))
+        export.write_text(json.dumps(document, indent=1) + "\n", output)
+        return
+    unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
+    size = f" {spec.resolution_px} px" if spec.resolution_px else ""
+    title = f"{spec.variant}{size} · {asked[0].device.name or asked[0].device.label}"
+    text = cost_text(costs, copies, title=title, unit=unit)
+    export.write_text(text, output)
