@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import multiprocessing
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import BaseContext
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -226,15 +229,29 @@ def test_the_cache_may_be_damaged_or_deleted_or_unwritable(tmp_path: Path, conte
     assert kept(tmp_path) == rows
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_many_trials_are_read_by_several_processes_and_give_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
 ) -> None:
+    """They are forked where no other thread runs."""
     monkeypatch.setattr(derive, "PARALLEL_FROM", 4)
     monkeypatch.setattr(derive, "CHUNK", 2)
+    started: list[str | None] = []
+    real = multiprocessing.get_context
+
+    def noted(how: str | None = None) -> BaseContext:
+        started.append(how)
+        return real(how)
+
+    monkeypatch.setattr(multiprocessing, "get_context", noted)
     for number in range(5):
         save(tmp_path, number)
     told: list[tuple[int, int]] = []
-    loaded = rows_.load(tmp_path, advance=lambda done, total: told.append((done, total)))
+    with ThreadPoolExecutor(1) as pool:
+        if start == "spawn":
+            pool.submit(int).result()  # its thread waits for more
+        loaded = rows_.load(tmp_path, advance=lambda done, total: told.append((done, total)))
+    assert started[0] == start
     assert sorted(table.rows_of(loaded.table), key=key) == from_records(tmp_path)
     assert told == [(2, 5), (4, 5), (5, 5)]
     assert (loaded.trials, loaded.records) == (5, 5)
@@ -280,9 +297,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = Store.load
 
-    def noted(self: Store, trial_id: str | None = None) -> Loaded:
+    def noted(self: Store, trial_id: str | None = None, **options: Any) -> Loaded:
         found.append(trial_id or "*")
-        return real(self, trial_id)
+        return real(self, trial_id, **options)
 
     monkeypatch.setattr(Store, "load", noted)
     return found

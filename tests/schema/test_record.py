@@ -55,6 +55,7 @@ def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda document: document | {"log": document["log"] + word}
 
     monkeypatch.setattr(record_, "SCHEMA_VERSION", 4)
+    monkeypatch.setattr(record_, "SAME_SINCE", 4)
     monkeypatch.setattr(record_, "UPGRADES", {number: noting(f" {number}") for number in (1, 2, 3)})
     document = json.loads(make_record(log="made").to_json())
     for version, log in ((1, "made 1 2 3"), (2, "made 2 3"), (4, "made")):

@@ -276,17 +276,16 @@ class Samples:
 
     def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
         self.contaminated = contaminated
-        found = [
-            {block.mode: block.elapsed_ns / block.calls / 1e9 for block in item.blocks}
-            for item in rounds
+        labels = [block.mode for item in rounds for block in item.blocks]
+        self._place = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        self._call_s = np.full((len(rounds), len(self._place)), np.nan)
+        numbers = [number for number, item in enumerate(rounds) for _ in item.blocks]
+        self._call_s[numbers, [self._place[label] for label in labels]] = [
+            block.elapsed_ns / block.calls / 1e9 for item in rounds for block in item.blocks
         ]
-        labels = dict.fromkeys(itertools.chain.from_iterable(found))
-        self._place = {label: number for number, label in enumerate(labels)}
-        call_s = [[blocks.get(label, np.nan) for label in labels] for blocks in found]
-        self._call_s = np.array(call_s).reshape((len(rounds), len(labels)))
         self._known = ~np.isnan(self._call_s)
-        self._whole = bool(self._known.all()) and not any(item.dirty for item in rounds)
         self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
+        self._whole = bool(self._known.all() and self._quiet.all())
 
     def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).

@@ -9,9 +9,9 @@ import functools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -28,8 +28,7 @@ _WALSH_AVERAGES = 2**18
 _Numbers = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An estimate with its confidence interval; infinite bounds where the data allow none."""
 
     estimate: float

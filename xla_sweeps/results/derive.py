@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +35,7 @@ from xla_sweeps.analysis.summary import Measured
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
 from xla_sweeps.schema import options
+from xla_sweeps.schema.brief import read_brief
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
@@ -111,7 +113,7 @@ def read_trials(results_dir: Path, names: Sequence[str]) -> Trials:
     trials: dict[str, Measured] = {}
     for name in names:
         listing = store.listing(name)
-        loaded = store.load(name)
+        loaded = store.load(name, read=read_brief)
         records = loaded.records.get(name, [])
         make = partial(_measured, records, "" if loaded.problems else listing)
         found, unusable = guarded(store.records_dir / name, make)
@@ -149,8 +151,9 @@ def read_many(
             from concurrent.futures import ProcessPoolExecutor
 
             workers = min(len(chunks), len(os.sched_getaffinity(0)))
-            spawn = multiprocessing.get_context("spawn")
-            run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=spawn)).map
+            alone = threading.active_count() == 1  # a fork has what is loaded, but no other thread
+            context = multiprocessing.get_context("fork" if alone else "spawn")
+            run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=context)).map
         found = run(read_trials, [results_dir] * len(chunks), chunks)
         for chunk, trials in zip(chunks, found, strict=True):
             done += len(chunk)

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,6 +28,9 @@ UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     2: lambda document: document,  # 3 has modes whose names an earlier version takes for copies
 }
 """What turns a document of each earlier schema into the next one."""
+
+SAME_SINCE = 2
+"""From this schema on a record has the members of the present one, so that it is not upgraded."""
 
 _TEXT_LIMIT = 64 * 1024
 
@@ -193,18 +196,15 @@ class Record:
         try:
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
                 record = _DECODER.decode(text)
-                current = (
-                    record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text[-256:]
-                )
-                if current and has_digest:
-                    return _checked(record)
+                if has_digest and is_present(record, text):
+                    return checked(replace(record, schema_version=SCHEMA_VERSION))
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RecordFormatError(f"not valid JSON: {error}") from error
         except RecursionError:
             raise RecordFormatError("not a record: it is nested too deeply") from None
         try:
-            return _checked(msgspec.convert(_upgraded(document, has_digest=has_digest), cls))
+            return checked(msgspec.convert(_upgraded(document, has_digest=has_digest), cls))
         except RecordFormatError:
             raise
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
@@ -291,7 +291,13 @@ class _Environment(msgspec.Struct):
     cpu: dict[str, Any] | None = None
 
 
-def _checked(record: Record) -> Record:
+def is_present(record: Record, text: bytes) -> bool:
+    """Whether a record that ends in its digest has the members of the present schema."""
+    since = SAME_SINCE <= record.schema_version <= SCHEMA_VERSION
+    return since and b'"schema_version"' in text[-256:]
+
+
+def checked(record: Record) -> Record:
     """The record; its configuration and environment have the types that readers rely on."""
     unknown = next((label for label in record.modes if not is_mode(label)), None)
     if unknown is not None:

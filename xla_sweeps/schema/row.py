@@ -7,6 +7,8 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
+import msgspec
+
 from xla_sweeps.schema.columns import (
     Column,
     FailureColumns,
@@ -21,8 +23,7 @@ from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A positive figure with its 95 % confidence interval; low and high may be None."""
 
     value: float
@@ -30,8 +31,7 @@ class Estimate:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeSummary:
+class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One execution mode of one trial, over all its replicates.
 
     Attributes:
