@@ -10,7 +10,7 @@ import pytest
 from commands import command
 
 from xla_sweeps.cli.explain import explain_command
-from xla_sweeps.errors import StoreError
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.measure import explaining
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 
@@ -206,3 +206,14 @@ def test_the_text_is_there_where_the_page_cannot_be_written(
     with pytest.raises(StoreError, match="cannot write"):
         explain_command(["model=resnet50", "device=cpu", "--html", str(folder / "known.html")])
     assert "What XLA refuses" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("scenario", ["train_step", "fit"])
+def test_a_scenario_that_is_not_explained_is_refused_in_one_line(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(explaining, "explain", lambda *_, **__: begun.append(True))
+    with pytest.raises(ConfigError, match=f"explain: scenario={scenario} is not explained; leave"):
+        explain_command(["model=mobilenet_v2", "device=cpu", f"scenario={scenario}"])
+    assert not begun

@@ -119,6 +119,8 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
         option = BY_NAME.get(key.split(".")[0])
         if option is None:
             unknown += [] if key in {*RETIRED, *LOGGED, "_wandb"} else [key]
+        elif key == "keras" and "." in str(value):
+            continue  # the version that was loaded, as earlier versions logged it
         elif key in typed or (option.foreign == "nothing" and value == option.default):
             continue
         elif option.foreign == "nothing" or (key == "weights" and not may_set(key, value)):

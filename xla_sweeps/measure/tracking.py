@@ -122,7 +122,8 @@ def _environment_scalars(environment: Mapping[str, Any]) -> dict[str, Any]:
         environment.get(key) or {} for key in ("packages", "driver", "flags")
     )
     return {
-        **{name: packages.get(name, "") for name in ("tensorflow", "keras")},
+        "tensorflow": packages.get("tensorflow", ""),
+        "keras_version": packages.get("keras", ""),  # keras is an option
         **{name: driver.get(name, "") for name in ("driver", "cuda")},
         **{name: environment.get(name, "") for name in ("host", "python", "xla_sweeps", "git")},
         "flags": " ".join(f"{name}={value}" for name, value in sorted(flags.items())),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xla_sweeps.schema.row import ComparisonRow, value_of
 
 TELLING = (
-    *("source", "precision", "scenario", "runtime", "effort", "modes"),
+    *("source", "precision", "scenario", "batches", "keras", "runtime", "effort", "modes"),
     *("software", "driver", "environment_flags", "host", "trial_id"),
 )
 """Columns that tell trials of one model and size apart, the plainest first."""

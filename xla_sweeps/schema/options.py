@@ -390,7 +390,8 @@ RETIRED = ("known_records",)
 
 LOGGED = (
     *("variant", "family", "task", "execution_modes", "pretrained", "xla", "device_kind"),
-    *("tensorflow", "keras", "driver", "cuda", "host", "python", "xla_sweeps", "git", "flags"),
+    *("tensorflow", "keras_version", "driver", "cuda", "host", "python", "xla_sweeps", "git"),
+    "flags",
     "runtime",
 )
 """Keys of a W&B run's config that are no options; W&B sends them back when a run is resumed."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import MODEL, failed_outcome, make_outcome, make_record
+from factories import MODEL, config_of, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
@@ -19,7 +19,7 @@ from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
-from xla_sweeps.schema.row import with_columns
+from xla_sweeps.schema.row import TrialSummary, with_columns
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 
@@ -56,6 +56,31 @@ def test_the_end_of_a_trial_fits_the_terminal(
         "yes 1e-06",
     ):
         assert part in text, part
+
+
+def test_what_keras_made_of_its_setting_stands_in_the_table(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = {"predict": False, "predict_graph": False, "predict_on_batch_auto": True}
+    modes = {
+        label: make_outcome(1.234, effective={"jit_compile": jit}) for label, jit in chosen.items()
+    }
+    record = make_record(
+        dict.fromkeys(chosen, 1.234), modes=modes, config=config_of("predict", *chosen)
+    )
+    show_trial(summarize([record]), places={})
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("batch 4 · predict" in line for line in lines)
+    shown = {line.split()[0]: line.split()[1:3] for line in lines if line.split()[:1]}
+    for label, jit in chosen.items():
+        assert shown[label] == ["yes" if jit else "no", "3.24"]
+    assert "XLA" not in _shown(SUMMARY, capsys).splitlines()[2]
+
+
+def _shown(summary: TrialSummary, capsys: pytest.CaptureFixture[str]) -> str:
+    show_trial(summary, places={})
+    return capsys.readouterr().out
 
 
 def test_a_failed_mode_is_shown_with_its_reason_and_hint(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from xla_sweeps.report.terminal.console import (
 )
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import KERAS_METHODS, ExecutionMode, entry_of, mode_of
+from xla_sweeps.schema.modes import KERAS_METHODS, ExecutionMode, Scenario, entry_of, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.system.text import displayable
 
@@ -222,6 +222,9 @@ def _title(summary: TrialSummary) -> Text:
     model = summary.model
     facts = [f"{model.resolution_px} px"] if model.resolution_px else []
     facts.append(f"batch {summary.batch_size}")
+    facts += [f"{summary.batches} batches a call"] if summary.batches > 1 else []
+    scenario = next((row.trial.scenario for row in summary.comparisons), "")
+    facts += [scenario] if scenario not in ("", Scenario.CALL) else []
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
@@ -263,30 +266,40 @@ def _scaled(number: int) -> str:
 def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("mode", no_wrap=True)
-    unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
-    keras = any(entry_of(mode_of(mode.label)) in KERAS_METHODS for mode in summary.modes)
-    chosen = ["XLA"] if keras else []
-    for name in (*chosen, unit, "95 %", "p50 ms", "p90 ms", "compile s", "memory", "agrees"):
+    columns = _mode_columns(summary, wide=wide)
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("rounds", justify="right")
         table.add_column("status", no_wrap=True)
     for mode in summary.modes:
-        cells = [
-            mode.label,
-            *([_yes_no(mode.jit_compile)] if keras else []),
-            _number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None),
-            _interval(mode.throughput_samples_per_s),
-            _number(mode.latency_p50_ms),
-            _number(mode.latency_p90_ms),
-            "—" if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}",
-            size(mode.peak_memory_bytes),
-            _agreement(mode),
-        ]
+        cells = [mode.label, *(cell(mode) for cell in columns.values())]
         if wide:
             cells += [str(mode.rounds), str(mode.status)]
         table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
     return table
+
+
+def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[ModeSummary], str]]:
+    """The figures of a mode by their heading; the long names of Keras's modes leave less room."""
+    columns: dict[str, Callable[[ModeSummary], str]] = {
+        advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
+            _number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None)
+        ),
+        "95 %": lambda mode: _interval(mode.throughput_samples_per_s),
+        "p50 ms": lambda mode: _number(mode.latency_p50_ms),
+        "p90 ms": lambda mode: _number(mode.latency_p90_ms),
+        "compile s": lambda mode: (
+            "—" if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
+        ),
+        "memory": lambda mode: size(mode.peak_memory_bytes),
+        "agrees": _agreement,
+    }
+    if not any(entry_of(mode_of(mode.label)) in KERAS_METHODS for mode in summary.modes):
+        return columns
+    left_out = () if wide else ("p90 ms", "memory")
+    kept = {name: cell for name, cell in columns.items() if name not in left_out}
+    return {"XLA": lambda mode: _yes_no(mode.jit_compile), **kept}
 
 
 def _is_eager(mode: ModeSummary) -> bool:

@@ -161,7 +161,7 @@ def _setting_cells(setting: Setting, rows: Sequence[ComparisonRow], shared: set[
         escape(setting.device),
         str(setting.resolution_px),
         str(setting.batch_size),
-        escape(" ".join(filter(None, (setting.precision, setting.scenario, setting.runtime)))),
+        escape(setting.other),
         str(found.pairs),
         str(found.models),
         str(found.failed),

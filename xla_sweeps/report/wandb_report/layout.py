@@ -14,7 +14,7 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
-from xla_sweeps.schema.modes import call_of, headline_of
+from xla_sweeps.schema.modes import Scenario, call_of, headline_of
 
 Plan = Mapping[str, Any]
 
@@ -39,7 +39,8 @@ SETTING = {
     "resolution_px": "resolution",
     "batch_size": "batch_size",
     "precision": "precision",
-    "scenario": "scenario",
+    "batches": "batches",
+    "keras": "keras",
     "runtime": "runtime",
 }
 """The key in a run's config for each field of a setting."""
@@ -207,12 +208,15 @@ def of_scenario(scenario: str) -> list[str]:
 
 
 def at(setting: Setting) -> list[str]:
-    """The filters of a setting's runs; none for a field that is not set."""
+    """The filters of a setting's runs; none for a field that is not set.
+
+    Nor for `batches` outside `predict`: runs of earlier versions do not have it.
+    """
     return [
         f'Config("{key}.value") == {_literal(setting[field])}'
         for field, key in SETTING.items()
-        if field != "scenario"
         if setting and setting[field]
+        if field != "batches" or setting["scenario"] == Scenario.PREDICT
     ]
 
 

@@ -19,15 +19,22 @@ class Setting:
     batch_size: int
     precision: str
     scenario: str
+    batches: int
+    keras: str
     runtime: str
 
     def __str__(self) -> str:
+        pixels = f"{self.resolution_px} px" if self.resolution_px else "no images"
+        return ", ".join([self.device, pixels, f"batch {self.batch_size}", self.other])
+
+    @property
+    def other(self) -> str:
+        """What is beside device, resolution and batch size, where it is not the usual."""
         parts = [
-            self.device,
-            f"{self.resolution_px} px" if self.resolution_px else "no images",
-            f"batch {self.batch_size}",
             self.precision,
             self.scenario if self.scenario != Scenario.CALL else "",
+            f"{self.batches} batches a call" if self.batches > 1 else "",
+            f"Keras {self.keras}" if self.keras else "",
             self.runtime,
         ]
         return ", ".join(filter(None, parts))
