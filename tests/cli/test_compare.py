@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commands import command
+from commands import command, fresh_command
 from comparisons import trial
 from factories import CONFIG, MODEL, failed_outcome, make_outcome, make_record
 
@@ -55,7 +55,7 @@ def test_names_and_figures_are_whole_in_80_columns(folders: Path) -> None:
 
 
 def test_changes_are_shown_with_missing_trials_and_both_environments(folders: Path) -> None:
-    done = command("compare", "A", "B", cwd=folders)
+    done = fresh_command("compare", "A", "B", cwd=folders)
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
     for part in (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from commands import command
+from commands import command, fresh_command
 from dashboard_data import measured, unpacked
 from factories import failed_outcome, make_outcome, make_record
 
@@ -85,7 +85,7 @@ def test_an_interrupted_mode_is_not_counted_as_a_failure(tmp_path: Path) -> None
     measured(tmp_path / "results")
     stopped = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
     Store(tmp_path / "results").save(make_record({"graph": 0.2}, trial_id="e" * 16, modes=stopped))
-    done = command("dashboard", cwd=tmp_path)
+    done = fresh_command("dashboard", cwd=tmp_path)
     assert "failed in 1" in done.stdout
     assert "not measured to their end: 1" in done.stderr
     assert "interrupted" not in unpacked(tmp_path / "results" / "dashboard.html")[0]["status"]

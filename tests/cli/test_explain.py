@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command
+from commands import command, fresh_command
 
 from xla_sweeps.cli.explain import explain_command
 from xla_sweeps.errors import ConfigError, StoreError
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_every_refused_operation_is_shown_with_layer_line_and_advice(folder: Path) -> None:
     request = ("explain", "model=local", "path=faulty:peaks", "trust_code=true", "device=cpu")
-    done = command(*request, "ui=quiet", cwd=folder)
+    done = fresh_command(*request, "ui=quiet", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     for part in (
@@ -82,7 +82,7 @@ def test_every_refused_operation_is_shown_with_layer_line_and_advice(folder: Pat
 @pytest.mark.slow
 def test_a_crash_leaves_what_was_known_and_says_what_is_not(folder: Path) -> None:
     request = ("explain", "model=local", "path=faulty:deadly", "trust_code=true", "device=cpu")
-    done = command(*request, "--format", "json", cwd=folder)
+    done = fresh_command(*request, "--format", "json", cwd=folder)
     assert done.returncode == 1
     known = json.loads(done.stdout)
     assert [item["op"] for item in known["refusals"]] == ["PyFunc"]
@@ -97,7 +97,8 @@ def test_a_crash_leaves_what_was_known_and_says_what_is_not(folder: Path) -> Non
 @pytest.mark.tf
 @pytest.mark.slow
 def test_what_this_tensorflow_compiles_is_listed(tmp_path: Path) -> None:
-    done = command("explain", "--ops", "--format", "json", "-o", "ops.json", cwd=tmp_path)
+    words = ("explain", "--ops", "--format", "json", "-o", "ops.json")
+    done = fresh_command(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     listed = json.loads((tmp_path / "ops.json").read_text())
     assert listed["devices"] == ["XLA_CPU_JIT", "XLA_GPU_JIT"]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import command
+from commands import command, fresh_command
 from paths import ROOT
 
 from xla_sweeps import __version__
@@ -18,7 +18,7 @@ from xla_sweeps.errors import BUG_CODE, ConfigError
 
 
 def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) -> None:
-    done = command("--help", cwd=tmp_path)
+    done = fresh_command("--help", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
     for part in (
@@ -56,7 +56,7 @@ def test_commands_that_only_show_import_neither_tensorflow_nor_wandb_nor_keras(
 
 
 def test_cfg_job_prints_the_composed_configuration(tmp_path: Path) -> None:
-    done = command("model=resnet50", "jit=auto", "--cfg", "job", cwd=tmp_path)
+    done = fresh_command("model=resnet50", "jit=auto", "--cfg", "job", cwd=tmp_path)
     assert done.returncode == 0
     assert "name: resnet50" in done.stdout
     assert "jit: auto" in done.stdout

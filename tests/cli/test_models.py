@@ -7,7 +7,7 @@ import io
 import json
 from pathlib import Path
 
-from commands import command, in_terminal, own_model
+from commands import command, fresh_command, in_terminal, own_model
 
 from xla_sweeps.config.catalog import load_catalog
 
@@ -79,8 +79,12 @@ def test_models_of_ones_own_are_listed_among_the_catalogs(tmp_path: Path) -> Non
 
 
 def test_hub_replicas_lists_the_known_handles_and_refuses_others(tmp_path: Path) -> None:
-    listed = command(
-        "hub-replicas", "--list", "vit_*", cwd=tmp_path, XLA_SWEEPS_CACHE=str(tmp_path / "cache")
+    listed = fresh_command(
+        "hub-replicas",
+        "--list",
+        "vit_*",
+        cwd=tmp_path,
+        XLA_SWEEPS_CACHE=str(tmp_path / "cache"),
     )
     assert listed.returncode == 0
     assert listed.stdout.count("not built") == 7

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command, in_terminal, own_model
+from commands import command, forked, fresh_command, in_terminal, own_model
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.cli.sweep_options import options_of, resume_words
@@ -52,14 +52,9 @@ def sweep(
         for name, value in os.environ.items()
         if not name.startswith(("WANDB", "XLA_SWEEPS", "TF_XLA_FLAGS"))
     }
-    return subprocess.run(
-        [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**kept, "FAKE_WORKER": worker, **environ},
-    )
+    words = ("sweep", "mine.yaml", "tracker=none", *arguments)
+    environment = {**kept, "FAKE_WORKER": worker, **environ}
+    return forked("sweep", *words, cwd=folder, environment=environment)
 
 
 def records(folder: Path) -> list[Record]:
@@ -75,7 +70,7 @@ def tags(folder: Path) -> Counter[str]:
 
 
 def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
-    done = command(
+    done = fresh_command(
         "sweep",
         str(ROOT / "sweeps" / "smoke.yaml"),
         "batch_size=1",

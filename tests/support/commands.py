@@ -2,26 +2,88 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 import termios
+from collections.abc import Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 
-from paths import ROOT
+from paths import ROOT, SUPPORT
+
+from xla_sweeps.system import forking
+
+TIMEOUT_S = 120.0
 
 
-def command(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
+    """What `python -m xla_sweeps` with these arguments printed, and its exit code.
+
+    It is forked from a process that has imported the command line: that saves a second.
+    """
+    return forked("command", *arguments, cwd=cwd, environment=_environment(cwd, environ))
+
+
+def fresh_command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
+    """The same where Python starts, as it does for a person."""
     return subprocess.run(
         [sys.executable, "-m", "xla_sweeps", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
-        env={**kept, "PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", **environ},
+        timeout=TIMEOUT_S,
+        env=_environment(cwd, environ),
     )
+
+
+def _environment(cwd: Path, more: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    return {**kept, "PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", **more}
+
+
+def forked(
+    program: str, *arguments: str, cwd: Path, environment: Mapping[str, str]
+) -> CompletedProcess[str]:
+    """What a forked process printed, and its exit code; `program` as in `command_parent.py`."""
+    connection = _parent().connection()
+    assert connection is not None, "command_parent.py does not start"
+    order = forking.Order(
+        environment=dict(environment), cores=(), arguments=(program, str(cwd), *arguments)
+    )
+    with connection, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        streams = (output, errors)
+        with forking.fork(
+            connection,
+            order,
+            output=errors.fileno(),
+            descriptors=[stream.fileno() for stream in streams],
+            patience_s=TIMEOUT_S,
+        ) as process:
+            process.stdin.close()
+            code = process.wait(TIMEOUT_S)
+        for stream in streams:
+            stream.seek(0)
+        said, complained = (stream.read().decode().replace("\r\n", "\n") for stream in streams)
+    return CompletedProcess([program, *arguments], code, said, complained)
+
+
+@functools.cache
+def _parent() -> forking.Parent:
+    """The process that forks them, for as long as this one lives."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    parent = forking.Parent(
+        [sys.executable, str(SUPPORT / "command_parent.py")],
+        environment={**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), str(SUPPORT)])},
+        cores=(),
+        log=Path(os.devnull),
+    )
+    atexit.register(parent.close)
+    return parent
 
 
 def in_terminal(*arguments: str, cwd: Path, columns: int) -> list[str]:

@@ -10,7 +10,9 @@ from xla_sweeps.__main__ import main
 from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
 
-if __name__ == "__main__":
+
+def use_scripts() -> None:
+    """Have this process's sweeps start such trials."""
     here = Path(__file__)
     parents = {
         "parent": (sys.executable, str(here.with_name("fake_parent.py")), ""),
@@ -21,4 +23,8 @@ if __name__ == "__main__":
         assert defaults is not None
         defaults.update(command=(sys.executable, str(here.with_name("fake_trial.py"))), **more)
     os.environ["XLA_SWEEPS_FAKE_WORKER"] = os.environ.get("FAKE_WORKER", "")
+
+
+if __name__ == "__main__":
+    use_scripts()
     main()
