@@ -95,7 +95,7 @@ def measured(browser: Browser, uri: str) -> dict[str, list[float]]:
         if section:
             clock = browser.evaluate(CHANGE.format(action))
         else:
-            browser.open(uri, before=READY)
+            browser.open(uri, before=READY, fresh=True)
             clock = browser.wait("globalThis.readyAt")
         found[name] = [clock, cpu_ms() - before, browser.evaluate(CALIBRATION)]
         if undo:

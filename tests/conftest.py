@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from browser import NAMES, Browser, find, started
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a shell's background
     signal.signal(number, signal.SIG_DFL)
 os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width says so itself
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test of the page runs in one of the browsers, and `each_browser` or `exhaustive` in all."""
+    for item in items:
+        case = getattr(item, "callspec", None)
+        if case is None or "browser" not in case.params or item.get_closest_marker("each_browser"):
+            continue
+        kind = case.params["browser"]
+        name = item.nodeid.partition("[")[0] + case.id.replace(kind, "", 1)
+        if kind != tuple(NAMES)[crc32(name.encode()) % len(NAMES)]:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +72,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Study]:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     """A W&B server that only this test uses; the environment points to it."""
-    from wandb_server import wandb_server
+    from wandb_server import log_in, wandb_server
 
     with wandb_server() as running:
-        for name in [name for name in os.environ if name.startswith("WANDB_")]:
-            monkeypatch.delenv(name)
-        for name, value in running.environment(HOME=str(tmp_path / "home")).items():
-            monkeypatch.setenv(name, value)
+        log_in(running, tmp_path / "home", monkeypatch)
         yield running

@@ -72,10 +72,19 @@ class Browser:
         return [url for url in self._engine.seen.requests if not url.startswith(inside)]
 
     def open(
-        self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False, before: str = ""
+        self,
+        url: str,
+        *,
+        size: tuple[int, int] = DESKTOP,
+        dark: bool = False,
+        before: str = "",
+        fresh: bool = False,
     ) -> None:
-        """Open a new page at this address, in which `before` runs first; forget the last one."""
-        self._engine.open(url, size=size, dark=dark, before=f"{VIOLATIONS}\n{before}")
+        """Open a new page at this address, in which `before` runs first; forget the last one.
+
+        `fresh`: in a tab of its own, as a person's first look at it.
+        """
+        self._engine.open(url, size=size, dark=dark, before=f"{VIOLATIONS}\n{before}", fresh=fresh)
 
     def evaluate(self, expression: str) -> Any:
         """What a JavaScript expression gives, awaited where it is a promise, as plain data.

@@ -42,36 +42,42 @@ class Chromium:
         self._running = running
         self._context: pw.BrowserContext | None = None
         self._page: pw.Page
+        self._url = ""
+        self._before: str | None = None
 
-    def open(self, url: str, *, size: tuple[int, int], dark: bool, before: str) -> None:
+    def open(
+        self, url: str, *, size: tuple[int, int], dark: bool, before: str, fresh: bool
+    ) -> None:
+        if fresh or before != self._before:
+            self._new_tab(before)
+        self._page.mouse.move(0, 0)
+        self._page.goto("about:blank")
+        self._page.set_viewport_size({"width": size[0], "height": size[1]})
+        self._page.emulate_media(color_scheme="dark" if dark else "light")
+        self.seen, self._url = Seen(), url.partition("#")[0]
+        self._page.goto(url)
+
+    def _new_tab(self, before: str) -> None:
+        """Replace the tab by one in which `before` runs in each page, and which is listened to."""
         if self._context:
             self._context.close()
-        self._context = self._running.new_context(
-            viewport={"width": size[0], "height": size[1]},
-            color_scheme="dark" if dark else "light",
-        )
+        self._context, self._before = self._running.new_context(), before
         self._page = self._context.new_page()
         self._page.set_default_timeout(TIMEOUT_S * 1000)
         self._page.add_init_script(before)
-        self._collect(url.partition("#")[0])
-        self._page.goto(url)
-        self._page.bring_to_front()  # a page behind another may never draw a frame
-
-    def _collect(self, url: str) -> None:
-        """Keep what the page complains about, and what it requests beside itself."""
-        seen = self.seen = Seen()
 
         def on_console(message: pw.ConsoleMessage) -> None:
             if message.type in ("error", "warning", "assert"):
-                seen.complaints.append(f"{message.type}: {message.text}")
+                self.seen.complaints.append(f"{message.type}: {message.text}")
 
         def on_request(request: pw.Request) -> None:
-            if request.url.partition("#")[0] != url:
-                seen.requests.append(request.url)
+            if request.url.partition("#")[0] != self._url:
+                self.seen.requests.append(request.url)
 
         self._page.on("console", on_console)
-        self._page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        self._page.on("pageerror", lambda error: self.seen.complaints.append(str(error)))
         self._page.on("request", on_request)
+        self._page.bring_to_front()  # a page behind another may never draw a frame
 
     def evaluate(self, expression: str) -> str | None:
         try:

@@ -28,14 +28,17 @@ class Engine(Protocol):
 
     seen: Seen
 
-    def open(self, url: str, *, size: tuple[int, int], dark: bool, before: str) -> None:
-        """Replace the page by a new one that shares no state with it; return once it has loaded.
+    def open(
+        self, url: str, *, size: tuple[int, int], dark: bool, before: str, fresh: bool
+    ) -> None:
+        """Leave the page for another that shares no script's state; return once it has loaded.
 
         Args:
             url: its address.
             size: of the viewport, CSS pixels.
             dark: whether the system prefers dark colours.
             before: JavaScript that runs before the page's own.
+            fresh: in a process and with a history of its own, which costs a second.
         """
 
     def evaluate(self, expression: str) -> str | None:

@@ -130,6 +130,7 @@ class Firefox:
         self._numbers = itertools.count(1)
         self._downloads = downloads
         self._context = self._user = self._url = self._preload = ""
+        self._before: str | None = None
         self._send("session.new", capabilities={})
         self._send("session.subscribe", events=_EVENTS)
         place = {"type": "allowed", "destinationFolder": str(downloads)}
@@ -137,8 +138,23 @@ class Firefox:
         tree = self._send("browsingContext.getTree", **{"moz:scope": "chrome", "maxDepth": 0})
         self._chrome: str = tree["contexts"][0]["context"]
 
-    def open(self, url: str, *, size: tuple[int, int], dark: bool, before: str) -> None:
-        old_user, self._context = self._user, ""
+    def open(
+        self, url: str, *, size: tuple[int, int], dark: bool, before: str, fresh: bool
+    ) -> None:
+        if fresh or before != self._before:
+            self._new_tab(before)
+        self.pointer("move", 0, 0)
+        self._call("browsingContext.navigate", url="about:blank", wait="complete")
+        screen = {"viewport": {"width": size[0], "height": size[1]}, "devicePixelRatio": 1.0}
+        self._call("browsingContext.setViewport", **screen)
+        scheme = f"'layout.css.prefers-color-scheme.content-override', {0 if dark else 1}"
+        self._script(f"Services.prefs.setIntPref({scheme})", self._chrome)
+        self.seen, self._url = Seen(), url.partition("#")[0]
+        self._call("browsingContext.navigate", url=url, wait="complete")
+
+    def _new_tab(self, before: str) -> None:
+        """Replace the tab by one in which `before` runs in each page."""
+        old_user, self._context, self._before = self._user, "", before
         # One for all contexts, removed before its successor is added: one for a context that is
         # gone spoils all later pages.
         if self._preload:
@@ -150,12 +166,6 @@ class Firefox:
         self._context = self._send("browsingContext.create", **tab)["context"]
         if old_user:
             self._send("browser.removeUserContext", userContext=old_user)
-        screen = {"viewport": {"width": size[0], "height": size[1]}, "devicePixelRatio": 1.0}
-        self._call("browsingContext.setViewport", **screen)
-        scheme = f"'layout.css.prefers-color-scheme.content-override', {0 if dark else 1}"
-        self._script(f"Services.prefs.setIntPref({scheme})", self._chrome)
-        self.seen, self._url = Seen(), url.partition("#")[0]
-        self._call("browsingContext.navigate", url=url, wait="complete")
 
     def evaluate(self, expression: str) -> str | None:
         value = self._script(expression, self._context)

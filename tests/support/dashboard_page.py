@@ -107,6 +107,20 @@ def visit(
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
 
 
+def turn(browser: Browser, filters: Filters) -> None:
+    """Follow a link to other filters on the page that is open, and wait until that is drawn."""
+    browser.evaluate(
+        f"""(async () => {{
+          const turned = new Promise((done) => {{
+            addEventListener('hashchange', done, {{once: true}});
+          }});
+          location.hash = {json.dumps(urlencode(list(filters)))};
+          await turned;
+        }})()"""
+    )
+    browser.wait("xlaSweeps.settled()")
+
+
 def bring(browser: Browser, selector: str) -> None:
     """Scroll a part of the page into view, so that it is drawn."""
     browser.evaluate(

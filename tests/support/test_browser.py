@@ -11,8 +11,9 @@ import pytest
 from browser import PHONE, Browser
 from browser_engine import BrowserError
 from browser_firefox import Firefox
+from wandb_server import wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.each_browser]
 
 PAGE = """<!doctype html><title>toy</title>
 <meta http-equiv="Content-Security-Policy"
@@ -74,8 +75,7 @@ def test_errors_of_a_page_are_collected(
     browser: Browser, tmp_path: Path, script: str, word: str
 ) -> None:
     browser.open(write(tmp_path, script))
-    browser.evaluate("new Promise((done) => setTimeout(done, 200))")
-    assert any(word in text for text in browser.complaints), browser.complaints
+    assert wait_until(lambda: any(word in text for text in browser.complaints)), browser.complaints
 
 
 def test_requests_are_collected_and_forgotten_by_the_next_page(

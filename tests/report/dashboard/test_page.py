@@ -83,7 +83,8 @@ STATES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (DESKTOP, True), (PHONE, False)])
+@pytest.mark.each_browser
+@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, True), (PHONE, False)])
 def test_the_page_draws_without_a_request_or_an_error(
     browser: Browser, study: Studies, size: tuple[int, int], dark: bool
 ) -> None:
@@ -151,9 +152,12 @@ def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Stud
     assert browser.evaluate("document.querySelectorAll('figure.chart svg.plot').length") == 6
 
 
-def test_parallel_coordinates_are_drawn_on_opening(browser: Browser, study: Studies) -> None:
+def test_parallel_coordinates_are_drawn_on_opening_and_changes_only_where_folders_are_compared(
+    browser: Browser, study: Studies
+) -> None:
     visit(browser, study(300))
     draw_everything(browser)
+    assert browser.evaluate("document.getElementById('difference').checkVisibility()") is False
     lines = "document.querySelectorAll('.fold-chart svg').length"
     assert browser.evaluate(lines) == 0
     browser.click(".fold-chart > summary")
@@ -203,8 +207,11 @@ def test_the_page_that_the_command_writes_draws_without_an_error(
     assert axe_violations(browser) == []
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("size", "dark"),
+    [(DESKTOP, False), (DESKTOP, True), (PHONE, False), (PHONE, True)],
+    ids=["desktop-light", "desktop-dark", "phone-light", "phone-dark"],
+)
 def test_the_accessibility_checker_finds_nothing(
     browser: Browser, study: Studies, dark: bool, size: tuple[int, int]
 ) -> None:
@@ -243,13 +250,7 @@ def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
     assert axe_violations(browser) == []
 
 
-def test_the_section_of_changes_is_hidden_without_a_comparison(
-    browser: Browser, study: Studies
-) -> None:
-    visit(browser, study(300))
-    assert browser.evaluate("document.getElementById('difference').checkVisibility()") is False
-
-
+@pytest.mark.each_browser
 def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), size=PHONE)
     draw_everything(browser)
@@ -271,6 +272,7 @@ def test_a_phone_shows_five_thousand_rows_in_twelve_screens(
     assert screens <= 12
 
 
+@pytest.mark.each_browser
 def test_tab_reaches_every_control_and_the_focus_is_visible(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -303,7 +305,7 @@ def focus_by_tab(browser: Browser, condition: str, *, most: int = 300) -> None:
     raise AssertionError(f"Tab never came to {condition}")
 
 
-@pytest.mark.parametrize("key", ["Enter", " "])
+@pytest.mark.parametrize("key", ["Enter", " "], ids=["Enter", "space"])
 def test_chips_are_pressed_by_key_and_keep_the_focus(
     browser: Browser, study: Studies, key: str
 ) -> None:
@@ -326,6 +328,7 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(
     assert browser.evaluate("xlaSweeps.rows()") == everything
 
 
+@pytest.mark.each_browser
 def test_tabs_follow_the_arrow_keys(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
     draw_everything(browser)
@@ -342,6 +345,7 @@ def test_tabs_follow_the_arrow_keys(browser: Browser, study: Studies) -> None:
     assert seen == ["absolute", "percent", "throughput", "percent", "throughput", "percent"]
 
 
+@pytest.mark.each_browser
 def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
     focus_by_tab(browser, "element.tagName === 'SUMMARY' && element.textContent === 'any device'")

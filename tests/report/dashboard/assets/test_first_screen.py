@@ -10,7 +10,7 @@ from typing import Any
 import page_oracle
 import pytest
 from browser import Browser
-from dashboard_page import SECTIONS, Study, draw_everything, selected, visit, write_page
+from dashboard_page import SECTIONS, Study, draw_everything, selected, turn, visit, write_page
 from synthetic_rows import DEVICES, base_row, compared
 
 pytestmark = pytest.mark.browser
@@ -41,6 +41,7 @@ def three_modes(number: int = 1, **changes: Any) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.each_browser
 @pytest.mark.parametrize(
     ("size", "parts"),
     [
@@ -106,7 +107,7 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     page = write_page(tmp_path / "page.html", rows)
     visit(browser, page, [("model", "vgg16")])
     assert browser.evaluate("document.querySelectorAll('#answer-rows .modes').length") == 0
-    visit(browser, page, [("model", "vgg16"), ("device", "NVIDIA H100")])
+    turn(browser, [("model", "vgg16"), ("device", "NVIDIA H100")])
     said = browser.evaluate("document.getElementById('answer-sentence').innerText")
     assert said.startswith("Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA 1.32× graph (95 % 1.29")
     assert "pays back after 1 k images (900 to 1.1 k)" in said
@@ -146,12 +147,13 @@ def test_the_headline_says_when_every_figure_is_contaminated(
     visit(browser, write_page(tmp_path / "page.html", rows))
     bold = "document.querySelector('#answer-sentence b').innerText.trim()"
     assert browser.evaluate(bold) == word
-    visit(browser, write_page(tmp_path / "page.html", rows), [("model", "m0")])
+    turn(browser, [("model", "m0")])
     assert browser.evaluate(bold) == ("Yes, but contaminated." if contaminated else "Yes.")
 
 
+@pytest.mark.each_browser
 def test_no_control_moves_when_something_is_chosen(browser: Browser, study: Studies) -> None:
-    visit(browser, study(5000), size=(1440, 900))
+    visit(browser, study(900), size=(1440, 900))
     before = browser.evaluate(PLACES)
     assert len(before) > 10
     for column, value in (
@@ -166,6 +168,7 @@ def test_no_control_moves_when_something_is_chosen(browser: Browser, study: Stud
         assert browser.evaluate(PLACES) == before, (column, value)
 
 
+@pytest.mark.each_browser
 @pytest.mark.parametrize("by_link", [False, True], ids=["click", "address"])
 def test_a_link_to_a_section_leads_to_its_heading(
     browser: Browser, study: Studies, by_link: bool

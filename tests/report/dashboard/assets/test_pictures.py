@@ -46,13 +46,17 @@ def words_of(root: ElementTree.Element) -> str:
     return " ".join(" ".join(text.itertext()) for text in root.iter(f"{SVG}text"))
 
 
-@pytest.mark.parametrize("chart", CHARTS)
 def test_a_picture_says_what_over_what_where_when_and_of_how_many(
-    browser: Browser, study: Studies, chart: str
+    browser: Browser, study: Studies
 ) -> None:
-    page = study(900)
-    visit(browser, page)
+    visit(browser, study(900))
     draw_everything(browser)
+    for chart in CHARTS:
+        check_picture(browser, chart)
+    assert browser.complaints == []
+
+
+def check_picture(browser: Browser, chart: str) -> None:
     root = picture(browser, chart)
     words = words_of(root)
     figure = f"document.querySelector('[data-chart={chart}]')"
@@ -68,7 +72,6 @@ def test_a_picture_says_what_over_what_where_when_and_of_how_many(
     assert "2026-11-" in words
     assert not {item.tag for item in root.iter()} & {f"{SVG}style", f"{SVG}image", f"{SVG}script"}
     assert root[0].tag == f"{SVG}rect", "a background, so that it can lie on any page"
-    assert browser.complaints == []
 
 
 def test_a_picture_of_two_folders_says_when_they_were_measured(
@@ -80,6 +83,7 @@ def test_a_picture_of_two_folders_says_when_they_were_measured(
     assert "2026-11-" in words_of(picture(browser, "difference"))
 
 
+@pytest.mark.each_browser
 def test_a_picture_from_a_phone_runs_over_no_edge(browser: Browser, study: Studies) -> None:
     visit(browser, study(900), size=PHONE)
     draw_everything(browser)
@@ -109,6 +113,7 @@ def test_the_title_of_all_settings_says_what_they_range_over(
     ), said
 
 
+@pytest.mark.each_browser
 def test_an_image_is_copied_as_png_or_saved_where_the_clipboard_refuses(
     browser: Browser, study: Studies
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dashboard_page import (
     bring,
     draw_everything,
     open_all_details,
+    turn,
     visit,
     write_page,
 )
@@ -105,8 +107,19 @@ def shown_in_full(browser: Browser, page: Study) -> None:
     draw_everything(browser)
 
 
-def test_no_text_becomes_an_element_or_a_script(browser: Browser, nasty: Study) -> None:
+@pytest.mark.each_browser
+def test_texts_are_shown_unchanged_and_none_becomes_an_element_or_a_script(
+    browser: Browser, nasty: Study
+) -> None:
     shown_in_full(browser, nasty)
+    check_no_markup(browser)
+    check_every_text(browser)
+    drawn = "\n".join(browser.evaluate(CHART_TEXTS))
+    for text in ("m1 {a|b}", "family {a|b} {name|x}"[:12], "m0 <b>bold</b>"[:12]):
+        assert text in drawn
+
+
+def check_no_markup(browser: Browser) -> None:
     assert browser.evaluate("globalThis.exploited") is None
     assert (
         browser.evaluate(
@@ -133,8 +146,7 @@ def test_no_text_becomes_an_element_or_a_script(browser: Browser, nasty: Study) 
     assert browser.requests == []
 
 
-def test_every_text_is_shown_unchanged(browser: Browser, nasty: Study) -> None:
-    shown_in_full(browser, nasty)
+def check_every_text(browser: Browser) -> None:
     text = browser.evaluate("document.body.textContent")
     assert f"title {EXPLOIT}" in text
     for number, word in enumerate(NASTY):
@@ -157,18 +169,16 @@ def test_every_text_is_shown_unchanged(browser: Browser, nasty: Study) -> None:
     assert browser.evaluate("document.title") == f"title {EXPLOIT}"
 
 
-def test_charts_show_markup_and_braces_as_letters(browser: Browser, nasty: Study) -> None:
-    shown_in_full(browser, nasty)
-    drawn = "\n".join(browser.evaluate(CHART_TEXTS))
-    assert "m1 {a|b}" in drawn
-    assert "family {a|b} {name|x}"[:12] in drawn
-    assert "m0 <b>bold</b>"[:12] in drawn
-
-
-@pytest.mark.parametrize("number", range(len(NASTY)))
-def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study, number: int) -> None:
+def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study) -> None:
     visit(browser, nasty)
     bring(browser, "#answer-charts .canvas")
+    for number in range(len(NASTY)):
+        check_tooltip(browser, number)
+    assert browser.evaluate("globalThis.exploited") is None
+    assert browser.complaints == []
+
+
+def check_tooltip(browser: Browser, number: int) -> None:
     place = len(NASTY) - 1 - number  # the fastest first
     x, y = browser.evaluate(
         f"""(() => {{
@@ -179,15 +189,12 @@ def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study, numb
     )
     browser.hover_at(x - 1, y)
     browser.hover_at(x, y)
-    said = browser.wait(
-        "((text) => text.includes('extra compile') && text)"
-        "(document.getElementById('tip').innerText)",
+    name = json.dumps(f"m{number} {NASTY[number]} · 224 px")
+    browser.wait(
+        f"['extra compile', {name}].every((text) =>"
+        " document.getElementById('tip').innerText.includes(text))",
         timeout_s=10,
     )
-    name = f"m{number} {NASTY[number]} · 224 px"
-    assert name in said
-    assert browser.evaluate("globalThis.exploited") is None
-    assert browser.complaints == []
 
 
 def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_path: Path) -> None:
@@ -210,8 +217,10 @@ def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_pa
 def test_the_address_restores_a_filter_with_special_characters(
     browser: Browser, nasty: Study
 ) -> None:
+    visit(browser, nasty, [("device", f"device {EXPLOIT}")])
+    assert browser.evaluate("xlaSweeps.rows()") == 2
     for row in nasty.rows[::2]:
-        visit(browser, nasty, [("device", row["device"]), ("family", row["family"])])
+        turn(browser, [("device", row["device"]), ("family", row["family"])])
         assert browser.evaluate("xlaSweeps.rows()") == 2
         assert row["device"][:30] in browser.evaluate(
             "document.getElementById('tokens').textContent"
