@@ -12,13 +12,16 @@ import base64
 import contextlib
 import gzip
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+import pytest
 from wandb_graphql import Backend, GraphQLError, StoredRun
 from wandb_views import Views
 
@@ -34,6 +37,14 @@ def wandb_server() -> Iterator[WandbServer]:
         yield server
     finally:
         server.die()
+
+
+def log_in(server: WandbServer, home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Log this process in, and those that it starts, with a home folder of their own."""
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        patch.delenv(name)
+    for name, value in server.environment(HOME=str(home)).items():
+        patch.setenv(name, value)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:

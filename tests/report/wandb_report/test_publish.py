@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import CONFIG
 from wandb_reports import blocks, measure, only, report, texts, uploaded
-from wandb_server import WandbServer
+from wandb_server import WandbServer, log_in, wandb_server
 
 from xla_sweeps.analysis.overview import answer, overview
 from xla_sweeps.cli import main, results
@@ -31,23 +34,61 @@ socket.socket.connect = socket.socket.connect_ex = refuse
 """
 
 
-def test_report_workspace_and_summary_run_are_uploaded_completely(
-    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    results_dir = tmp_path / "r"
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A report that was written, and what the command said."""
+
+    server: WandbServer
+    results_dir: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def publish_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Published]]:
+    """Writes a report of three trials, whose runs were uploaded or not, to be read."""
+    made: dict[bool, Published] = {}
+    with ExitStack() as stack:
+
+        def make(uploaded: bool) -> Published:
+            if uploaded not in made:
+                folder = tmp_path_factory.mktemp("published")
+                with pytest.MonkeyPatch.context() as patch:
+                    server = stack.enter_context(wandb_server())
+                    log_in(server, folder / "home", patch)
+                    made[uploaded] = published(server, folder / "r", uploaded=uploaded)
+            return made[uploaded]
+
+        yield make
+
+
+def published(server: WandbServer, results_dir: Path, *, uploaded: bool) -> Published:
     measure(results_dir, "a", "b", "c")
-    assert report(results_dir) == 0
+    if uploaded:
+        assert results.push(results_dir, project=None, entity=None, force=False) == 0
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        assert report(results_dir) == 0
+    return Published(server=server, results_dir=results_dir, out=out.getvalue(), err=err.getvalue())
+
+
+PublishOnce = Callable[[bool], Published]
+
+
+def test_report_workspace_and_summary_run_are_uploaded_completely(
+    publish_once: PublishOnce,
+) -> None:
+    made = publish_once(False)
+    server = made.server
     assert server.unknown == []
     view, saved = only(server.pages.of_type("runs")), only(server.pages.of_type("project-view"))
     (run,) = server.runs.values()
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
+    assert made.out.splitlines() == [
         f"report     {server.url}/tester/xla-sweeps/reports/XLA-on-or-off---xla-sweeps--{view.id} "
         "(new)",
         f"workspace  {server.url}/tester/xla-sweeps?nw=xlasweeps01",
         f"summary    {server.url}/tester/xla-sweeps/runs/{run.name}",
     ]
-    assert "3 of 3 trials may not be on W&B" in told.err
+    assert "3 of 3 trials may not be on W&B" in made.err
 
     questions = [block["children"][0]["text"] for block in blocks(view, "heading")]
     assert questions[0] == "Should I turn XLA on?"
@@ -61,7 +102,7 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
         "Everything",
     ]
     assert "| devices | Some CPU |" in texts(view)
-    found = overview(rows_of(load(results_dir).table))
+    found = overview(rows_of(load(made.results_dir).table))
     assert answer(found) in texts(view)
     assert "This project has 0 runs of trials." in texts(view)
 
@@ -76,7 +117,8 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
     files = uploaded(server)
     assert files["dashboard.html"].startswith(b"<!doctype html>")
     assert (
-        files["comparison.parquet"] == (results_dir / "wandb" / "comparison.parquet").read_bytes()
+        files["comparison.parquet"]
+        == (made.results_dir / "wandb" / "comparison.parquet").read_bytes()
     )
     table = json.loads(files["comparison.table.json"])
     model = table["columns"].index("model")
@@ -85,13 +127,12 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
 
 
 def test_panels_use_keys_that_runs_have_and_show_trials_alone(
-    server: WandbServer, tmp_path: Path
+    publish_once: PublishOnce, tmp_path: Path
 ) -> None:
     from xla_sweeps.measure.tracking import run_header
     from xla_sweeps.report.wandb.payload import SUMMARY_KEYS
 
-    measure(tmp_path / "r", "a")
-    report(tmp_path / "r")
+    server = publish_once(False).server
     scalars = run_header(
         CONFIG,
         trial_id="0" * 16,
@@ -132,10 +173,9 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
     assert all(found["jobType"] == "trial" or found == {"jobType": "summary"} for found in filters)
 
 
-def test_the_first_charts_show_the_best_and_the_worst(server: WandbServer, tmp_path: Path) -> None:
-    measure(tmp_path / "r", "a", "b")
-    report(tmp_path / "r")
-    best, worst = blocks(only(server.pages.of_type("runs")), "panel-grid")[:2]
+def test_the_first_charts_show_the_best_and_the_worst(publish_once: PublishOnce) -> None:
+    pages = publish_once(False).server.pages
+    best, worst = blocks(only(pages.of_type("runs")), "panel-grid")[:2]
     for grid, ascending in ((best, False), (worst, True)):
         (runset,) = grid["metadata"]["runSets"]
         (key,) = runset["sort"]["keys"]
@@ -144,11 +184,9 @@ def test_the_first_charts_show_the_best_and_the_worst(server: WandbServer, tmp_p
         assert (panel["config"]["metrics"], panel["config"]["limit"]) == (["speedup_log2"], 25)
 
 
-def test_panels_with_means_show_runs_of_one_setting(server: WandbServer, tmp_path: Path) -> None:
-    measure(tmp_path / "r", "a")
-    assert results.push(tmp_path / "r", project=None, entity=None, force=False) == 0
-    report(tmp_path / "r")
-    (run,) = [run for run in server.runs.values() if run.job_type == "trial"]
+def test_panels_with_means_show_runs_of_one_setting(publish_once: PublishOnce) -> None:
+    server = publish_once(True).server
+    run = next(run for run in server.runs.values() if run.job_type == "trial")
     views = [*server.pages.of_type("runs"), *server.pages.of_type("project-view")]
     grids = blocks(views[0], "panel-grid")
     means = [
@@ -209,13 +247,14 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         assert (found["scenario.value"], found["candidate"]) == ("call", "xla")
 
 
-def test_the_same_report_again_updates_and_adds_nothing(
-    server: WandbServer, tmp_path: Path
+def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_other(
+    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measure(tmp_path / "r", "a", "b")
     report(tmp_path / "r")
     first = {name: view.spec for name, view in server.pages.views.items()}
     report(tmp_path / "r")
+    capsys.readouterr()
     assert {name: view.spec for name, view in server.pages.views.items()} == first
     assert {view.saved for view in server.pages.views.values()} == {2}
     assert sorted(item.type for item in server.pages.artifacts.values()) == [
@@ -224,13 +263,6 @@ def test_the_same_report_again_updates_and_adds_nothing(
         "run_table",
     ]
     assert [len(run.rows) for run in server.runs.values()] == [1]
-
-
-def test_new_results_update_the_same_report_and_no_other(
-    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    measure(tmp_path / "r", "a", "b")
-    report(tmp_path / "r")
     view = only(server.pages.of_type("runs"))
     copied = replace(
         view, id="Q29weTo5OTk=", created_at="2026-02-02T00:00:00Z", spec={"blocks": []}
@@ -247,7 +279,7 @@ def test_new_results_update_the_same_report_and_no_other(
     report(tmp_path / "r")
     assert capsys.readouterr().out.count("(updated)") == 1
     assert "Computed from 3 trials" in view.description
-    assert (copied.saved, own.saved) == (1, 1)
+    assert (copied.saved, own.saved) == (2, 2), "as they were copied"
     assert len(server.runs) == 1
     (run,) = server.runs.values()
     assert (run.summary["trials"], len(run.rows)) == (3, 2)
@@ -258,14 +290,10 @@ def test_new_results_update_the_same_report_and_no_other(
     assert len(server.pages.of_type("project-view")) == 1, "a project has one workspace"
 
 
-def test_the_runs_of_the_project_are_counted_on_the_server(
-    server: WandbServer, tmp_path: Path
-) -> None:
-    measure(tmp_path / "r", "a", "b")
-    assert results.push(tmp_path / "r", project=None, entity=None, force=False) == 0
-    report(tmp_path / "r")
-    assert "This project has 2 runs of trials." in texts(only(server.pages.of_type("runs")))
-    assert "not known to be here" not in texts(only(server.pages.of_type("runs")))
+def test_the_runs_of_the_project_are_counted_on_the_server(publish_once: PublishOnce) -> None:
+    shown = texts(only(publish_once(True).server.pages.of_type("runs")))
+    assert "This project has 3 runs of trials." in shown
+    assert "not known to be here" not in shown
 
 
 def test_a_table_that_is_too_long_is_cut_with_a_note(
