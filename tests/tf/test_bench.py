@@ -25,8 +25,8 @@ SMALL = replace(
     TRIAL,
     model=replace(
         TRIAL.model,
-        name="mobilenet_v2",
-        recipe={"constructor": "MobileNetV2", "arguments": {"alpha": 0.35}},
+        name="mobilenet_v1",
+        recipe={"constructor": "MobileNet", "arguments": {"alpha": 0.25}},
         inputs=(InputSpec(shape=(32, 32, 3)),),
         resolution_px=32,
     ),
@@ -88,7 +88,9 @@ def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
         wide = [item for item in gc.get_objects() if isinstance(item, keras.Variable)]
     finally:
         gc.enable()
-    assert {item.dtype for item in wide} == {"float32"}
+    dtypes = {item.dtype for item in wide}
+    assert "float32" in dtypes
+    assert "float64" not in dtypes
 
 
 @pytest.mark.parametrize("same", ["params", "fingerprint", "both"])

@@ -73,8 +73,8 @@ def test_a_process_that_has_loaded_cuda_is_not_forked(tmp_path: Path) -> None:
 
 MODEL = replace(
     TRIAL.model,
-    name="mobilenet_v2",
-    recipe={"constructor": "MobileNetV2"},
+    name="mobilenet_v1",
+    recipe={"constructor": "MobileNet", "arguments": {"alpha": 0.25}},
     inputs=(replace(TRIAL.model.inputs[0], shape=(32, 32, 3)),),
     resolution_px=32,
 )

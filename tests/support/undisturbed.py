@@ -1,0 +1,16 @@
+"""The real command line, with TensorFlow, whose trials take no notice of the tests beside them.
+
+Started as `python undisturbed.py ARGUMENTS`. None of its records is contaminated, so that no later
+replicate waits for a quiet machine.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xla_sweeps.__main__ import main
+from xla_sweeps.measure import monitor
+
+if __name__ == "__main__":
+    monitor.FOREIGN_CORES = monitor.STEAL_SHARE = math.inf
+    main()
