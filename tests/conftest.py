@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
 from browser import NAMES, Browser, find, started
+from workers import ByGroup, place_of
 
 from xla_sweeps.system.leases import LEASES
 
 if TYPE_CHECKING:
     from dashboard_page import Study
     from wandb_server import WandbServer
+    from xdist.remote import Producer
 
 
 for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a shell's background
@@ -24,9 +26,17 @@ for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a s
 os.environ.pop("COLUMNS", None)  # a caller's width; what is tested at a width says so itself
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test of the page runs in one of the browsers, and `each_browser` or `exhaustive` in all."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
+    """How `scripts/test` shares the tests out."""
+    return ByGroup(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """A test of the page runs in one of the browsers, and `each_browser` or `exhaustive` in all.
+
+    What takes longest begins first.
+    """
     for item in items:
         case = getattr(item, "callspec", None)
         if case is None or "browser" not in case.params or item.get_closest_marker("each_browser"):
@@ -35,6 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.nodeid.partition("[")[0] + case.id.replace(kind, "", 1)
         if kind != tuple(NAMES)[crc32(name.encode()) % len(NAMES)]:
             item.add_marker(pytest.mark.exhaustive)
+    yield
+    items.sort(key=place_of)
 
 
 @pytest.fixture(autouse=True)

@@ -11,5 +11,5 @@ from chaos import run
 
 @pytest.mark.slow
 def test_a_few_seconds_of_chaos_neither_lose_nor_duplicate_a_record() -> None:
-    report = run(8, 20261121, trials=60)
+    report = run(4, 20261121, trials=30)
     assert report["lost"] == 0

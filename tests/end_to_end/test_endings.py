@@ -51,7 +51,8 @@ def said(results: Path, text: str) -> bool:
 
 
 def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(tmp_path: Path) -> None:
-    numbers = [signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGXCPU, signal.SIGQUIT]
+    names = ("SIGHUP", "SIGUSR1", "SIGALRM", "SIGXCPU", "SIGQUIT", "SIGTERM")
+    numbers = [signal.Signals[name] for name in names]
     running = {}
     for number in numbers:  # each with leases of its own, so that none waits for another
         running[number] = start(

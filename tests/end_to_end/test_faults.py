@@ -57,7 +57,7 @@ IN_REAL_TRIAL = (
     *(point for point in POINTS if point.startswith("worker.")),
 )
 
-TRIALS = [f"t{number:06d}" for number in range(4)]
+TRIALS = [f"t{number:06d}" for number in range(3)]
 
 
 def acknowledged(log: Path) -> set[tuple[str, int]]:
@@ -75,7 +75,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
         fault = {
             "XLA_SWEEPS_FP": f"{point}:{action}:1:{tmp_path / f'once{repetition}'}",
             "ACK": str(log),
-            "IDS": "4",
+            "IDS": "3",
         }
         sweep = start(results, slots=2, **fault)
         output, _ = sweep.communicate(timeout=60)
@@ -85,7 +85,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
             output
         )
         if sweep.returncode:
-            resumed = start(results, slots=2, ACK=str(log), IDS="4")
+            resumed = start(results, slots=2, ACK=str(log), IDS="3")
             output, _ = resumed.communicate(timeout=60)
             assert resumed.returncode == 0, output
             measured = {

@@ -27,7 +27,7 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
                 "name": "mine",
                 "method": "grid",
                 "parameters": {
-                    "model": {"values": ["mobilenet_v2", "resnet50", "vgg16"]},
+                    "model": {"values": ["mobilenet_v2", "resnet50"]},
                     "modes": {"value": ["graph", "xla"]},
                 },
             }
@@ -49,7 +49,7 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
             env=environ,
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("mine: 3 trials: 3 ok")
+        assert done.stdout.startswith("mine: 2 trials: 2 ok")
         server.heal()
         for _ in range(2):
             pushed = subprocess.run(
@@ -65,7 +65,6 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
         assert sorted(run.config["model"] for run in ours.values()) == [
             "mobilenet_v2",
             "resnet50",
-            "vgg16",
         ]
         assert all(len(run.history) == 8 + 1 for run in ours.values())
         assert {run.group for run in ours.values()} == {"mine"}
@@ -75,10 +74,10 @@ def test_many_trials_leave_no_descriptor_thread_or_file_behind(tmp_path: Path) -
     def used() -> tuple[int, int]:
         return sum(1 for _ in Path("/proc/self/fd").iterdir()), threading.active_count()
 
-    drive(tmp_path, *(f"a{number}=ok" for number in range(10)))
+    drive(tmp_path, *(f"a{number}=ok" for number in range(4)))
     before = used()
     outcome, _ = drive(
-        tmp_path, *(f"b{number}=ok" for number in range(int(os.environ.get("SOAK_TRIALS", "60"))))
+        tmp_path, *(f"b{number}=ok" for number in range(int(os.environ.get("SOAK_TRIALS", "24"))))
     )
     assert set(outcome.counts) == {"ok"}
     assert used() == before

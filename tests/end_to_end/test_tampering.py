@@ -10,7 +10,7 @@ from tamper import tamper
 
 @pytest.mark.slow
 def test_no_reader_falls_over_tampered_records_and_check_names_the_damage(tmp_path: Path) -> None:
-    tally = tamper(tmp_path, count=60, seed=12)
+    tally = tamper(tmp_path, count=30, seed=12)
     assert tally.crashes == []
-    assert tally.harmful["damage"] > 25
+    assert tally.harmful["damage"] > 12
     assert tally.share("damage") >= 0.95, tally.silent

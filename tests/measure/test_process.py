@@ -45,6 +45,7 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """How `attempt` starts measuring processes."""
     forks = request.getfixturevalue("parent") if request.param == "forked" else None
     monkeypatch.setattr(sys.modules[__name__], "START", forks)
+    monkeypatch.setattr(process, "TERM_GRACE_S", 0.5)  # some ignore SIGTERM
 
 
 START: Parent | None = None
@@ -190,10 +191,7 @@ def test_a_death_while_measuring_keeps_the_rounds_already_received(tmp_path: Pat
     assert [item.round for item in result.rounds] == [0, 1, 2, 3]
 
 
-def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "TERM_GRACE_S", 0.5)
+def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(tmp_path: Path) -> None:
     result = attempt(tmp_path, "hang:xla", compile_s=1.5)
     assert result.status is Status.TIMEOUT
     assert result.dead_mode == "xla"
@@ -328,7 +326,10 @@ def test_a_log_keeps_its_beginning_and_its_last_words_within_a_limit(tmp_path: P
     assert content.rstrip().endswith(b"last words")
 
 
-def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(tmp_path: Path) -> None:
+def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_sweeps.measure.attempt.CLOCK_SLACK_S", 0.1)
     result = attempt(tmp_path, "slow-clock")
     assert result.contaminated
     assert "clock_differs" in result.flags

@@ -168,7 +168,7 @@ def main() -> None:
         out.write(b"\x00 not an event {\n")
     for first in (0, 4):
         if "slow-clock" in script:
-            time.sleep(1.5)
+            time.sleep(0.3)
         say(square(alive, first, 10 if "slow-clock" in script else 1))
         review = msgspec.json.decode(sys.stdin.buffer.readline(), type=protocol.Review)
         if f"die-at:{first}" in script:

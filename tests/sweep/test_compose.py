@@ -57,7 +57,7 @@ def test_every_shipped_definition_composes_into_trials(path: Path) -> None:
         ]
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_fast_composer_gives_the_same_as_hydra(model: str, values: dict[str, Any]) -> None:
     chosen = {"model": model, **values}
     task = Composer(["weights=random"], places=[PLACE], environ={}).task(chosen)

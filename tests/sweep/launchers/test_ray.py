@@ -29,7 +29,6 @@ from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import match
 
 pytestmark = [
-    pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings(
         "ignore::pytest.PytestUnraisableExceptionWarning",
         "ignore::ResourceWarning",
@@ -39,20 +38,22 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
     """A head without devices, two nodes with an A100 and one with a T4, all ended afterwards."""
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        for kind in ("A100", "A100", "T4"):
-            made.add_node(num_cpus=2, num_gpus=1, resources={f"accelerator_type:{kind}": 1})
-        made.wait_for_nodes()
-        yield made
-    finally:
-        made.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        head = {"num_cpus": 1, "include_dashboard": False}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        try:
+            for kind in ("A100", "A100", "T4"):
+                made.add_node(num_cpus=2, num_gpus=1, resources={f"accelerator_type:{kind}": 1})
+            made.wait_for_nodes()
+            yield made
+        finally:
+            made.shutdown()
 
 
 def ray_task(name: str, how: str, results: Path, accelerator: str | None = None) -> Task:
@@ -68,45 +69,6 @@ def drive(
     launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
     match(tasks, read_index(store), software="", retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
-
-
-@pytest.mark.slow
-def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
-    cluster: Any, tmp_path: Path
-) -> None:
-    tasks = [
-        ray_task(f"t{number}", "ok", tmp_path, "A100" if number % 3 else "T4")
-        for number in range(9)
-    ]
-    outcome, notes = drive(cluster.address, tmp_path, tasks)
-    assert outcome.counts == {"ok": 9}
-    assert counted(tmp_path) == {f"t{number}": {"ok": 1} for number in range(9)}
-    assert (tmp_path / "logs").is_dir(), "what the trials printed came home"
-
-    # A node dies while its trial runs; so does a trial; the rest goes on, each trial once.
-    notes = Notes()
-
-    def kill_a_node() -> None:
-        deadline = time.monotonic() + 120
-        while not notes.where and time.monotonic() < deadline:
-            time.sleep(0.05)  # until a trial, which takes 3 s, runs on a node
-        running = notes.where[-1].rpartition(":")[2]
-        victim = next(item for item in cluster.worker_nodes if item.node_id.startswith(running))
-        cluster.remove_node(victim, allow_graceful=False)
-
-    killer = threading.Thread(target=kill_a_node)
-    killer.start()
-    tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(8)] + [
-        ray_task("dead", "die", tmp_path)
-    ]
-    outcome, _ = drive(cluster.address, tmp_path, tasks, notes)
-    killer.join()
-    assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
-        f"u{number}": {"ok": 1} for number in range(8)
-    }
-    assert "lost" in {end for _, end in notes.ends}
-    assert Counter(notes.ends)["dead", "died"] == 2
-    assert "died 2 times" in outcome.gave_up["dead"]
 
 
 @pytest.mark.slow
@@ -152,6 +114,45 @@ def test_a_task_gets_no_number_of_threads_from_ray(cluster: Any, tmp_path: Path)
     launcher.submit(Job(arguments=(), log=log)).result(60)
     launcher.close()
     assert log.read_text() == "none given\n"
+
+
+@pytest.mark.slow
+def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
+    cluster: Any, tmp_path: Path
+) -> None:  # the last: it takes a node away
+    tasks = [
+        ray_task(f"t{number}", "ok", tmp_path, "A100" if number % 3 else "T4")
+        for number in range(4)
+    ]
+    outcome, notes = drive(cluster.address, tmp_path, tasks)
+    assert outcome.counts == {"ok": 4}
+    assert counted(tmp_path) == {f"t{number}": {"ok": 1} for number in range(4)}
+    assert (tmp_path / "logs").is_dir(), "what the trials printed came home"
+
+    # A node dies while its trial runs; so does a trial; the rest goes on, each trial once.
+    notes = Notes()
+
+    def kill_a_node() -> None:
+        deadline = time.monotonic() + 120
+        while not notes.where and time.monotonic() < deadline:
+            time.sleep(0.05)  # until a trial, which takes 3 s, runs on a node
+        running = notes.where[-1].rpartition(":")[2]
+        victim = next(item for item in cluster.worker_nodes if item.node_id.startswith(running))
+        cluster.remove_node(victim, allow_graceful=False)
+
+    killer = threading.Thread(target=kill_a_node)
+    killer.start()
+    tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(4)] + [
+        ray_task("dead", "die", tmp_path)
+    ]
+    outcome, _ = drive(cluster.address, tmp_path, tasks, notes)
+    killer.join()
+    assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
+        f"u{number}": {"ok": 1} for number in range(4)
+    }
+    assert "lost" in {end for _, end in notes.ends}
+    assert Counter(notes.ends)["dead", "died"] == 2
+    assert "died 2 times" in outcome.gave_up["dead"]
 
 
 @pytest.mark.parametrize("given", ["3", None])

@@ -182,19 +182,22 @@ def test_a_trial_that_dies_is_retried_once_and_then_given_up(tmp_path: Path) -> 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
 def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_path: Path) -> None:
+    store, notes = Store(tmp_path), Notes()
+
     def vanish() -> None:
         wait_until_claimed(tmp_path, "a")
         jobs = subprocess.run(
             ["squeue", "-h", "-o", "%A"], capture_output=True, text=True
         ).stdout.split()
         subprocess.run(["scancel", "--full", "--signal=KILL", *jobs], check=False)
-        time.sleep(8)
+        deadline = time.monotonic() + 60
+        while not notes.ends and time.monotonic() < deadline:
+            time.sleep(0.05)
         (tmp_path / "now_ok").touch()
 
     threading.Thread(target=vanish, daemon=True).start()
     # The first attempt sleeps until it is killed, without a record; so does its second, until it is
     # told otherwise.
-    store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=gate"])
     match(tasks, read_index(store), software="", retry=())
     outcome = Driver(launcher(tmp_path), store, notes, extra=(), logs=tmp_path / "logs").run(tasks)

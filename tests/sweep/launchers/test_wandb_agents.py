@@ -163,16 +163,6 @@ def test_two_agents_share_a_grid_that_our_command_created(
     )
 
 
-def test_agents_measure_models_of_ones_own(server: WandbServer, tmp_path: Path) -> None:
-    values = {"model": {"values": ["tiny"]}, "batch_size": {"value": 1}}
-    sweep = create(server, tmp_path, **values)
-    process = agents(server, tmp_path, sweep, "--config-dir", str(own_model(tmp_path)))
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
-    ((record,),) = Store(tmp_path / "results").load().records.values()
-    assert record.config["model"]["name"] == "tiny"
-
-
 def test_a_run_stopped_in_the_page_is_saved_and_resumed_in_the_same_run(
     server: WandbServer, tmp_path: Path
 ) -> None:
@@ -233,17 +223,21 @@ def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_
     assert len(sweep.handed_out) == 2
 
 
-def test_offline_runs_of_an_agent_are_synced_later(server: WandbServer, tmp_path: Path) -> None:
+def test_offline_runs_of_ones_own_model_are_synced_later(
+    server: WandbServer, tmp_path: Path
+) -> None:
     sweep = create(
         server,
         tmp_path,
-        model={"value": "resnet50"},
+        model={"value": "tiny"},
         batch_size={"value": 1},
         tracker={"value": "wandb_offline"},
     )
-    running = agents(server, tmp_path, sweep)
+    running = agents(server, tmp_path, sweep, "--config-dir", str(own_model(tmp_path)))
     output, _ = running.communicate(timeout=120)
     assert running.returncode == 0, output
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    assert record.config["model"]["name"] == "tiny"
     (name,) = sweep.handed_out
     assert not server.runs[name].history
     (folder,) = (tmp_path / "results" / "wandb").glob("offline-run-*")
