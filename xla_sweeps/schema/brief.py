@@ -51,6 +51,7 @@ class _Mode(msgspec.Struct, frozen=True, gc=False):
     latencies_s: tuple[Positive, ...] = ()
     latency_enqueue_ns: tuple[Count, ...] = ()
     sustained_call_s: tuple[Positive, ...] = ()
+    copies_s: Mapping[str, Seconds] = {}
     failure: Failure | None = None
     agreement: Agreement | None = None
 
