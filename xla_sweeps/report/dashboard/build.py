@@ -24,7 +24,7 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import ExecutionMode, is_aa_pair
+from xla_sweeps.schema.modes import ExecutionMode, by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
         "version": __version__,
         "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "devices": _devices(table, measured),
+        "scenarios": _scenarios(table, measured),
         **{name: _known(measured, column) for name, column in known.items()},
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
@@ -192,22 +193,32 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
 
 
 def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, Any]]:
-    """Each device with its trials, its floor, and the A/A pairs that the floor rests on."""
-    trials = table.group_by("device").aggregate([("trial_id", "count_distinct")]).to_pylist()
-    kinds = measured.group_by(["device", "baseline", "candidate"]).aggregate(
+    """Each device with its trials in each scenario, their floor, and the A/A pairs it rests on."""
+    trials = table.group_by(["device", "scenario"]).aggregate([("trial_id", "count_distinct")])
+    kinds = measured.group_by(["device", "scenario", "baseline", "candidate"]).aggregate(
         [("floor", "max"), ("trial_id", "count")]
     )
-    floors: dict[str, float] = {}
-    pairs: Counter[str] = Counter()
+    floors: dict[tuple[str, str], float] = {}
+    pairs: Counter[tuple[str, str]] = Counter()
     for kind in kinds.to_pylist():
-        name = kind["device"]
-        floors[name] = max(kind["floor_max"], floors.get(name, 0.0))
-        pairs[name] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
-    counts = sorted((found["device"], found["trial_id_count_distinct"]) for found in trials)
-    return [
-        {"name": name, "trials": count, "floor": floors.get(name), "aa_pairs": pairs[name]}
-        for name, count in counts
-    ]
+        place = kind["device"], kind["scenario"]
+        floors[place] = max(kind["floor_max"], floors.get(place, 0.0))
+        pairs[place] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
+    devices: dict[str, dict[str, Any]] = {}
+    for found in trials.to_pylist():
+        place = found["device"], found["scenario"]
+        count = found["trial_id_count_distinct"]
+        facts = {"trials": count, "floor": floors.get(place), "aa_pairs": pairs[place]}
+        devices.setdefault(place[0], {})[place[1]] = facts
+    return [{"name": name, "scenarios": devices[name]} for name in sorted(devices)]
+
+
+def _scenarios(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, str]]:
+    """The scenarios, the commonest measured one first, with the pair that each is about."""
+    names = by_count(measured["scenario"].to_pylist())
+    names += [name for name in by_count(table["scenario"].to_pylist()) if name not in names]
+    keys = ("baseline", "candidate")
+    return [{"name": name, **dict(zip(keys, headline_of(name), strict=True))} for name in names]
 
 
 def _known(table: pyarrow.Table, column: str) -> list[str]:

@@ -197,8 +197,9 @@ function paysBackOne(view, row) {
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
 function breakEvenRange({ rows }, row) {
-  const [low, high, batch] = rows.at(row, "break_even_low", "break_even_high", "batch_size");
-  return present(low) && present(high) ? ` (${short(low * batch)} to ${short(high * batch)})` : "";
+  const [size, batches, ...ends] = rows.at(row, "batch_size", "batches", "break_even_low", "break_even_high");
+  const [low, high] = ends.map((calls) => calls * size * (batches || 1));
+  return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
 }
 
 /** ", its interval holds within one process", where nothing is known of how processes differ. */
@@ -230,7 +231,8 @@ function measureCommand(state) {
   const part = (key, value) => (/^[\w.-]+$/.test(value) ? `${key}=${value}` : "");
   const one = (name, key = name) => state[name].size === 1 && part(key, [...state[name]][0]);
   const settings = [one("resolution_px", "resolution"), one("batch_size"), one("precision"), one("source")];
-  return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", ...settings]);
+  const scenario = state.scenario !== "call" && part("scenario", state.scenario);
+  return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", scenario, ...settings]);
 }
 
 const countWhere = (view, name) => view.counted.filter((row) => view.rows.number(name)[row] === 1).length;

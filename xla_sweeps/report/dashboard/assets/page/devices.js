@@ -109,22 +109,27 @@ function modesOf({ rows, index }, row) {
     for (const side of ["candidate", "baseline"]) {
       const prefix = side === "baseline" ? "baseline_" : "";
       const names = ["throughput_samples_per_s", "throughput_low", "throughput_high"];
+      const jit = rows.text(`${prefix}jit_compile`, other);
       const [value, low, high] = rows.at(other, ...names.map((name) => prefix + name));
       const label = rows.text(side, other);
-      if (label && (!modes.has(label) || present(value))) modes.set(label, { value, low, high });
+      if (label && (!modes.has(label) || present(value))) modes.set(label, { value, low, high, jit });
     }
   }
-  const order = ["eager", "default", "graph", "autocluster", "xla"];
+  const order = Object.keys(rows.meta.switches ?? {});
   const rank = (label) => order.indexOf(modeOf(label));
   return [...modes].sort(([a], [b]) => rank(a) - rank(b) || naturally(a, b));
 }
+
+/** What Keras made of a mode that leaves it the choice: ", with XLA", or "". */
+const chosenBy = (label, jit) =>
+  jit && !/xla|graph|eager|host/.test(label) ? `, ${jit === "true" ? "with" : "without"} XLA` : "";
 
 /** A bar for each mode, from zero, with its interval. */
 function modeBars(view, row) {
   const modes = modesOf(view, row);
   const most = Math.max(...modes.map(([, { value, high }]) => [high, value, 0].find(present))) || 1;
   const percentOf = (value) => `${(100 * value) / most}%`;
-  const lines = modes.map(([label, { value, low, high }]) => {
+  const lines = modes.map(([label, { value, low, high, jit }]) => {
     const chosen = label === view.rows.text("candidate", row) ? view.rows.text("verdict", row) : "";
     const bounded = present(low) && present(high);
     const bar = el("span", {
@@ -137,7 +142,7 @@ function modeBars(view, row) {
     return el(
       "tr",
       {},
-      el("th", { scope: "row", text: shortMode(label) }),
+      el("th", { scope: "row", text: `${shortMode(label)}${chosenBy(label, jit)}` }),
       el("td", {}, el("span", { class: "mode-track", "aria-hidden": "true" }, bar, whisker)),
       el("td", { class: "number", text: present(value) ? text : "failed" }),
     );

@@ -5,30 +5,36 @@
 function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
   if (!comparison) return;
-  const { title_a: a, title_b: b, counts = {}, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
+  const { title_a: a, title_b: b, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
   byId("difference-sub").textContent = `${b} against ${a}: above 1×, ${b} is faster.`;
-  const verdicts = ["faster", "equivalent", "ambiguous", "slower"];
-  const chip = (verdict) =>
-    el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(counts[verdict] ?? 0) }));
-  fill(byId("difference-chips"), verdicts.map(chip));
-  const note = (kind, what) => {
-    const n = comparison.rows.filter((row) => row[kind]).length;
-    const text = `${count(n)} of ${plural(comparison.rows.length, "comparison")} ${what}.`;
-    return n > 0 && el("p", { class: "note", text });
+  const notes = el("div");
+  const note = (rows, kind, what) => {
+    const n = rows.filter((row) => row[kind]).length;
+    return n > 0 && el("p", { class: "note", text: `${count(n)} of ${plural(rows.length, "comparison")} ${what}.` });
   };
+  addPanel(byId("difference-chips"), (view) => {
+    const rows = comparedIn(view, comparison);
+    const chip = (verdict) =>
+      el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(verdictsIn(rows, verdict)) }));
+    fill(byId("difference-chips"), ["faster", "equivalent", "ambiguous", "slower"].map(chip));
+    fill(
+      notes,
+      note(rows, "preliminary", "have fewer than three replicates: preliminary"),
+      note(rows, "contaminated", "are contaminated by other load on the machine: ambiguous"),
+    );
+  });
   const cell = (entry, side) => (entry.a === entry.b ? entry[side] : el("b", { text: entry[side] }));
   byId("difference-charts").append(
     chart({
       name: "difference",
       build: (view, theme, width) => differenceChart(view, comparison, theme, width),
-      table: () => differenceTable(comparison),
-      worth: () => bySize(comparison).length > 0,
+      table: (view) => differenceTable(view, comparison),
+      worth: (view) => bySize(comparedIn(view, comparison)).length > 0,
     }),
     el(
       "div",
       { class: "chart wide" },
-      note("preliminary", "have fewer than three replicates: preliminary"),
-      note("contaminated", "are contaminated by other load on the machine: ambiguous"),
+      notes,
       el("h3", { text: "Machines and versions" }),
       environment.length
         ? plainTable({
@@ -48,12 +54,16 @@ function onlyList(title, items) {
   return items.length > 0 && folded(`${title}: ${count(items.length)}`, el("ul", {}, lines));
 }
 
-const bySize = ({ rows }) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
+/** What was compared in the chosen scenario. */
+const comparedIn = (view, { rows }) => rows.filter(({ scenario }) => !scenario || scenario === view.state.scenario);
+
+const verdictsIn = (rows, verdict) => rows.filter((row) => row.verdict === verdict).length;
+
+const bySize = (rows) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
 
 function differenceChart(view, comparison, theme, width) {
-  const rows = bySize(comparison);
+  const rows = bySize(comparedIn(view, comparison));
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
-  const { counts = {} } = comparison;
   const series = {
     count: rows.length,
     value: (i) => rows[i].ratio,
@@ -68,7 +78,7 @@ function differenceChart(view, comparison, theme, width) {
   const { first, last } = view.rows.meta;
   return {
     ...sortedBars(series, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
-    finding: `${b} is faster than ${a} in ${count(counts.faster ?? 0)} of ${plural(rows.length, "comparison")}, slower in ${count(counts.slower ?? 0)}`,
+    finding: `${b} is faster than ${a} in ${count(verdictsIn(rows, "faster"))} of ${plural(rows.length, "comparison")}, slower in ${count(verdictsIn(rows, "slower"))}`,
     subject: phrase([`${b} over ${a}`, devices, plural(rows.length, "comparison"), daysOf([first, last])], " · "),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
@@ -84,8 +94,9 @@ const differenceTip = (row) => [
   phrase([row.preliminary && "preliminary", row.contaminated && "contaminated"], ", "),
 ];
 
-function differenceTable(comparison) {
-  const rows = [...bySize(comparison), ...comparison.rows.filter((row) => !present(row.ratio))];
+function differenceTable(view, comparison) {
+  const found = comparedIn(view, comparison);
+  const rows = [...bySize(found), ...found.filter((row) => !present(row.ratio))];
   return itemsTable(`${comparison.title_b} over ${comparison.title_a}`, rows, {
     Trial: ({ name }) => name,
     Device: ({ device }) => device,

@@ -9,11 +9,12 @@ const PICKED = { __proto__: null, device: "on", resolution_px: "at", batch_size:
 function filterBar(index, state) {
   const facets = new Map(FACETS.map((facet) => [facet.column, facetControl(index, state, facet)]));
   const model = modelControl(index, state);
+  const scenario = scenarioChoice(index, state);
   const baseline = baselineChoice(index, state);
   const origin = originChoice(index, state);
   const rest = [
     ...FACETS.filter(({ column }) => !PICKED[column]).map(({ column }) => facets.get(column)),
-    choice(state, "candidate", "Candidate", () => [...(index.pairs.get(state.baseline) ?? [])], shortMode),
+    choice(state, "candidate", "Candidate", () => [...(baselinesOf(index, state).get(state.baseline) ?? [])], shortMode),
   ];
   const verdicts = verdictChips(state);
   const theme = themeControl(state);
@@ -30,6 +31,7 @@ function filterBar(index, state) {
       { class: "pickers" },
       word("For", model.element),
       Object.entries(PICKED).map(([column, before]) => word(before, facets.get(column).element)),
+      scenario.element,
       baseline.element,
       origin.element,
       more,
@@ -40,7 +42,7 @@ function filterBar(index, state) {
   );
   closeOnEscape();
   keepBelow(byId("filters"));
-  const controls = [model, baseline, origin, verdicts, theme, ...facets.values(), rest.at(-1)];
+  const controls = [model, scenario, baseline, origin, verdicts, theme, ...facets.values(), rest.at(-1)];
   return (view) => {
     for (const control of controls) control.update(view);
     more.hidden = rest.every((control) => control.element.hidden);
@@ -60,12 +62,52 @@ function keepBelow(bar) {
   new ResizeObserver(measure).observe(bar);
 }
 
+const NO_SCENARIO = [{ name: "call", baseline: "graph", candidate: "xla" }];
+
+/** The scenarios of the file, the commonest first: name, and the pair that each is about. */
+const scenariosOf = ({ meta }) => (meta.scenarios?.length ? meta.scenarios : NO_SCENARIO);
+
+const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
+
+const baselinesOf = (index, state) => index.pairs.get(state.scenario) ?? new Map();
+
+/** A candidate of a baseline: the scenario's own where it was measured. */
+function candidateFor(index, scenario, baseline) {
+  const candidates = index.pairs.get(scenario)?.get(baseline) ?? new Set();
+  const usual = scenarioOf(index.rows, scenario).candidate;
+  return candidates.has(usual) || !candidates.size ? usual : [...candidates][0];
+}
+
+/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
+function pairFor(index, scenario, origin) {
+  const { rows } = index;
+  const known = new Set();
+  for (let row = 0; row < rows.count; row++)
+    if (rows.text("scenario", row) === scenario && (origin === "all" || rows.text("origin", row) === origin))
+      known.add(rows.text("baseline", row));
+  const usual = scenarioOf(rows, scenario).baseline;
+  const compared = (name) => known.has(name) && index.pairs.get(scenario)?.has(name);
+  const baseline = [usual, "eager", ...known].find(compared) ?? usual;
+  return { baseline, candidate: candidateFor(index, scenario, baseline) };
+}
+
+/** What a call does, one at a time: no figure is of several; baseline and candidate follow. */
+function scenarioChoice(index, state) {
+  const names = () => scenariosOf(index.rows).map(({ name }) => name);
+  const change = (scenario) => ({ scenario, ...pairFor(index, scenario, state.origin) });
+  return choice(state, "scenario", "in", names, String, change);
+}
+
 /** What is compared with; the candidate follows to one that was. */
 function baselineChoice(index, state) {
-  const values = () => ["graph", ...[...index.pairs.keys()].sort(naturally)].filter((name) => index.pairs.has(name));
-  return choice(state, "baseline", "against", () => [...new Set(values())], shortMode, (baseline) => {
-    const known = index.pairs.get(baseline).has(state.candidate);
-    return { baseline, candidate: known ? state.candidate : index.candidateFor(baseline) };
+  const values = () => {
+    const found = baselinesOf(index, state);
+    const first = scenarioOf(index.rows, state.scenario).baseline;
+    return [...new Set([first, ...[...found.keys()].sort(naturally)])].filter((name) => found.has(name));
+  };
+  return choice(state, "baseline", "against", values, shortMode, (baseline) => {
+    const known = baselinesOf(index, state).get(baseline).has(state.candidate);
+    return { baseline, candidate: known ? state.candidate : candidateFor(index, state.scenario, baseline) };
   });
 }
 
@@ -75,8 +117,7 @@ const ORIGINS = { __proto__: null, measured: "measured", imported: "published", 
 function originChoice(index, state) {
   const values = () => (index.origins.has("imported") ? Object.keys(ORIGINS) : []);
   return choice(state, "origin", "Figures", values, (name) => ORIGINS[name], (origin) => {
-    const baseline = index.baselineFor(origin);
-    return { origin, baseline, candidate: index.candidateFor(baseline) };
+    return { origin, ...pairFor(index, state.scenario, origin) };
   });
 }
 

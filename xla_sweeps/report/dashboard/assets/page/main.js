@@ -15,11 +15,20 @@ function pageHeader(index) {
   const title = `${plural(problems.length, "problem")} while reading`;
   if (lines.length)
     byId("measured").after(el("details", { class: "problems" }, el("summary", { text: title }), el("ul", {}, lines)));
-  const what = oneOrMany(index.rows.column("model").values.filter(Boolean), "model");
+  const { rows } = index;
+  const inScenario = (name) => {
+    const found = new Set();
+    for (let row = 0; row < rows.count; row++)
+      if (rows.text("scenario", row) === name && rows.text("model", row)) found.add(rows.text("model", row));
+    return oneOrMany([...found], "model");
+  };
+  const models = new Map(scenariosOf(rows).map(({ name }) => [name, inScenario(name)]));
   const where = oneOrMany((meta.devices ?? []).map((device) => device.name), "device");
   return (view) => {
-    const { candidate, baseline } = view.state;
-    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}: ${what} on ${where}`;
+    const { scenario, candidate, baseline } = view.state;
+    const told = scenario === "call" && models.size < 2 ? "" : ` in ${scenario}`;
+    const what = models.get(scenario) ?? plural(0, "model");
+    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${told}: ${what} on ${where}`;
     const facts = [meta.title, listed(meta.software, 2), days(meta), plural(view.everyPair, "configuration")];
     byId("study").textContent = phrase(facts, " · ");
   };
@@ -115,14 +124,15 @@ function applyTheme(theme) {
 /** Adds the column of images to break even, so that the table can sort by it. */
 function addBreakEven(rows) {
   rows.add("break_even_images", () => {
-    const [extra, calls, batch, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "batch_size", "speedup");
+    const [extra, calls, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "speedup");
+    const [batch, batches] = rows.numbers("batch_size", "batches");
     const { data, values } = rows.column("verdict");
     const ambiguous = values.indexOf("ambiguous");
     return Float32Array.from(calls, (value, row) =>
       speedup[row] !== speedup[row] || extra[row] !== extra[row] || data[row] === ambiguous
         ? NaN
         : value === value
-          ? value * batch[row]
+          ? value * batch[row] * (batches[row] || 1)
           : Infinity,
     );
   });

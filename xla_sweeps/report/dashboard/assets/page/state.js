@@ -22,7 +22,8 @@ const FACETS = [
   { column: "batch_size", title: "Batch", any: "any" },
   { column: "precision", title: "Precision" },
   { column: "source", title: "Source" },
-  { column: "scenario", title: "Scenario" },
+  { column: "batches", title: "Batches a call" },
+  { column: "keras", title: "Keras", blank: "its own" },
   { column: "runtime", title: "Options", blank: "defaults" },
   { column: "effort", title: "Effort" },
   { column: "modes", title: "Modes" },
@@ -31,7 +32,7 @@ const FACETS = [
   { column: "results", title: "Results" },
 ];
 const MULTIPLE = [...FACETS.map((facet) => facet.column), "verdict"];
-const SINGLE = ["model", "baseline", "candidate", "origin", "sort", "tab", "place", "images", "theme"];
+const SINGLE = ["model", "scenario", "baseline", "candidate", "origin", "sort", "tab", "place", "images", "theme"];
 
 class State {
   #listeners = [];
@@ -111,8 +112,8 @@ class State {
 
   /** Removes all filters; theme, order and tab stay. */
   reset() {
-    const { baseline, candidate, origin } = this.defaults;
-    const change = { model: "", baseline, candidate, origin, brush: new Map() };
+    const { scenario, baseline, candidate, origin } = this.defaults;
+    const change = { model: "", scenario, baseline, candidate, origin, brush: new Map() };
     for (const name of MULTIPLE) change[name] = new Set();
     this.set(change);
   }
@@ -123,7 +124,7 @@ class State {
       MULTIPLE.some((name) => this[name].size) ||
       this.model !== "" ||
       this.brush.size > 0 ||
-      ["baseline", "candidate", "origin"].some((name) => this[name] !== this.defaults[name])
+      ["scenario", "baseline", "candidate", "origin"].some((name) => this[name] !== this.defaults[name])
     );
   }
 

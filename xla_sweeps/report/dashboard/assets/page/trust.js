@@ -173,7 +173,8 @@ function trustFacts() {
       Share: ([, n]) => share(n, view.pairs.length),
     });
     const bands = "Devices: the no-difference band comes from the A/A pairs";
-    const devices = itemsTable(bands, view.rows.meta.devices ?? [], {
+    const inScenario = ({ name, scenarios }) => ({ name, ...scenarios?.[view.state.scenario] });
+    const devices = itemsTable(bands, (view.rows.meta.devices ?? []).map(inScenario).filter(({ trials }) => trials), {
       Device: ({ name }) => name,
       Trials: ({ trials }) => count(trials),
       "No-difference band": ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE),

@@ -4,12 +4,12 @@
 
 const IN_FACETS = 1; // device, resolution, …, model
 const IN_BRUSH = 2; // the ranges set on the parallel axes
-const IN_ORIGIN = 4; // measured here, published
+const IN_ORIGIN = 4; // measured here, published; and in the scenario
 const IN_PAIRS = 8; // baseline and candidate
 const IN_VERDICT = 16;
 const IN_ALL = 31;
 
-const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"];
+const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime", "batches", "keras"];
 const SIDES = ["device", "origin", "candidate", "baseline"];
 const QUESTION = [...CONFIGURATION, ...SIDES];
 
@@ -30,26 +30,29 @@ class Index {
     this.alone = aloneIn(rows);
   }
 
-  /** The candidates of each baseline, and which rows compare a mode with its copy. */
+  /** The candidates of each baseline in each scenario, and which rows compare a mode with its copy. */
   #modes() {
-    const [baseline, candidate] = ["baseline", "candidate"].map((name) => this.rows.column(name));
+    const [scenario, baseline, candidate] = ["scenario", "baseline", "candidate"].map((name) => this.rows.column(name));
     const wide = candidate.values.length;
-    const seen = new Uint8Array(baseline.values.length * wide);
-    const twins = Uint8Array.from(seen, (_, place) => {
+    const seen = scenario.values.map(() => new Uint8Array(baseline.values.length * wide));
+    const twins = Uint8Array.from({ length: baseline.values.length * wide }, (_, place) => {
       const [one, other] = [baseline.values[Math.floor(place / wide)], candidate.values[place % wide]];
       return Number(one !== other && modeOf(one) === modeOf(other));
     });
     this.isTwin = new Uint8Array(this.rows.count);
     for (let row = 0; row < this.rows.count; row++) {
       const place = baseline.data[row] * wide + candidate.data[row];
-      seen[place] = 1;
+      seen[scenario.data[row]][place] = 1;
       this.isTwin[row] = twins[place];
     }
-    this.pairs = new Map(); // baseline -> its candidates; "": measured alone
-    baseline.values.forEach((name, code) => {
-      const found = candidate.values.filter((_, other) => seen[code * wide + other] && !twins[code * wide + other]);
-      if (name && found.length) this.pairs.set(name, new Set(found));
-    });
+    this.pairs = new Map(scenario.values.map((name) => [name, new Map()])); // baseline -> its candidates; "": alone
+    scenario.values.forEach((of, known) =>
+      baseline.values.forEach((name, code) => {
+        const is = (place) => seen[known][place] && !twins[place];
+        const found = candidate.values.filter((_, other) => is(code * wide + other));
+        if (name && found.length) this.pairs.get(of).set(name, new Set(found));
+      }),
+    );
   }
 
   /** The text of a facet's value in a row. */
@@ -64,25 +67,12 @@ class Index {
     return this.namesakes.suffix(row);
   }
 
-  /** The first baseline that has pairs of this origin, graph before eager. */
-  baselineFor(origin) {
-    const known = new Set();
-    for (let row = 0; row < this.rows.count; row++)
-      if (origin === "all" || this.rows.text("origin", row) === origin) known.add(this.rows.text("baseline", row));
-    return ["graph", "eager", ...known].find((name) => name && known.has(name));
-  }
-
-  /** Default baseline, candidate and origin. */
+  /** Default scenario, baseline, candidate and origin. */
   get defaults() {
     const only = this.origins.size < 2 ? [...this.origins][0] : "";
     const origin = only === "imported" ? only : !only && !this.origins.has("measured") ? "all" : "measured";
-    const baseline = ["graph", "eager", ...this.pairs.keys()].find((name) => this.pairs.has(name)) ?? "graph";
-    return { baseline, candidate: this.candidateFor(baseline), origin };
-  }
-
-  candidateFor(baseline) {
-    const candidates = this.pairs.get(baseline) ?? new Set();
-    return candidates.has("xla") || !candidates.size ? "xla" : [...candidates][0];
+    const scenario = scenariosOf(this.rows)[0].name;
+    return { scenario, origin, ...pairFor(this, scenario, "all") };
   }
 }
 
@@ -150,7 +140,7 @@ function renumbered(keys, size) {
 const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 /** What tells trials of one name apart, the plainest first. */
 const TOLD_APART_BY = [
-  ...["results", "origin", "source", "scenario", "runtime", "effort", "modes", "software", "driver"],
+  ...["results", "origin", "source", "scenario", "batches", "keras", "runtime", "effort", "modes", "software", "driver"],
   ...["environment_flags", "host", "measured_at", "trial_id"],
 ];
 
@@ -288,17 +278,18 @@ class View {
   }
 
   #pairs() {
-    const { baseline, candidate, origin, verdict } = this.state;
-    const [baselines, candidates, origins, verdicts] = ["baseline", "candidate", "origin", "verdict"].map((name) =>
-      this.rows.column(name),
+    const { scenario, baseline, candidate, origin, verdict } = this.state;
+    const [scenarios, baselines, candidates, origins, verdicts] = ["scenario", "baseline", "candidate", "origin", "verdict"].map(
+      (name) => this.rows.column(name),
     );
+    const isScenario = flagsOf(scenarios.values, (value) => value === scenario);
     const isBaseline = flagsOf(baselines.values, (value) => value === baseline);
     const isCandidate = flagsOf(candidates.values, (value) => value === candidate);
     const isOrigin = flagsOf(origins.values, (value) => origin === "all" || value === origin || value === "");
     const isVerdict = flagsOf(verdicts.values, (value) => !verdict.size || verdict.has(value));
     for (let row = 0; row < this.mask.length; row++) {
       if (isBaseline[baselines.data[row]] && isCandidate[candidates.data[row]]) this.mask[row] |= IN_PAIRS;
-      if (isOrigin[origins.data[row]]) this.mask[row] |= IN_ORIGIN;
+      if (isOrigin[origins.data[row]] && isScenario[scenarios.data[row]]) this.mask[row] |= IN_ORIGIN;
       if (isVerdict[verdicts.data[row]]) this.mask[row] |= IN_VERDICT;
     }
   }
@@ -331,7 +322,8 @@ class View {
 
   /** Figures of only one mode, of whichever pair of modes is chosen. */
   get alone() {
-    return this.index.alone.filter((row) => this.mask[row] & IN_FACETS);
+    const here = (row) => this.rows.text("scenario", row) === this.state.scenario;
+    return this.index.alone.filter((row) => this.mask[row] & IN_FACETS && here(row));
   }
 
   /** The marks of doubt of a row's figures, as the terminal has them: `*` preliminary, `~` contaminated. */

@@ -1,0 +1,110 @@
+"""One scenario at a time: no figure of the page is of several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser
+from dashboard_page import Study, bring, draw_everything, visit, write_page
+from synthetic_rows import Row, base_row, compared
+
+pytestmark = pytest.mark.browser
+
+KERAS = {"scenario": "predict", "baseline": "predict_graph"}
+
+
+def row(number: int, rate: float, **changes: Any) -> Row:
+    """A pair of 100 and `rate` images/s."""
+    made = base_row(trial_id=f"{number:016}", model=f"net{number}", **changes)
+    return {**compared(100.0, rate, 0.02), **made, **compared(100.0, rate, 0.02)}
+
+
+def study(tmp_path: Path, **meta: Any) -> Study:
+    """Three pairs of calls, two of training steps, and one trial of predict."""
+    twin = {"scenario": "train_step", "candidate": "graph_2"}
+    rows = [
+        row(1, 50.0, scenario="train_step"),
+        row(2, 50.0, scenario="train_step"),
+        row(2, 101.0, **twin),
+        *(row(number, 200.0) for number in (1, 2, 3)),
+        row(9, 150.0, **KERAS, candidate="predict_xla"),
+        row(9, 101.0, **KERAS, candidate="predict", jit_compile="false"),
+    ]
+    return write_page(tmp_path / "page.html", rows, **meta)
+
+
+def choose(browser: Browser, scenario: str) -> None:
+    browser.evaluate(
+        f"""(() => {{ const list = document.querySelector("[name=f-scenario]");
+          list.value = "{scenario}"; list.dispatchEvent(new Event("change")); }})()"""
+    )
+    browser.wait(f"xlaSweeps.state.scenario === '{scenario}' && xlaSweeps.settled()")
+
+
+def found(browser: Browser) -> tuple[Any, ...]:
+    """Pairs, geometric mean, title and A/A pairs."""
+    return tuple(
+        browser.evaluate(
+            """[xlaSweeps.overview().pairs, Number(xlaSweeps.overview().geomean.toFixed(2)),
+              document.getElementById("title").innerText, xlaSweeps.trust()?.pairs ?? 0]"""
+        )
+    )
+
+
+def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(
+    browser: Browser, tmp_path: Path
+) -> None:
+    visit(browser, study(tmp_path))
+    where = browser.evaluate("document.getElementById('title').innerText").partition(" on ")[2]
+    assert found(browser) == (3, 2.0, f"XLA against graph in call: 3 models on {where}", 0)
+    names = "[...document.querySelectorAll('[name=f-scenario] option')].map((one) => one.value)"
+    assert browser.evaluate(names) == ["call", "train_step", "predict"]
+    choose(browser, "train_step")
+    assert found(browser) == (2, 0.5, f"XLA against graph in train_step: 2 models on {where}", 1)
+    assert "scenario=train_step" in browser.evaluate("location.hash")
+    draw_everything(browser)
+    assert "net3" not in browser.evaluate("document.querySelector('main').innerText")
+    choose(browser, "predict")
+    pairs, mean, title, _ = found(browser)
+    assert (pairs, mean) == (1, 1.5)
+    assert title == f"predict_xla against predict_graph in predict: net9 on {where}"
+    bring(browser, "#answer-rows")
+    modes = browser.evaluate("document.querySelector('#answer-rows .modes').innerText")
+    assert "predict, without XLA" in modes
+    assert "predict_xla" in modes
+    browser.evaluate("document.getElementById('reset').click()")
+    assert found(browser)[0] == 3
+
+
+def test_a_page_of_one_scenario_has_no_picker_of_scenarios(
+    browser: Browser, tmp_path: Path
+) -> None:
+    visit(browser, write_page(tmp_path / "page.html", [row(1, 200.0)]))
+    hidden = "document.querySelector('[name=f-scenario]').closest('label').hidden"
+    assert browser.evaluate(hidden) is True
+    assert " in call" not in browser.evaluate("document.getElementById('title').innerText")
+
+
+def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> None:
+    common = {"device": "CPU", "quantity": "xla throughput", "p_value": 0.0, "q_value": 0.0}
+    changes = [
+        {**common, "name": name, "scenario": scenario, "ratio": ratio, "verdict": verdict}
+        | {"low": ratio * 0.99, "high": ratio * 1.01, "preliminary": False, "contaminated": False}
+        for name, scenario, ratio, verdict in (
+            ("net1", "call", 1.2, "faster"),
+            ("net2", "call", 1.3, "faster"),
+            ("net1 step", "train_step", 0.8, "slower"),
+        )
+    ]
+    comparison = {"title_a": "A", "title_b": "B", "rows": changes}
+    visit(browser, study(tmp_path, comparison=comparison))
+    bring(browser, "#difference")
+    chips = "document.getElementById('difference-chips').innerText.replace(/\\s+/g, ' ')"
+    assert "faster 2" in browser.evaluate(chips)
+    assert "slower 0" in browser.evaluate(chips)
+    choose(browser, "train_step")
+    bring(browser, "#difference")
+    browser.wait(f"{chips}.includes('slower 1')")
+    assert "faster 0" in browser.evaluate(chips)
