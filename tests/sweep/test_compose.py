@@ -119,3 +119,20 @@ def test_a_wrong_number_is_refused_after_right_ones_too(wrong: dict[str, Any]) -
     composer.task({"model": "resnet50", "batch_size": 2, "seed": 1})
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         composer.task({"model": "resnet50", "batch_size": 2, "seed": 1, **wrong})
+
+
+def test_a_number_of_the_command_line_wins_in_every_trial() -> None:
+    composer = Composer(["seed=3"], places=[PLACE], environ={})
+    alone = Composer([], places=[PLACE], environ={})
+    for batch_size in (1, 2, 4):
+        task = composer.task({"model": "resnet50", "batch_size": batch_size, "seed": 9})
+        assert task.words == ("model=resnet50", f"batch_size={batch_size}", "seed=3")
+        values = {"model": "resnet50", "batch_size": batch_size, "seed": 3}
+        assert task.key == alone.task(values).key
+
+
+def test_values_that_only_python_takes_for_equal_are_told_apart() -> None:
+    composer = Composer([], places=[PLACE], environ={})
+    composer.task({"model": "resnet50", "tf32": True})
+    with pytest.raises(ConfigError, match="tf32"):
+        composer.task({"model": "resnet50", "tf32": 1})

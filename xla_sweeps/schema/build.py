@@ -42,6 +42,8 @@ def newest(
         items: of one trial, the newest last.
         build: of an item.
     """
+    if len(items) == 1:
+        return list(items), dict(build(items[0]))
     known: dict[str, str] = {}
     kept: list[_Item] = []
     for item in reversed(items):

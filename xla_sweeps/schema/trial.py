@@ -331,11 +331,11 @@ def _digests(document: Mapping[str, Any]) -> Ids:
     canonical = json.dumps(document, sort_keys=True, default=str)
     head, _, rest = canonical.partition(str(_BATCH_SIZE))
     middle, _, tail = rest.partition(str(_SEED))
-    begun = hashlib.sha256(head.encode())
+    begun, between, end = hashlib.sha256(head.encode()), middle.encode(), tail.encode()
 
     def digest(batch_size: int, seed: int) -> str:
         found = begun.copy()
-        found.update(f"{batch_size}{middle}{seed}{tail}".encode())
+        found.update(b"%d%b%d%b" % (batch_size, between, seed, end))
         return found.hexdigest()[:16]
 
     return digest

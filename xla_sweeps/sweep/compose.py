@@ -6,6 +6,7 @@ then inserted, with the same result (a test checks that).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
@@ -162,6 +163,8 @@ class Composer:
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
         self._families: dict[tuple[str, ...], _Family] = {}
+        self._free = [key for key in _FREE if key not in self._keys]
+        self._patterns: dict[_Pattern, tuple[_Family, tuple[str, ...], dict[str, int]]] = {}
 
     def base(self) -> dict[str, Any]:
         """The configuration of the command line's overrides alone: results_dir, ui and such."""
@@ -181,11 +184,36 @@ class Composer:
         Raises:
             XlaSweepsError: as `settings.to_settings`.
         """
-        kept = self._kept(values)
-        return self._task((*overrides(kept), *self._given), lambda: self._document(kept))
+        numbers = {
+            key: value
+            for key in self._free
+            if type(value := values.get(key)) is int and value in _FREE[key]
+        }
+        pattern = _pattern(values, numbers)
+        known = None if pattern is None else self._patterns.get(pattern)
+        if known is None:
+            kept = self._kept(values)
+            words = (*overrides(kept), *self._given)
+            family, others = self._family_of(words, lambda: self._document(kept))
+            names = (word.partition("=")[0] for word in self._shown(words))
+            shown = zip(names, self._shown(words), strict=True)
+            template = tuple(name if name in numbers else word for name, word in shown)
+            known = family, template, others
+            if pattern is not None:
+                self._patterns[pattern] = known
+        family, template, others = known
+        written = [f"{word}={numbers[word]}" if word in numbers else word for word in template]
+        return family.task(tuple(written), **{**others, **numbers})
 
-    def _task(self, words: Sequence[str], compose: Callable[[], dict[str, Any]]) -> Task:
-        """The trial of these words; `compose` gives its configuration."""
+    def _family_of(
+        self, words: Sequence[str], compose: Callable[[], dict[str, Any]]
+    ) -> tuple[_Family, dict[str, int]]:
+        """The family of the trial of these words, and its own batch size and seed among them.
+
+        Args:
+            words: overrides.
+            compose: gives their configuration.
+        """
         found = filter(None, map(_NUMBER.fullmatch, words))
         numbers = {match[1]: int(match[2]) for match in found}
         if not all(number in _FREE[key] for key, number in numbers.items()):
@@ -196,8 +224,11 @@ class Composer:
         if family is None:
             explicit = {word.partition("=")[0].lstrip("+~") for word in words}
             family = self._families[same] = self._family(compose(), explicit)
-        shown = (word for word in words if not word.startswith("ui="))  # the sweep's own
-        return family.task((*self._place, *shown), **numbers)
+        return family, numbers
+
+    def _shown(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The words of a task; how progress is shown is the sweep's own."""
+        return (*self._place, *(word for word in words if not word.startswith("ui=")))
 
     def _family(self, document: dict[str, Any], explicit: Collection[str]) -> _Family:
         """A trial, checked, and those that differ from it in batch size and seed alone."""
@@ -269,7 +300,8 @@ class Composer:
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked."""
         words = _overrides_of(words)
-        return self._task(words, lambda: self._composed(words))
+        family, numbers = self._family_of(words, lambda: self._composed(words))
+        return family.task(self._shown(words), **numbers)
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with those overrides of the command line that change no measurement."""
@@ -324,6 +356,26 @@ class Composer:
             key: dict(value) if isinstance(value, dict) else value for key, value in base.items()
         }
         return document | plain | ({"model": dict(_model(model))} if isinstance(model, str) else {})
+
+
+_Pattern = tuple[Any, ...]
+"""Equal for trials that differ in batch size and seed alone."""
+
+
+def _pattern(values: Mapping[str, Any], numbers: Collection[str]) -> _Pattern | None:
+    """The pattern of these values; None where one is a list or a mapping.
+
+    Args:
+        values: of one trial.
+        numbers: the keys that do not count.
+    """
+    pattern = tuple(
+        [key if key in numbers else (key, type(value), value) for key, value in values.items()]
+    )
+    with contextlib.suppress(TypeError):
+        hash(pattern)
+        return pattern
+    return None
 
 
 def _overrides_of(words: Sequence[str]) -> list[str]:

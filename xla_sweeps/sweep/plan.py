@@ -244,7 +244,9 @@ def missing(
         replicates: number of accepted records that are wanted.
         accepted: statuses of records that need no repetition.
     """
-    left = max(0, replicates - sum(status in accepted for status in outcomes))
+    left = replicates - sum(status in accepted for status in outcomes)
+    if left <= 0:
+        return 0
     for status, count in Counter(outcomes).items():
         if status in (*accepted, Status.INFRA, Status.INTERRUPTED):
             continue

@@ -157,14 +157,16 @@ def example(sweep: Sweep, *, seed: int) -> Values:
 
 
 def _grid(sweep: Sweep) -> Iterator[Values]:
-    return (_combination(sweep.parameters, index) for index in range(sweep.trials))
+    axes = _axes(sweep.parameters)
+    return (_combination(axes, index) for index in range(sweep.trials))
 
 
 def _random(sweep: Sweep, source: random.Random) -> Iterator[Values]:
     weighted = any(parameter.probabilities for parameter in sweep.parameters.values())
     if sweep.combinations is not None and not weighted:
+        axes = _axes(sweep.parameters)
         for index in _indices(sweep.combinations, sweep.trials, source):
-            yield _combination(sweep.parameters, index)
+            yield _combination(axes, index)
         return
     seen: set[str] = set()
     for _ in range(_DRAWS_PER_TRIAL * sweep.trials):
@@ -186,13 +188,24 @@ def _indices(combinations: int, count: int, source: random.Random) -> Iterable[i
     return drawn
 
 
-def _combination(parameters: Mapping[str, Parameter], index: int) -> Values:
+_Axis = tuple[str, int, int, Callable[[int], Any]]
+"""A key, after how many combinations its value changes, how many values it has, and these."""
+
+
+def _axes(parameters: Mapping[str, Parameter]) -> list[_Axis]:
+    """The axes of a grid: the last parameter's values change first."""
+    axes: list[_Axis] = []
+    repeated = 1
+    for key, parameter in reversed(list(parameters.items())):
+        count = parameter.count or 1
+        axes.append((key, repeated, count, parameter.value))
+        repeated *= count
+    return axes[::-1]
+
+
+def _combination(axes: Iterable[_Axis], index: int) -> Values:
     """The combination of that number, without expanding those before it."""
-    chosen = {}
-    for key in reversed(list(parameters)):
-        index, position = divmod(index, parameters[key].count or 1)
-        chosen[key] = parameters[key].value(position)
-    return {key: chosen[key] for key in parameters}
+    return {key: value(index // repeated % count) for key, repeated, count, value in axes}
 
 
 class Search:
