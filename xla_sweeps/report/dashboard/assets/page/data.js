@@ -107,6 +107,19 @@ class Rows {
     return column.values[column.data[row]];
   }
 
+  /** The texts of a column in the rows where others have these texts. */
+  values(name, where) {
+    const tests = Object.entries(where).map(([other, text]) => {
+      const { data, values } = this.column(other);
+      return { data, code: values.indexOf(text) };
+    });
+    const { data, values } = this.column(name);
+    const seen = new Uint8Array(values.length);
+    for (let row = 0; row < this.count; row++)
+      if (tests.every((test) => test.data[row] === test.code)) seen[data[row]] = 1;
+    return values.filter((_, code) => seen[code]);
+  }
+
   /** A column as codes into its values, which are text. */
   codes(name) {
     if (!this.#codes.has(name)) this.#codes.set(name, this.#coded(this.column(name)));

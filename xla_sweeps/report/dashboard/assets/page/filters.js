@@ -81,10 +81,7 @@ function candidateFor(index, scenario, baseline) {
 /** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
 function pairFor(index, scenario, origin) {
   const { rows } = index;
-  const known = new Set();
-  for (let row = 0; row < rows.count; row++)
-    if (rows.text("scenario", row) === scenario && (origin === "all" || rows.text("origin", row) === origin))
-      known.add(rows.text("baseline", row));
+  const known = new Set(rows.values("baseline", origin === "all" ? { scenario } : { scenario, origin }));
   const usual = scenarioOf(rows, scenario).baseline;
   const compared = (name) => known.has(name) && index.pairs.get(scenario)?.has(name);
   const baseline = [usual, "eager", ...known].find(compared) ?? usual;

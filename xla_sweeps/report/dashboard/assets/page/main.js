@@ -16,12 +16,7 @@ function pageHeader(index) {
   if (lines.length)
     byId("measured").after(el("details", { class: "problems" }, el("summary", { text: title }), el("ul", {}, lines)));
   const { rows } = index;
-  const inScenario = (name) => {
-    const found = new Set();
-    for (let row = 0; row < rows.count; row++)
-      if (rows.text("scenario", row) === name && rows.text("model", row)) found.add(rows.text("model", row));
-    return oneOrMany([...found], "model");
-  };
+  const inScenario = (scenario) => oneOrMany(rows.values("model", { scenario }).filter(Boolean), "model");
   const models = new Map(scenariosOf(rows).map(({ name }) => [name, inScenario(name)]));
   const where = oneOrMany((meta.devices ?? []).map((device) => device.name), "device");
   return (view) => {

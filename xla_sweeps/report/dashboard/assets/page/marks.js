@@ -22,10 +22,10 @@ const subjectOf = (view, what = `Speedup of ${versus(view)}`) =>
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
 function daysOf(texts) {
-  const days = texts.filter(Boolean).map((text) => text.slice(0, 10));
-  if (!days.length) return "";
-  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => days.reduce(better));
-  return [...new Set(ends)].join(" to ");
+  const known = texts.filter(Boolean);
+  if (!known.length) return "";
+  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => known.reduce(better));
+  return [...new Set(ends.map((text) => text.slice(0, 10)))].join(" to ");
 }
 
 /** Who measured with what. */
