@@ -133,6 +133,6 @@ def test_a_number_of_the_command_line_wins_in_every_trial() -> None:
 
 def test_values_that_only_python_takes_for_equal_are_told_apart() -> None:
     composer = Composer([], places=[PLACE], environ={})
-    composer.task({"model": "resnet50", "tf32": True})
-    with pytest.raises(ConfigError, match="tf32"):
-        composer.task({"model": "resnet50", "tf32": 1})
+    composer.task({"model": "resnet50", "onednn": True})
+    with pytest.raises(ConfigError, match="onednn"):
+        composer.task({"model": "resnet50", "onednn": 1})
