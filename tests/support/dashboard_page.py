@@ -122,13 +122,17 @@ def turn(browser: Browser, filters: Filters) -> None:
 
 
 def bring(browser: Browser, selector: str) -> None:
-    """Scroll a part of the page into view, so that it is drawn."""
+    """Scroll a part of the page into view, until nothing that is drawn there moves it."""
     browser.evaluate(
         f"""(async () => {{
           const part = document.querySelector({json.dumps(selector)});
-          part.scrollIntoView({{block: 'center', behavior: 'instant'}});
-          for (let frame = 0; frame < 3; frame++)
+          for (let quiet = 0; quiet < 3;) {{
+            part.scrollIntoView({{block: 'center', behavior: 'instant'}});
+            const {{top}} = part.getBoundingClientRect();
             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+            const still = xlaSweeps.settled() && part.getBoundingClientRect().top === top;
+            quiet = still ? quiet + 1 : 0;
+          }}
         }})()"""
     )
 

@@ -64,7 +64,7 @@ def test_the_table_is_sorted_by_a_click_and_again_by_another(
 ) -> None:
     page = study(900)
     visit(browser, page, [("sort", "family")])
-    bring(browser, "table.grid")
+    bring(browser, "#csv")
     for column, numeric in (
         ("speedup", True),
         ("peak_memory_ratio", True),
@@ -87,6 +87,7 @@ def check_order(browser: Browser, page: Study, column: str, numeric: bool) -> No
             "'center', behavior: 'instant'})"
         )
         browser.click(button)
+        browser.wait("xlaSweeps.settled()")
         direction = browser.evaluate(
             f"document.querySelector(\"th[data-column='{column}']\").getAttribute('aria-sort')"
         )
@@ -123,6 +124,6 @@ def table_order(
     lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
     assert len(lines) == count
     first = browser.evaluate("document.querySelector('table.grid tbody th').textContent")
-    assert first == lines[0]["model"]
+    assert first == lines[0]["model"], column
     found = {(row["trial_id"], row["candidate"], row["baseline"]): row for row in rows}
     return [found[line["trial_id"], line["candidate"], line["baseline"]][column] for line in lines]
