@@ -91,7 +91,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> Bench:
         eager=benches.eager_outputs(built, inputs[:batches]),
         deterministic=True,
         reference=None,
-        facts=benches._facts(trial, built),
+        facts=benches.facts_of(trial, built),
         counted=None,
     )
 

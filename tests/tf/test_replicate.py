@@ -21,8 +21,8 @@ from paths import ROOT
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.process import Stop, run_attempt
-from xla_sweeps.schema.measurement import Load, Round
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.measurement import Load, Round, Status
+from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
 
@@ -83,12 +83,15 @@ Shown = list[tuple[int, int]]
 
 
 @cache
-def measured(*modes: str) -> tuple[Attempt, Shown]:
+def measured(
+    *modes: str, scenario: Scenario = Scenario.CALL, batches: int = 1
+) -> tuple[Attempt, Shown]:
     """One replicate in these modes, in this order, whose progress takes a while to show.
 
     With the rounds that were measured whenever it was shown, and when that was done, in ns.
     """
     shown: Shown = []
+    trial = replace(SMALL, modes=modes, scenario=scenario, batches=batches)
 
     def show(event: protocol.Event) -> None:
         if isinstance(event, protocol.Progressed):
@@ -97,7 +100,7 @@ def measured(*modes: str) -> tuple[Attempt, Shown]:
 
     with TemporaryDirectory() as folder, Stop() as stop:
         attempt = run_attempt(
-            ReplicateJob(trial=replace(SMALL, modes=modes), replicate=0, modes=modes, order_seed=1),
+            ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
             environment={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
             log=Path(folder) / "child.log",
             watch=_watch,
@@ -123,6 +126,23 @@ def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
         assert outcome.warmup_trend is not None
         assert len(outcome.latency_enqueue_ns) == len(outcome.latencies_s)
         assert sum(item.calls for item in outcome.latency_passes) in (0, len(outcome.latencies_s))
+
+
+def test_predict_is_measured_beside_what_people_call_instead() -> None:
+    modes = ("call_host", "graph_host", "predict", "predict_xla")
+    attempt, _ = measured(*modes, scenario=Scenario.PREDICT, batches=2)
+    assert {label: outcome.status for label, outcome in attempt.modes.items()} == dict.fromkeys(
+        modes, Status.OK
+    )
+    for item in attempt.rounds:
+        assert {block.mode for block in item.blocks} == set(modes)
+    assert sorted(attempt.modes["graph_host"].copies_s) == ["input", "output"]
+    assert not attempt.modes["predict"].copies_s
+    settings = {label: attempt.modes[label].effective["jit_compile"] for label in modes[1:]}
+    assert settings == {"graph_host": False, "predict": False, "predict_xla": True}
+    assert attempt.modes["predict_xla"].compile_s
+    assert attempt.model is not None
+    assert attempt.model.macs
 
 
 def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:

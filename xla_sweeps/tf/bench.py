@@ -89,7 +89,7 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     ]
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
-    facts = _facts(trial, built)
+    facts = facts_of(trial, built)
     channel.send(protocol.Built(model=facts))
     if facts.eager_is_graph:
         channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
@@ -207,7 +207,8 @@ def _check_batch(built: models.BuiltModel, trial: Trial) -> None:
         )
 
 
-def _facts(trial: Trial, built: models.BuiltModel) -> ModelFacts:
+def facts_of(trial: Trial, built: models.BuiltModel) -> ModelFacts:
+    """What is known of the model before it is traced."""
     spec, loaded = trial.model, built.loaded
     return ModelFacts(
         name=spec.name,

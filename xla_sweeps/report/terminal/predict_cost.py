@@ -54,9 +54,13 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
     for name, cost in costs.items():
         if entry_of(mode_of(name)) is not Entry.PREDICT:
             continue
+        each = (
+            f"{_ms(cost.sample)} ms each {unit}"
+            if cost.sample.low > 0
+            else f"too little to tell each {unit}"
+        )
         found.append(
-            f"{name} costs {_ms(cost.fixed)} ms a call before the first {unit}, and "
-            f"{_ms(cost.sample)} ms each {unit}."
+            f"{name} costs {_ms(cost.fixed)} ms a call before the first {unit}, and {each}."
         )
         found += [
             _against(name, cost, label, other, unit)

@@ -1,0 +1,158 @@
+"""Fixed cost and cost of a sample by the harness, against a bare loop over the same calls, in turn.
+
+python -m benchmarks.predict_cost [MODEL] [RESOLUTION] [SECONDS A POINT]
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.predict_cost import Point, cost_of
+from xla_sweeps.config import catalog
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import to_settings
+from xla_sweeps.measure import timing
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.tf import bench as benches
+from xla_sweeps.tf import models, modes, scenarios
+from xla_sweeps.tf.bench import Bench
+from xla_sweeps.tf.scenarios.predict import Repeated
+
+MODES = (ExecutionMode.GRAPH_HOST, ExecutionMode.PREDICT_GRAPH, ExecutionMode.PREDICT_XLA)
+
+SIZES = (1, 8, 32)
+
+LEAST_PAIRS = 12
+
+RESAMPLES = 500
+
+Times = npt.NDArray[np.float64]
+
+
+def main() -> None:
+    """Time each way at each batch size both ways, alternating; print the ratios of the costs."""
+    model = sys.argv[1] if len(sys.argv) > 1 else "mobilenet_v2"
+    resolution = int(sys.argv[2]) if len(sys.argv) > 2 else catalog.load_catalog()[model].resolution
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20.0
+    words = ["scenario=predict", f"model={model}", f"resolution={resolution}"]
+    trial = to_settings(compose_config(words)).trial
+    built = models.build(trial.model, precision=trial.precision, seed=0)
+    print("| mode | batch | harness ms | bare loop ms | harness / bare | 95 % interval |")
+    print("|---|---|---|---|---|---|")
+    times: dict[ExecutionMode, list[Times]] = {mode: [] for mode in MODES}
+    for size in SIZES:
+        bench = _bench(trial, built, size)
+        for mode in MODES:
+            times[mode].append(_both(bench, mode, seconds))
+    print("\n| mode | cost | harness ms | bare loop ms | harness / bare | 95 % interval |")
+    print("|---|---|---|---|---|---|")
+    for mode in MODES:
+        _print_costs(mode, times[mode])
+
+
+def _print_costs(mode: ExecutionMode, times: Sequence[Times]) -> None:
+    """Both sides' costs, and the interval of their ratio from resampled pairs of blocks."""
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(RESAMPLES):
+        picked = [item[rng.integers(0, len(item), len(item))] for item in times]
+        drawn.append([_costs(picked, side) for side in (0, 1)])
+    ratios = np.array([one / other for one, other in drawn])
+    both = [_costs(times, side) for side in (0, 1)]
+    for index, name in enumerate(("fixed", "sample")):
+        harness, bare = (1e3 * found[index] for found in both)
+        low, high = np.quantile(ratios[:, index], (0.025, 0.975))
+        print(
+            f"| {mode} | {name} | {harness:.4f} | {bare:.4f} | {harness / bare:.4f} "
+            f"| {low:.4f}-{high:.4f} |"
+        )
+
+
+def _costs(times: Sequence[Times], side: int) -> Times:
+    """Fixed cost and cost of a sample, seconds; every size weighs alike."""
+    cost = cost_of(
+        [
+            Point(batch_size=size, batches=1, seconds=float(np.median(item[:, side])), error=0.01)
+            for size, item in zip(SIZES, times, strict=True)
+        ]
+    )
+    assert cost is not None
+    return np.array([cost.fixed.estimate, cost.sample.estimate])
+
+
+def _bench(trial: Trial, built: models.BuiltModel, size: int) -> Bench:
+    rng = np.random.default_rng(0)
+    inputs = [models.draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
+    built.call(inputs[0])
+    return Bench(
+        trial=replace(trial, batch_size=size),
+        device="/device:CPU:0",
+        built=built,
+        inputs=inputs,
+        eager=[],
+        deterministic=True,
+        reference=None,
+        facts=benches.facts_of(trial, built),
+        counted=None,
+    )
+
+
+def _both(bench: Bench, mode: ExecutionMode, seconds: float) -> Times:
+    """Seconds of a call by the harness and by the bare loop, of pairs of blocks, shape (n, 2)."""
+    executable = scenarios.make_executable(bench, mode)
+    assert isinstance(executable, Repeated)
+    modes.first_call_s(executable)
+    effort, size, clock = bench.trial.effort, bench.trial.batch_size, time.perf_counter_ns
+    warm = timing.warm_up(executable, effort=effort, clock=clock)
+    calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=effort.block_s)
+    given, call = executable.given, _bare(executable, mode, size)
+
+    def by_harness() -> float:
+        return timing.measure_block(executable, "", calls, clock=clock).call_s
+
+    def by_loop() -> float:
+        started = time.perf_counter()
+        for index in range(calls):
+            call(given[index % len(given)])
+        return (time.perf_counter() - started) / calls
+
+    pairs: list[tuple[float, float]] = []
+    begun = time.perf_counter()
+    with timing.garbage_collection_off():
+        while len(pairs) < LEAST_PAIRS or time.perf_counter() - begun < seconds:
+            if len(pairs) % 2:
+                bare, harness = by_loop(), by_harness()
+            else:
+                harness, bare = by_harness(), by_loop()
+            pairs.append((harness, bare))
+            gc.collect()
+    ratio = stats.signed_rank_interval([math.log(harness / bare) for harness, bare in pairs])
+    harness, bare = 1e3 * np.median(pairs, axis=0)
+    print(
+        f"| {mode} | {size} | {harness:.3f} | {bare:.3f} | {math.exp(ratio.estimate):.4f} "
+        f"| {math.exp(ratio.low):.4f}-{math.exp(ratio.high):.4f} |",
+        flush=True,
+    )
+    return np.array(pairs)
+
+
+def _bare(executable: Repeated, mode: ExecutionMode, size: int) -> Any:
+    """What a person writes."""
+    if mode is ExecutionMode.GRAPH_HOST:
+        return lambda samples: executable.function(samples).numpy()
+    model = executable.model  # type: ignore[attr-defined]
+    return lambda samples: model.predict(samples, batch_size=size, verbose=0)
+
+
+if __name__ == "__main__":
+    main()
