@@ -67,6 +67,13 @@ def test_rows_that_share_their_settings_are_told_apart_and_counted_once(
     assert browser.complaints == []
 
 
+def test_batches_a_call_tell_rows_apart(browser: Browser, tmp_path: Path) -> None:
+    rows = [measured(n, 110.0 + n, batches=n) for n in (1, 4)]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    draw_everything(browser)
+    assert browser.evaluate(LABELS) == [f"resnet50 · {n} batches a call" for n in (4, 1)]
+
+
 def test_what_tells_rows_apart_is_a_filter(browser: Browser, tmp_path: Path) -> None:
     visit(browser, write_page(tmp_path / "page.html", again()))
     for column, value, rows in (

@@ -171,10 +171,12 @@ class Namesakes {
 
   #tell(name) {
     const group = Array.from(this.#members.subarray(this.#starts[name], this.#starts[name + 1]));
-    const written = { measured_at: date, trial_id: (text) => text.slice(0, 8) };
+    const batches = (text) => text && `${text} batches a call`;
+    const written = { batches, measured_at: date, trial_id: (text) => text.slice(0, 8) };
     let told = group.map(() => "");
     for (const column of group.length > 1 ? TOLD_APART_BY : []) {
-      const texts = group.map((row) => (written[column] ?? String)(this.#rows.text(column, row)));
+      const { data, values } = this.#rows.codes(column);
+      const texts = group.map((row) => (written[column] ?? String)(values[data[row]]));
       const alike = new Map();
       told.forEach((text, i) => alike.set(text, (alike.get(text) ?? new Set()).add(texts[i])));
       told = told.map((text, i) => (alike.get(text).size > 1 && texts[i] ? `${text} · ${texts[i]}` : text));
