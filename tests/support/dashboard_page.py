@@ -151,14 +151,16 @@ def draw_everything(browser: Browser) -> None:
     )
 
 
-def open_all_details(browser: Browser) -> None:
-    """Open all details, so that every table beside a chart is shown."""
+def open_everything(browser: Browser) -> None:
+    """Draw everything, open all details, so that every table is shown, and draw what is in them."""
+    draw_everything(browser)
     browser.evaluate(
         """(async () => {
           document.querySelectorAll('details').forEach((details) => { details.open = true; });
           await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         })()"""
     )
+    draw_everything(browser)
 
 
 def selected(rows: Sequence[Row], filters: Filters) -> list[int]:

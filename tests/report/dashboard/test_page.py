@@ -21,7 +21,7 @@ from dashboard_page import (
     Study,
     axe_violations,
     draw_everything,
-    open_all_details,
+    open_everything,
     visit,
     write_page,
 )
@@ -89,9 +89,7 @@ def test_the_page_draws_without_a_request_or_an_error(
     browser: Browser, study: Studies, size: tuple[int, int], dark: bool
 ) -> None:
     visit(browser, study(900), size=size, dark=dark)
-    draw_everything(browser)
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
     assert browser.complaints == []
     assert browser.requests == []
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
@@ -119,8 +117,7 @@ def test_the_page_of_an_unusual_study_draws_without_an_error(
 ) -> None:
     page = write_page(tmp_path / "odd.html", STATES[state]())
     visit(browser, page)
-    draw_everything(browser)
-    open_all_details(browser)
+    open_everything(browser)
     assert browser.complaints == []
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
     assert axe_violations(browser) == []
@@ -196,9 +193,7 @@ def test_the_page_that_the_command_writes_draws_without_an_error(
     build.write_page([tmp_path / "results"], tmp_path / "page.html")
     browser.open((tmp_path / "page.html").as_uri())
     browser.wait("document.documentElement.dataset.ready === 'true'")
-    draw_everything(browser)
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
     assert browser.evaluate("xlaSweeps.rows()") == 2
     assert browser.evaluate("document.querySelector('[data-verdict=faster] b').innerText") == "1"
     assert EXPLOIT in browser.evaluate("document.getElementById('broke').innerText")
@@ -220,9 +215,7 @@ def test_the_accessibility_checker_finds_nothing(
     draw_everything(browser)
     assert axe_violations(browser) == []
     visit(browser, study(12), dark=dark, size=size)
-    draw_everything(browser)
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
     assert axe_violations(browser) == []
 
 
@@ -232,8 +225,7 @@ def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
 ) -> None:
     page = write_page(tmp_path / "compare.html", list(make_rows(12)), comparison=COMPARISON)
     visit(browser, page, dark=dark)
-    draw_everything(browser)
-    open_all_details(browser)
+    open_everything(browser)
     words = browser.evaluate("document.getElementById('difference').innerText")
     for word in (
         "before <b>x</b>",
@@ -256,8 +248,7 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -
     draw_everything(browser)
     widest = "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
     assert browser.evaluate(widest) <= PHONE[0]
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
     assert browser.evaluate(widest) <= PHONE[0]
     browser.evaluate("scrollTo(500, 0)")
     assert browser.evaluate("scrollX") == 0

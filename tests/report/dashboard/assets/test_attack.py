@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 from browser import Browser
-from dashboard_page import draw_everything, open_all_details, turn, visit, write_page
+from dashboard_page import draw_everything, open_everything, turn, visit, write_page
 from synthetic_rows import NASTY_DEVICE, base_row, compared
 
 pytestmark = pytest.mark.browser
@@ -35,9 +35,7 @@ def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_pat
     visit(browser, page, [("model", "__proto__"), ("theme", "light")])
     for filters in ((), [("model", "__proto__")], [("device", "constructor")]):
         turn(browser, filters)
-        draw_everything(browser)
-        open_all_details(browser)
-        draw_everything(browser)
+        open_everything(browser)
         assert browser.evaluate("Object.keys(Object.prototype)") == []
         assert (
             browser.evaluate(
@@ -78,8 +76,7 @@ def test_marks_that_reverse_a_name_are_spelled_out(browser: Browser, tmp_path: P
     ]
     page = write_page(tmp_path / "page.html", rows, title=f"study {reverse}")
     visit(browser, page)
-    draw_everything(browser)
-    open_all_details(browser)
+    open_everything(browser)
     words = browser.evaluate("document.body.textContent")
     assert not {reverse, isolate} & {*words}
     for shown in ("[U+202E]05tenser", "[U+2067]A", "study [U+202E]"):

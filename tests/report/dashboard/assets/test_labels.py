@@ -12,7 +12,7 @@ from dashboard_page import (
     Study,
     bring,
     draw_everything,
-    open_all_details,
+    open_everything,
     turn,
     visit,
     write_page,
@@ -140,7 +140,7 @@ def test_preliminary_and_contaminated_figures_are_hollow_and_marked(
     assert browser.evaluate(LOOKS) == [hollow, hollow, full, full]
     legend = browser.evaluate("document.querySelector('#answer-charts .legend').innerText")
     assert "hollow: * fewer than 3 replicates: preliminary; ~ contaminated" in legend
-    open_all_details(browser)
+    open_everything(browser)
     words = browser.evaluate("document.body.innerText")
     assert words.count("1.70×~") >= 3, "in tables too"
     assert "1.50×*" not in words
@@ -259,9 +259,7 @@ def check_tips(browser: Browser, chart: str, marks: str, words: set[str]) -> Non
 
 def test_a_mouse_over_every_chart_brings_no_complaint(browser: Browser, study: Studies) -> None:
     visit(browser, study(900))
-    draw_everything(browser)
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
     names = browser.evaluate("[...document.querySelectorAll('figure')].map((f) => f.dataset.chart)")
     seen = 0
     for name in names:

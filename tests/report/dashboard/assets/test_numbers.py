@@ -17,7 +17,7 @@ from dashboard_page import (
     Filters,
     Study,
     draw_everything,
-    open_all_details,
+    open_everything,
     selected,
     table_of,
     turn,
@@ -230,8 +230,7 @@ def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_p
         base_row(trial_id="4" * 16, resolution_px=96, status="skipped", **lost),
     ]
     visit(browser, write_page(tmp_path / "page.html", rows, planned=8, trials=4))
-    draw_everything(browser)
-    open_all_details(browser)
+    open_everything(browser)
     words = browser.evaluate("document.getElementById('where').innerText")
     assert "1.32× (1, ✕1 –1)" in words
     assert re.search(r"resnet50\s+–1\s+1.32×", words)
@@ -279,8 +278,7 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
         for number, (macs, unknown) in enumerate([(1.5e9, 0), (4.5e9, 1), (7.5e9, 0)])
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
-    draw_everything(browser)
-    open_all_details(browser)
+    open_everything(browser)
     shown = browser.evaluate("document.body.innerText").split()
     assert "9" in shown[shown.index("≥") :][1]
     assert shown.count("≥") == 2  # once for each of the two modes

@@ -17,7 +17,7 @@ from dashboard_page import (
     Study,
     bring,
     draw_everything,
-    open_all_details,
+    open_everything,
     visit,
     write_page,
 )
@@ -105,8 +105,7 @@ def test_the_title_of_all_settings_says_what_they_range_over(
     browser: Browser, study: Studies
 ) -> None:
     visit(browser, study(900))
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
     said = browser.evaluate("document.querySelector('[data-chart=settings] h3').innerText")
     assert re.fullmatch(
         r"Speedup from 0\.\d+× to \d\.\d+× over 3 devices, 3 precisions, .*and 4 batch sizes", said

@@ -16,7 +16,7 @@ from dashboard_page import (
     Study,
     bring,
     draw_everything,
-    open_all_details,
+    open_everything,
     turn,
     visit,
     write_page,
@@ -102,9 +102,7 @@ def nasty(tmp_path: Path) -> Study:
 
 def shown_in_full(browser: Browser, page: Study) -> None:
     visit(browser, page)
-    draw_everything(browser)
-    open_all_details(browser)
-    draw_everything(browser)
+    open_everything(browser)
 
 
 @pytest.mark.each_browser
