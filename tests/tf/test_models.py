@@ -183,6 +183,19 @@ def test_a_model_has_the_parameters_that_were_published(name: str, source: str) 
         assert params == EXACT[name]
 
 
+def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
+    (cases,) = (
+        mark.args[1]
+        for mark in test_a_model_has_the_parameters_that_were_published.pytestmark  # type: ignore[attr-defined]
+        if mark.name == "parametrize"
+    )
+    marks = {case.values: {mark.name for mark in case.marks} for case in cases}
+    assert set(marks) == {
+        (name, source) for name, entry in ENTRIES.items() for source in entry.sources
+    }
+    assert all("exhaustive" in names or not names for names in marks.values())
+
+
 @pytest.mark.parametrize(
     "name",
     [
