@@ -105,10 +105,11 @@ def test_a_question_counts_once_with_the_most_replicates_then_the_newest() -> No
     again = row(1.2, replicates=6, measured_at="2026-01-02")
     stopped = row(None, replicates=8, measured_at="2026-01-03", status=Status.INTERRUPTED)
     others = [row(3.0, batch_size=99), row(3.0, device="another"), row(3.0, baseline="eager")]
+    others += [row(3.0, batches=8), row(3.0, keras="2"), row(3.0, optimizer="adam")]
     asked = [first, *others, again, stopped, longer]
     assert answers(asked) == [*others, again]
     assert answers([*asked, row(4.0, origin="imported")])[-1].provenance.origin == "imported"
-    assert overview(answers(asked)).pairs == 3
+    assert overview(answers(asked)).pairs == 6
     assert answers([]) == []
 
 

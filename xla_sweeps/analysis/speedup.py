@@ -43,7 +43,7 @@ from xla_sweeps.schema.columns import (
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
-from xla_sweeps.schema.overrides import runtime_of
+from xla_sweeps.schema.overrides import optimizer_of, runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 
@@ -89,6 +89,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
             batch_size=int(first.config.get("batch_size") or 1),
             batches=int(first.config.get("batches") or 1),
             keras=str(first.config.get("keras") or ""),
+            optimizer=optimizer_of(first.config),
             precision=str(first.config.get("precision", "")),
             scenario=options.name_of(first.config.get("scenario")),
             effort=options.name_of(first.config.get("effort")),

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from xla_sweeps.schema.row import ComparisonRow, value_of
 
 TELLING = (
-    *("source", "precision", "scenario", "batches", "keras", "runtime", "effort", "modes"),
+    *("source", "precision", "scenario", "batches", "keras", "optimizer"),
+    *("runtime", "effort", "modes"),
     *("software", "driver", "environment_flags", "host", "trial_id"),
 )
 """Columns that tell trials of one model and size apart, the plainest first."""

@@ -110,6 +110,9 @@ class TrialColumns:
         wandb=True,
         default="",
     )
+    optimizer: str = as_column(
+        "Keras's optimizer; empty where the trial does not train", page=True, wandb=True, default=""
+    )
     effort: str = as_column("quick, standard, publish", page=True)
     modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
     runtime: str = as_column(

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from xla_sweeps.schema.options import NESTED, RUNTIME
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.options import NESTED, RUNTIME, name_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
@@ -103,6 +104,12 @@ def runtime_of(config: Mapping[str, Any]) -> str:
     asked = flattened({name: config.get(name) for name in RUNTIME})
     given = {key: value for key, value in sorted(asked.items()) if value not in (None, {})}
     return " ".join(overrides(given))
+
+
+def optimizer_of(config: Mapping[str, Any]) -> str:
+    """The optimizer of a configuration that trains; "" of one that does not."""
+    trains = name_of(config.get("scenario")) in (Scenario.TRAIN_STEP, Scenario.FIT)
+    return name_of(config.get("optimizer")) if trains else ""
 
 
 def tidy(number: float) -> int | float:

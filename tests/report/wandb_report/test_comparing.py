@@ -36,9 +36,9 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
     assert "| 2 | 2 | 0 | 4.00× | 0% |" in found["where"]
     assert "| 3 | 3 | 0 | 2.00× | 33% |" in found["where"]
     assert found["where"].count("×") == 2
-    assert "| A | 224 | 4 | float32 call | 2 | 2 | 0 | 4.00× | 0% | — |" in found["compare"]
-    assert "| A | 384 | 4 | float32 call | 1 | 1 | 0 | 0.25× | 100% | — |" in found["compare"]
-    assert "| B | 224 | 4 | float32 call | 1 | 1 | 0 | 2.00× | 0% | — |" in found["compare"]
+    assert "| A | 224 | 4 | float32 | 2 | 2 | 0 | 4.00× | 0% | — |" in found["compare"]
+    assert "| A | 384 | 4 | float32 | 1 | 1 | 0 | 0.25× | 100% | — |" in found["compare"]
+    assert "| B | 224 | 4 | float32 | 1 | 1 | 0 | 2.00× | 0% | — |" in found["compare"]
     assert "No model was measured in every row" in found["compare"]
 
 
@@ -51,8 +51,8 @@ def test_settings_are_compared_over_the_models_that_all_have() -> None:
     ]
     text = text_of("compare", rows)
     assert "measured in every row (1 model): compare rows by that one" in text
-    assert "| 224 | 4 | float32 call | 2 | 2 | 0 | 4.00× | 0% | 2.00× |" in text
-    assert "| 224 | 32 | float32 call | 2 | 2 | 0 | 1.41× | 50% | 4.00× |" in text
+    assert "| 224 | 4 | float32 | 2 | 2 | 0 | 4.00× | 0% | 2.00× |" in text
+    assert "| 224 | 32 | float32 | 2 | 2 | 0 | 1.41× | 50% | 4.00× |" in text
     assert "one device" in text_of("compare", rows[:2])
 
 

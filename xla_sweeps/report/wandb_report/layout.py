@@ -41,6 +41,7 @@ SETTING = {
     "precision": "precision",
     "batches": "batches",
     "keras": "keras",
+    "optimizer": "optimizer",
     "runtime": "runtime",
 }
 """The key in a run's config for each field of a setting."""

@@ -21,6 +21,7 @@ class Setting:
     scenario: str
     batches: int
     keras: str
+    optimizer: str
     runtime: str
 
     def __str__(self) -> str:
@@ -35,6 +36,7 @@ class Setting:
             self.scenario if self.scenario != Scenario.CALL else "",
             f"{self.batches} batches a call" if self.batches > 1 else "",
             f"Keras {self.keras}" if self.keras else "",
+            self.optimizer,
             self.runtime,
         ]
         return ", ".join(filter(None, parts))

@@ -24,6 +24,7 @@ const FACETS = [
   { column: "source", title: "Source" },
   { column: "batches", title: "Batches a call" },
   { column: "keras", title: "Keras", blank: "its own" },
+  { column: "optimizer", title: "Optimizer" },
   { column: "runtime", title: "Options", blank: "defaults" },
   { column: "effort", title: "Effort" },
   { column: "modes", title: "Modes" },

@@ -9,7 +9,10 @@ const IN_PAIRS = 8; // baseline and candidate
 const IN_VERDICT = 16;
 const IN_ALL = 31;
 
-const CONFIGURATION = ["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime", "batches", "keras"];
+const CONFIGURATION = [
+  ...["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"],
+  ...["batches", "keras", "optimizer"],
+];
 const SIDES = ["device", "origin", "candidate", "baseline"];
 const QUESTION = [...CONFIGURATION, ...SIDES];
 
@@ -140,8 +143,8 @@ function renumbered(keys, size) {
 const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 /** What tells trials of one name apart, the plainest first. */
 const TOLD_APART_BY = [
-  ...["results", "origin", "source", "scenario", "batches", "keras", "runtime", "effort", "modes", "software", "driver"],
-  ...["environment_flags", "host", "measured_at", "trial_id"],
+  ...["results", "origin", "source", "scenario", "batches", "keras", "optimizer", "runtime", "effort", "modes"],
+  ...["software", "driver", "environment_flags", "host", "measured_at", "trial_id"],
 ];
 
 /** Rows that share their names, and what tells each from the others. */
