@@ -139,16 +139,17 @@ def test_unfiltered_figures_are_those_of_the_package(browser: Browser, study: St
 
 def check_sums(browser: Browser, sums: Overview) -> None:
     shown, given = ordered(browser.evaluate("xlaSweeps.overview()")), asdict(sums)
-    for word in ("baseline", "candidate", "discoveries"):
+    for word in ("scenario", "baseline", "candidate", "discoveries"):
         del given[word]
     for name, value in given.items():
         if isinstance(value, float):
             assert shown[name] == pytest.approx(value, rel=1e-4), name
         elif name == "families":
             assert [family["n"] for family in shown[name]] == [family["n"] for family in value]
-            assert [f["geomean"] for f in shown[name]] == pytest.approx(
-                [f["geomean"] for f in value], rel=1e-4
-            )
+            for figure in ("geomean", "low", "high"):
+                assert [family[figure] for family in shown[name]] == pytest.approx(
+                    [family[figure] for family in value], rel=1e-4
+                )
         else:
             assert shown[name] == value, name
 
