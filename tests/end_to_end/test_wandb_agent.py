@@ -21,7 +21,7 @@ method: grid
 metric: {name: speedup, goal: maximize}
 command: ["${env}", "${interpreter}", "-m", "xla_sweeps", "${args_json}"]
 parameters:
-  model: {value: mobilenet_v2}
+  model: {value: mobilenet_v1}
   resolution: {values: [32]}
   batch_size: {value: 2}
   jit: {value: true}
@@ -29,7 +29,9 @@ parameters:
   effort.rounds_min: {value: 6}
   effort.rounds_look: {value: 6}
   effort.rounds_max: {value: 6}
-  effort.warmup_cap_s: {value: 0.5}
+  effort.block_s: {value: 0.01}
+  effort.warmup_s: {value: 0.1}
+  effort.latency_calls: {value: 10}
 """
 
 
@@ -76,7 +78,7 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_pa
     (records,) = Store(tmp_path / "results").load().records.values()
     assert run.sweep
     assert run.exit_code == 0, ran.stdout + ran.stderr
-    assert run.config["model"] == "mobilenet_v2"
+    assert run.config["model"] == "mobilenet_v1"
     assert run.config["xla"] is True
     assert run.summary["speedup"] > 0
     assert len(run.history) == len(records[0].rounds) + 1  # and the point of the results
