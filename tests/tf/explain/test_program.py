@@ -161,8 +161,8 @@ def test_the_sum_of_a_product_and_a_sum_becomes_one_fusion_that_reads_each_input
 
 
 @pytest.mark.tf
-def test_mobilenet_v2_is_counted_as_by_hand() -> None:
-    model = keras.applications.MobileNetV2(weights=None, alpha=0.35, input_shape=(96, 96, 3))
+def test_mobilenet_v1_is_counted_as_by_hand() -> None:
+    model = keras.applications.MobileNet(weights=None, alpha=0.25, input_shape=(96, 96, 3))
 
     def call(image: Any) -> Any:
         return model(image, training=False)
@@ -176,11 +176,11 @@ def test_mobilenet_v2_is_counted_as_by_hand() -> None:
     assert found is not None
     assert found.fusions + sum(found.library.values()) == hand["fusion"] + hand["custom-call"]
     assert (found.copies, found.transposes) == (hand["copy"], hand["transpose"])
-    # 52 convolutions, 17 of them depthwise, and the last layer, which is a product
+    # 28 convolutions, 13 of them depthwise; XLA may make a product of the last
     ones = re.findall(r" (?:convolution|dot)\(", after)
-    assert found.convolutions + found.dots == len(ones) == 53
+    assert found.convolutions + found.dots == len(ones) == 28
     lowered = of_entry(before)
-    assert lowered["convolution"] == 52
+    assert lowered["convolution"] == 28
     idle = ("parameter", "constant", "tuple", "get-tuple-element")
     assert known.hlo_operations == lowered.total() - sum(lowered[name] for name in idle)
     assert all(name.endswith(")") for item in found.largest for name in item.layers)
