@@ -75,7 +75,7 @@ def test_a_glob_stands_for_the_files_of_its_group_that_match(
 @pytest.mark.parametrize(
     ("word", "line"),
     [
-        ("model=glob(local*)", "model=glob(local*): matches none of the 214 names of model"),
+        ("model=glob(local*)", "model=glob(local*): matches none of the 215 names of model"),
         ("seed=glob(*)", "seed=glob(*): glob takes a group of files: model=glob(…)"),
     ],
 )

@@ -486,12 +486,13 @@ def test_a_mode_of_another_scenario_is_named_with_it() -> None:
 def test_one_predict_gets_several_batches_and_other_scenarios_take_one() -> None:
     trial = settings("scenario=predict", "batches=8", "modes=[predict,predict_xla_steps]").trial
     assert (trial.batches, trial.samples) == (8, 32)
-    assert complaint("batches=8") == (
-        "batches=8: a call of scenario=call takes one batch; use scenario=predict, or batch_size"
-    )
+    refused = "batches=8: a call of scenario=call takes one batch; use scenario=predict or fit, or"
+    assert complaint("batches=8") == f"{refused} batch_size"
     assert complaint("scenario=predict", "modes=[predict_xla_steps]") == (
         "modes: predict_xla_steps executes several batches at once; add batches=2 or more"
     )
+    assert settings("scenario=fit").document["batches"] == 8
+    assert settings("scenario=fit", "batches=1").trial.batches == 1
     assert "batches=0: must be at least 1" in complaint("scenario=predict", "batches=0")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import keras
@@ -11,18 +12,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from factories import TRIAL
+from tiny_training import Heard, bench_of, loaded, network
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
-from xla_sweeps.tf import bench as benches
 from xla_sweeps.tf import models, sources
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.modes import traces
 from xla_sweeps.tf.preparation import Prepared, prepare_modes
-from xla_sweeps.tf.sources.loaded import LoadedModel
 from xla_sweeps.tf.training import Trainer, values_of
 
 pytestmark = pytest.mark.tf
@@ -37,43 +37,13 @@ TRAIN = replace(
 )
 
 
-class Heard:
-    """A channel that keeps what was sent."""
-
-    def __init__(self) -> None:
-        self.events: list[protocol.Event] = []
-
-    def send(self, event: protocol.Event) -> None:
-        self.events.append(event)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"nothing is measured here: {name}")
-
-
-def network(*layers: Any, classes: int = 3) -> keras.Model:
-    inputs = value = keras.Input((6,))
-    for layer in (keras.layers.Dense(8, activation="tanh"), *layers, keras.layers.Dense(classes)):
-        value = layer(value)
-    return keras.Model(inputs, value)
-
-
-def loaded(model: Any) -> LoadedModel:
-    return LoadedModel(
-        forward=lambda batch, training=False: model(batch, training=training),
-        inputs=TRAIN.model.inputs,
-        variables=model.variables,
-        keras_model=model,
-    )
-
-
 @pytest.fixture
 def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
-    """A bench of a tiny model."""
+    """A bench of a tiny model, which stays the one that is loaded."""
 
     def build(make: Callable[[], Any] = network, trial: Trial = TRAIN) -> Bench:
-        monkeypatch.setattr(sources, "load", lambda spec: loaded(make()))
-        with tf.device("/device:CPU:0"):
-            return benches.set_up(job(trial), Heard())
+        monkeypatch.setattr(sources, "load", lambda spec: loaded(make(), trial))
+        return bench_of(make, trial)
 
     return build
 
@@ -205,18 +175,13 @@ def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
     assert with_dropout != pytest.approx(without, rel=1e-3)
 
 
-def test_a_trial_with_dropout_says_that_xla_draws_other_numbers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    flags = {}
-    for rate in (0.0, 0.5):
+def test_a_trial_with_dropout_says_that_xla_draws_other_numbers() -> None:
+    for rate, expected in ((0.0, []), (0.5, [str(Flag.RANDOM_LAYERS)])):
         heard = Heard()
-        monkeypatch.setattr(
-            sources, "load", lambda spec, rate=rate: loaded(network(keras.layers.Dropout(rate)))
-        )
-        benches.set_up(job(), heard)
-        flags[rate] = [item.flag for item in heard.events if isinstance(item, protocol.Flagged)]
-    assert flags == {0.0: [], 0.5: [str(Flag.RANDOM_LAYERS)]}
+        layer = keras.layers.Dropout(rate)
+        bench_of(partial(network, layer), TRAIN, heard)
+        flags = [item.flag for item in heard.events if isinstance(item, protocol.Flagged)]
+        assert flags == expected
 
 
 class Noisy(keras.layers.Layer):
@@ -346,7 +311,7 @@ def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., B
 def test_every_optimizer_trains(name: str) -> None:
     trial = replace(TRAIN, training=Training(optimizer=name, learning_rate=0.01))
     model = network()
-    built = models.BuiltModel(loaded=loaded(model), call=model, params=0, trainable_params=0)
+    built = models.BuiltModel(loaded=loaded(model, TRAIN), call=model, params=0, trainable_params=0)
     trainer = Trainer(built, trial, [tf.ones((4, 6))])
     before = values_of(trainer.trainable[0])
     trainer.own_step(ExecutionMode.EAGER).step()

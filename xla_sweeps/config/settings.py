@@ -167,7 +167,10 @@ def _to_trial(
         )
     limit_gib = document["memory_limit_gib"]
     scenario = _scenario(document, spec)
-    modes, batches = _modes(document, explicit, scenario), predicting.batches_of(document, scenario)
+    modes, batches = (
+        _modes(document, explicit, scenario),
+        predicting.batches_of(document, explicit, scenario),
+    )
     predicting.check_predict(spec, scenario, modes, batches=batches)
     return Trial(
         model=spec,

@@ -137,8 +137,8 @@ OPTIONS = (
         name="batches",
         usage="batches=N",
         purpose=MEASURED,
-        help="with scenario=predict: batches of one call; one predict gets them all, the other "
-        "modes loop over them",
+        help="with scenario=predict and fit: batches of one call; one predict or fit gets them "
+        "all, the other modes loop over them; 8 for fit",
         default=1,
         identifies=True,
     ),

@@ -192,6 +192,8 @@ class Trainer:
 
     def runs_away(self, executable: modes.ModeExecutable, steps: int) -> str:
         """Why a block's steps are no training: its loss is not finite; else ""."""
+        if executable.mode is ExecutionMode.INPUT:
+            return ""
         executable.prepare()
         for _ in range(steps):
             executable.step()
@@ -246,7 +248,7 @@ class Trainer:
 
 
 def _loss(returned: Any) -> float:
-    """The loss in what a step returns: a scalar, or Keras's list of loss and metrics."""
+    """The loss in what a step returns: a scalar, or Keras's list of it."""
     return float(np.ravel(returned)[0])
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.tf import modes
 from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.scenarios import predict, train
+from xla_sweeps.tf.scenarios import fit, predict, train
 
 
 def make_executable(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
     """Bind the bench's model to a mode, as its scenario calls it; graph modes are traced here."""
     if bench.trial.scenario is Scenario.PREDICT:
         return predict.make_executable(bench, mode)
+    if bench.trainer and bench.trial.scenario is Scenario.FIT:
+        return fit.make_executable(bench.trainer, mode, batches=bench.trial.batches)
     if bench.trainer:
         return train.make_executable(bench.trainer, mode)
     return modes.make_executable(bench.built.call, mode, bench.inputs)

@@ -29,7 +29,9 @@ def load(spec: ModelSpec) -> LoadedModel:
     model = _EXAMPLES[name](library_of(spec), spec.inputs[0].shape[0])
     several = len(model.inputs) > 1
     return LoadedModel(
-        forward=lambda batch: model(list(batch) if several else batch, training=False),
+        forward=lambda batch, training=False: model(
+            list(batch) if several else batch, training=training
+        ),
         inputs=tuple(_input(item) for item in model.inputs)
         if several
         else (_signal(model.inputs[0]),),
@@ -95,9 +97,18 @@ def _conv_lstm(library: Any, steps: int) -> Any:
     return library.Model(inputs, layers.Dense(1, activation="sigmoid")(found))
 
 
+def _mnist_mlp(library: Any, side: int) -> Any:
+    """784-512-256-10: the classifier of handwritten digits of XLA's tutorials."""
+    found = inputs = library.Input((side * side,))
+    for units in (512, 256):
+        found = library.layers.Dense(units, activation="relu")(found)
+    return library.Model(inputs, library.layers.Dense(10)(found))
+
+
 _EXAMPLES = {
     "sum_of_products": _sum_of_products,
     "dense": _dense,
     "conv": _conv,
     "conv_lstm": _conv_lstm,
+    "mnist_mlp": _mnist_mlp,
 }

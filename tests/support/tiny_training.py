@@ -1,0 +1,56 @@
+"""Benches of tiny models that train, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import keras
+import tensorflow as tf
+
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.tf import bench as benches
+from xla_sweeps.tf import sources
+from xla_sweeps.tf.bench import Bench
+from xla_sweeps.tf.sources.loaded import LoadedModel
+
+
+class Heard:
+    """A channel that keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.events: list[protocol.Event] = []
+
+    def send(self, event: protocol.Event) -> None:
+        self.events.append(event)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"nothing is measured here: {name}")
+
+
+def network(*layers: Any, classes: int = 3) -> keras.Model:
+    inputs = value = keras.Input((6,))
+    for layer in (keras.layers.Dense(8, activation="tanh"), *layers, keras.layers.Dense(classes)):
+        value = layer(value)
+    return keras.Model(inputs, value)
+
+
+def loaded(model: Any, trial: Trial) -> LoadedModel:
+    return LoadedModel(
+        forward=lambda batch, training=False: model(batch, training=training),
+        inputs=trial.model.inputs,
+        variables=model.variables,
+        keras_model=model,
+    )
+
+
+def bench_of(make: Callable[[], Any], trial: Trial, heard: Heard | None = None) -> Bench:
+    """A bench of the model that `make` builds; it is built again for a reference in float64."""
+    job = ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1)
+    with (
+        mock.patch.object(sources, "load", side_effect=lambda spec: loaded(make(), trial)),
+        tf.device("/device:CPU:0"),
+    ):
+        return benches.set_up(job, heard or Heard())
