@@ -95,7 +95,9 @@ def test_a_figure_is_of_one_scenario() -> None:
     assert overview([*steps, *[row(3.0, origin="imported")] * 9]).scenario == "train_step"
     ranked = podium(rows, "speedup_percent")
     assert [item.trial.scenario for _, item in ranked] == ["call"] * 3
+    assert answer(found).startswith("Yes. predict_xla is faster than predict_graph in 1 of 1 pair.")
     paying = answer(overview([with_columns(item, break_even_calls=9.0) for item in steps]))
+    assert "faster than graph in 0 of 2 pairs, slower in 2, in scenario train_step." in paying
     assert "half pay back their compiling within 9 steps" in paying
 
 

@@ -54,3 +54,10 @@ def test_the_shell_completes_as_described(tmp_path: Path) -> None:
         timeout=60,
     )
     assert "resnet50v2" in done.stdout, done.stderr
+
+
+def test_every_definition_that_comes_along_is_listed() -> None:
+    listed = (ROOT / "docs" / "sweeps.md").read_text("utf-8").partition("| definition | what |")[2]
+    table = listed.partition("\n\n")[0]
+    missing = [path.stem for path in (ROOT / "sweeps").iterdir() if f"`{path.stem}`" not in table]
+    assert missing == []

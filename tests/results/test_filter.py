@@ -17,6 +17,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.filter import ALIASES, Both, Comparison, Either, Not, matching, parse_filter
 from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.modes import Scenario, headline_of
 from xla_sweeps.schema.row import COLUMNS, row_dict
 
 ROW: dict[str, Any] = {
@@ -121,6 +122,14 @@ def test_a_row_matches(text: str) -> None:
 )
 def test_a_row_does_not_match(text: str) -> None:
     assert not matches(text, ROW), text
+
+
+@pytest.mark.parametrize("scenario", list(Scenario))
+def test_rows_of_a_scenario_and_its_modes_are_found(scenario: Scenario) -> None:
+    baseline, candidate = headline_of(scenario)
+    row = {**ROW, "scenario": str(scenario), "baseline": baseline, "candidate": candidate}
+    assert matches(f"scenario={scenario} and candidate={candidate} and baseline={baseline}", row)
+    assert not matches(f"scenario={scenario}", {**row, "scenario": "other"})
 
 
 def test_and_binds_closer_than_or_and_not_closest() -> None:

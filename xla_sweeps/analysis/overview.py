@@ -319,6 +319,8 @@ def counts(found: Overview) -> str:
     parts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
     parts += [f"slower in {found.slower}"] if found.slower else []
     parts += [f"failed in {found.failed}"] if found.failed else []
+    usual = found.scenario in ("", Scenario.CALL) or found.candidate.startswith(found.scenario)
+    parts += [] if usual else [f"in scenario {found.scenario}"]
     return f"{word(found)} {', '.join(parts)}."
 
 

@@ -95,7 +95,7 @@ function twinPlot(view, theme, width) {
   return {
     finding: `The same mode against itself: ${count(containing)} of ${plural(bounded.length, "interval")} contain${bounded.length === 1 ? "s" : ""} 1× (${share(containing, bounded.length)})`,
     subject: phrase(subject, " · "),
-    how: "A/A pairs: graph against a second copy of graph in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
+    how: "A/A pairs: a mode against a second copy of it in the same replicate. Their true ratio is 1×, so about 95 % of the intervals should contain it.",
     note: [tested && trustSentence(tested), sampleNote(items.length, found.length)],
     legend: [
       { mark: "●", colour: theme.quiet, text: "contains 1×" },
