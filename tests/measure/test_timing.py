@@ -154,6 +154,14 @@ def test_warm_up_continues_until_two_windows_agree() -> None:
     assert warm.call_s == pytest.approx(0.201)
 
 
+def test_each_block_of_a_warm_up_starts_from_the_same_state() -> None:
+    """Else a training would go on for as long as it warms up."""
+    device = Device(clock := Clock(), work_s=0.2)
+    timing.warm_up(device, effort=EFFORT, clock=clock)
+    blocks = "".join({"prepare": "|", "step": "."}.get(word, "") for word in device.log)
+    assert max(map(len, blocks.split("|")[2:])) == 1
+
+
 def test_warm_up_ends_at_its_cap_and_flags_that_speed_still_changed() -> None:
     clock = Clock()
     ever_slower = [1.0 + 0.05 * index for index in range(10_000)]

@@ -23,6 +23,7 @@ from xla_sweeps.tf import models, sources
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.modes import traces
 from xla_sweeps.tf.preparation import Prepared, prepare_modes
+from xla_sweeps.tf.replicate import _settled
 from xla_sweeps.tf.training import Trainer, values_of
 
 pytestmark = pytest.mark.tf
@@ -201,15 +202,30 @@ def test_a_model_with_other_random_numbers_cannot_be_verified(of: Callable[..., 
     assert outcomes(bench, "xla")["xla"].status is Status.NONDETERMINISTIC
 
 
-def test_weights_that_run_away_are_no_result(of: Callable[..., Bench]) -> None:
+def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., Bench]) -> None:
     bench = of(trial=replace(TRAIN, training=Training(learning_rate=10.0)))
     trainer = bench.trainer
     assert trainer is not None
-    graph = trainer.own_step(ExecutionMode.GRAPH)
-    assert trainer.runs_away(graph, 4) == ""
+    graph, fine = trainer.own_step(ExecutionMode.GRAPH), ModeOutcome(status=Status.OK)
+    assert _settled(fine, bench, graph, 0, 4) == fine
     graph.run = lambda batch: tf.constant(np.nan)
-    assert trainer.runs_away(graph, 4) == (
-        "the loss is not finite after 4 steps with learning_rate=10; use a lower one"
+    spoiled = _settled(fine, bench, graph, 0, 4)
+    assert spoiled.status is Status.WRONG_RESULT
+    assert spoiled.failure is not None
+    assert spoiled.failure.message == (
+        "refused: the loss is not finite after 4 calls in a row with learning_rate=10; use a lower "
+        "one"
+    )
+    wrong = replace(fine, status=Status.WRONG_RESULT)
+    assert _settled(wrong, bench, graph, 0, 4) == wrong
+
+
+def test_weights_that_run_away_verify_no_mode(of: Callable[..., Bench]) -> None:
+    found = outcomes(of(trial=replace(TRAIN, training=Training(learning_rate=1e38))), "graph")
+    assert found["graph"].status is Status.WRONG_RESULT
+    assert found["graph"].failure is not None
+    assert found["graph"].failure.message == (
+        "refused: eager's own loss or gradients are not finite"
     )
 
 

@@ -63,13 +63,16 @@ class Spread:
 
 
 def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
-    """The largest differences between eager's first steps and those on changed inputs."""
+    """The largest differences between eager's first steps and those on changed inputs.
+
+    At least one of these has a curve; the others may be of the first step alone.
+    """
     return Spread(
         loss=max(abs(item.loss - eager.loss) for item in nudged),
         updates=tuple(
             max(column) for column in zip(*(_apart(item, eager) for item in nudged), strict=True)
         ),
-        curve=max(_furthest(item.curve, eager.curve)[1] for item in nudged),
+        curve=max(_furthest(item.curve, eager.curve)[1] for item in nudged if item.curve),
     )
 
 

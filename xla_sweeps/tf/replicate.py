@@ -188,15 +188,31 @@ def _measure_modes(
         if outcome.warmup_trend is None:
             outcome = replace(outcome, warmup_trend=rounds.trend(result.rounds, label))
             _flag_moving(outcome.warmup_trend, label, channel)
-        if count := modes.traces(entry.executable) - traced[label]:
-            message = f"traced again while it was measured ({count} times)"
-            retraced = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
-            outcome = replace(outcome, status=Status.RETRACED, failure=retraced)
-        elif bench.trainer and (reason := bench.trainer.runs_away(entry.executable, calls[label])):
-            failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
-            outcome = replace(outcome, status=Status.WRONG_RESULT, failure=failure)
+        retraced = modes.traces(entry.executable) - traced[label]
+        outcome = _settled(outcome, bench, entry.executable, retraced, calls[label])
         channel.send(protocol.ModeReady(mode=label, outcome=outcome))
     return result.contaminated
+
+
+def _settled(
+    outcome: ModeOutcome,
+    bench: Bench,
+    executable: modes.ModeExecutable,
+    retraced: int,
+    calls: int,
+) -> ModeOutcome:
+    """The outcome, unless what was measured turns out to be no steady state of the mode."""
+    if retraced:
+        message = f"traced again while it was measured ({retraced} times)"
+        failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
+        return replace(outcome, status=Status.RETRACED, failure=failure)
+    if bench.trainer is None or outcome.status is not Status.OK:
+        return outcome
+    reason = bench.trainer.runs_away(executable, calls)
+    if not reason:
+        return outcome
+    failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
+    return replace(outcome, status=Status.WRONG_RESULT, failure=failure)
 
 
 def _with_latencies(outcome: ModeOutcome, found: timing.Latencies) -> ModeOutcome:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import learning
+from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.measure.learning import FirstSteps
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import ExecutionMode
@@ -29,8 +30,6 @@ CHECKING_RATE = 1024.0
 
 HALVINGS = 24
 """How often the loss scale may be halved until gradients are finite."""
-
-NUDGED_RUNS = 2
 
 _RANDOM = ("rate", "drop_path_rate", "dropout", "recurrent_dropout", "stddev")
 """Attributes of layers that draw random numbers while training, unless they are 0."""
@@ -87,7 +86,6 @@ class Trainer:
         self.state = State([*model.variables, *_variables(self.optimizer)])
         rng = np.random.default_rng(trial.seed)
         self.batches = [(images, _labels(head, rng)) for images in inputs]
-        self._nudged = [_nudged(self.batches, self.precision, rng) for _ in range(NUDGED_RUNS)]
         self._settle_loss_scale()
         self._reference: FirstSteps | None = None
 
@@ -129,9 +127,13 @@ class Trainer:
         eager = self.own_step(ExecutionMode.EAGER)
         with self.without_random_layers():
             self._eager = self._first_steps(eager)
-            self._spread = learning.spread_of(
-                self._eager, [self._first_steps(eager, batches) for batches in self._nudged]
-            )
+            rng = np.random.default_rng(0)
+            few = self.batches[: learning.STEPS]
+            nudged = [
+                self._first_steps(eager, _nudged(few, self.precision, rng), steps=steps)
+                for steps in (learning.STEPS, 0)
+            ]
+            self._spread = learning.spread_of(self._eager, nudged)
             again = self._first_steps(eager, steps=0, reseed=True)
         return learning.same(self._eager, again, precision=self.precision)
 
@@ -190,18 +192,18 @@ class Trainer:
             for layer, name, rate in rates:
                 setattr(layer, name, rate)
 
-    def runs_away(self, executable: modes.ModeExecutable, steps: int) -> str:
-        """Why a block's steps are no training: its loss is not finite; else ""."""
+    def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
+        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
         if executable.mode is ExecutionMode.INPUT:
             return ""
         executable.prepare()
-        for _ in range(steps):
+        for _ in range(calls):
             executable.step()
         if math.isfinite(_loss(executable.last)):
             return ""
         return (
-            f"the loss is not finite after {steps} steps with learning_rate={self._trained_at:g}; "
-            "use a lower one"
+            f"{REFUSED} the loss is not finite after {calls} calls in a row with learning_rate="
+            f"{self._trained_at:g}; use a lower one"
         )
 
     def _first_steps(
