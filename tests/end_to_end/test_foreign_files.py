@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from commands import forked
 from factories import CONFIG, make_outcome, make_record
-from paths import SUPPORT
 
 from xla_sweeps.cli import main
 from xla_sweeps.results.rows import end_trial
@@ -190,15 +189,10 @@ def test_a_trial_measures_through_no_link_and_beside_any_file(tmp_path: Path) ->
     words = ["model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu"]
     words += ["ui=plain", "tracker=none"]
 
-    def trial(results: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(SUPPORT / "fake_trial.py"), *words, f"results_dir={results}"],
-            cwd=tmp_path,
-            env={**os.environ, "FAKE_WORKER": "", "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+    def trial(results: str) -> CompletedProcess[str]:
+        environ = {**os.environ, "FAKE_WORKER": "", "COLUMNS": "200"}
+        arguments = (*words, f"results_dir={results}")
+        return forked("trial", *arguments, cwd=tmp_path, environment=environ)
 
     assert trial("good").returncode == 0
     (name,) = (path.name for path in (tmp_path / "good" / "records").iterdir())

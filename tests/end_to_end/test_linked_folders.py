@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from commands import forked
 from driving import Notes
 from factories import make_outcome, make_record
-from paths import SUPPORT
 
 from xla_sweeps.cli import main
 from xla_sweeps.errors import StoreError, XlaSweepsError
@@ -54,11 +53,11 @@ def linked(name: str, outside: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("hydra", ["fake_trial.py", *WORDS, "ui=plain"]),
-        ("hydra", ["fake_trial.py", "-m", *WORDS, "ui=plain", "seed=1,2"]),
-        ("logs", ["fake_sweep.py", "sweep", "s.yaml", *WORDS]),
-        ("logs/sweeps", ["fake_sweep.py", "sweep", "s.yaml", *WORDS]),
-        ("slurm", ["fake_sweep.py", "sweep", "s.yaml", *WORDS[:3], *WORDS[4:]]),
+        ("hydra", ["trial", *WORDS, "ui=plain"]),
+        ("hydra", ["trial", "-m", *WORDS, "ui=plain", "seed=1,2"]),
+        ("logs", ["sweep", "sweep", "s.yaml", *WORDS]),
+        ("logs/sweeps", ["sweep", "sweep", "s.yaml", *WORDS]),
+        ("slurm", ["sweep", "sweep", "s.yaml", *WORDS[:3], *WORDS[4:]]),
     ],
 )
 def test_a_command_refuses_a_linked_folder_in_one_line(
@@ -70,14 +69,9 @@ def test_a_command_refuses_a_linked_folder_in_one_line(
     for tool in ("sbatch", "squeue", "scancel"):
         (tools / tool).write_text("#!/bin/sh\necho refused >&2; exit 1\n")
         (tools / tool).chmod(0o755)
-    words = [*arguments, *(["--launcher", "slurm"] if name == "slurm" else [])]
-    done = subprocess.run(
-        [sys.executable, str(SUPPORT / words[0]), *words[1:]],
-        env={**os.environ, "FAKE_WORKER": "", "PATH": f"{tools}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    program, *words = [*arguments, *(["--launcher", "slurm"] if name == "slurm" else [])]
+    environ = {**os.environ, "FAKE_WORKER": "", "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = forked(program, *words, cwd=outside.parent, environment=environ)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert f"results/{name}" in done.stderr
     assert "is a link or no folder" in done.stderr

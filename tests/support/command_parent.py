@@ -1,7 +1,7 @@
 """Forks commands: it has imported the command line, which a fresh process needs a second for.
 
-Started by `commands.forked`. The first two arguments of an order are `command`, or `sweep` for one
-whose trials are scripted (`fake_sweep.py`), and the folder to run it in.
+Started by `commands.forked`. The first two arguments of an order are `command`, or `sweep` or
+`trial` for a scripted one (`fake_sweep.py`, `fake_trial.py`), and the folder to run it in.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xla_sweeps.system import forking
 def load() -> None:
     """Import what commands import."""
     import fake_sweep  # noqa: F401
+    import fake_trial  # noqa: F401
     import hydra  # noqa: F401
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
@@ -36,6 +37,7 @@ def load() -> None:
 
 def work(order: forking.Order, descriptors: Sequence[int]) -> int:
     import fake_sweep
+    import fake_trial
 
     from xla_sweeps.__main__ import main
 
@@ -47,6 +49,8 @@ def work(order: forking.Order, descriptors: Sequence[int]) -> int:
     os.environ.update(order.environment)
     if program == "sweep":
         fake_sweep.use_scripts()
+    if program == "trial":
+        fake_trial.use_script()
     sys.argv = ["xla_sweeps", *arguments]
     main()
     return 0

@@ -15,19 +15,16 @@ from pathlib import Path
 from xla_sweeps.__main__ import main
 from xla_sweeps.measure import monitor, process
 
-WORKER = (
-    sys.executable,
-    str(Path(__file__).with_name("fake_worker.py")),
-    *os.environ.get("FAKE_WORKER", "").split(),
-)
+WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
 
 def use_script() -> None:
     """Have this process's trials follow the script."""
+    script = os.environ.get("FAKE_WORKER", "").split()
     monitor.FOREIGN_CORES = monitor.STEAL_SHARE = math.inf  # the other tests run beside it
-    if "busy" in WORKER:
+    if "busy" in script:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
-    process.run_attempt = functools.partial(process.run_attempt, command=WORKER)
+    process.run_attempt = functools.partial(process.run_attempt, command=(*WORKER, *script))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Which worker of pytest-xdist runs which tests, and which begin first.
 
 A file stays with one worker, so that its fixtures are made once; a browser likewise, over all
-files. What takes longest begins first, so that no worker ends long after the others.
+files. What takes longest begins first, and short tests that share nothing end the run, so that no
+worker ends long after the others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ LONGEST = (
     "tests/sweep/launchers/test_wandb_agents.py",
     "tests/cli/test_sweep.py",
     "tests/sweep/launchers/test_slurm.py",
-    "tests/tf/test_models.py",
     "tests/sweep/launchers/test_ray.py",
     "tests/end_to_end/test_faults.py",
     "tests/report/wandb/test_tracker.py",
@@ -27,21 +27,35 @@ LONGEST = (
     "tests/end_to_end/test_sweep_robustness.py",
     "tests/tf/test_sources.py",
     "tests/end_to_end/test_command.py",
+    "tests/tf/test_replicate.py",
+    "tests/end_to_end/test_tampering.py",
+    "tests/end_to_end/test_wandb_agent.py",
+    "tests/tf/test_bench.py",
+    "tests/tf/test_parent.py",
+    "tests/tf/test_flags.py",
 )
-"""Groups of a minute and more, the longest first."""
+"""Groups that take long, or have few long tests, the longest first."""
+
+SINGLE = "tests/tf/test_models.py"
+"""Its tests share nothing: any worker runs any of them, at the end."""
 
 
 def group_of(nodeid: str) -> str:
     """The tests that stay together with this one: a browser's, or a file's."""
     path, _, name = nodeid.partition("::")
     _, _, parameters = name.partition("[")
-    return next((browser for browser in NAMES if browser in parameters.split("-")), path)
+    alone = nodeid if path == SINGLE else path
+    return next(
+        (browser for browser in NAMES if browser in parameters.removesuffix("]").split("-")), alone
+    )
 
 
 def place_of(item: pytest.Item) -> int:
     """When a test's group begins, for sorting."""
     group = group_of(item.nodeid)
-    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
+    if group in LONGEST:
+        return LONGEST.index(group)
+    return len(LONGEST) + group.startswith(SINGLE)
 
 
 class ByGroup(LoadScopeScheduling):

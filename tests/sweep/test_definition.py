@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from commands import forked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from paths import SUPPORT
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.overrides import overrides
@@ -176,9 +174,6 @@ def test_an_option_of_an_earlier_version_is_ignored_with_a_warning() -> None:
     assert sweep.warnings == ("s.yaml: ignored known_records (of an earlier version)",)
 
 
-SWEEP = str(SUPPORT / "fake_sweep.py")
-
-
 PLACE = Place(devices.devices()[-1], devices.usable_cores())
 
 
@@ -292,14 +287,9 @@ def test_a_hostile_definition_is_refused_before_any_of_it_is_resolved(
     payload: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": payload}))
-    done = subprocess.run(
-        [sys.executable, SWEEP, "sweep", "s.yaml", "--dry-run"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "WANDB_API_KEY": "canary-5ec7e7"},
-    )
+    words = ("sweep", "s.yaml", "--dry-run")
+    environ = {**os.environ, "WANDB_API_KEY": "canary-5ec7e7"}
+    done = forked("sweep", *words, cwd=tmp_path, environment=environ)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "canary" not in done.stdout + done.stderr

@@ -129,8 +129,9 @@ def test_a_job_that_cannot_start_is_an_error_of_that_job_and_never_a_wait(
 
     monkeypatch.setattr("xla_sweeps.sweep.launchers.local.subprocess.Popen", broken)
     outcome, notes = drive(tmp_path, "a=ok", "b=ok", slots=1)
-    assert {word for _, word in notes.ends} == {"infra"}
-    assert len(notes.ends) >= 3, "the breaker stops after three; one may have been on its way"
+    words = [word for _, word in notes.ends]
+    assert words.count("infra") >= 3, "the breaker stops after three"
+    assert set(words) <= {"infra", "stopped"}, "one may have been on its way"
     assert "cannot start" in outcome.broken
     assert counted(tmp_path) == {}
 
