@@ -12,7 +12,7 @@ from commands import command, fresh_command
 from paths import ROOT
 
 from xla_sweeps import __version__
-from xla_sweeps.cli import main
+from xla_sweeps.cli import COMMANDS, main
 from xla_sweeps.cli.trial import expand_json
 from xla_sweeps.errors import BUG_CODE, ConfigError
 
@@ -175,3 +175,10 @@ def test_a_defect_is_one_line_with_its_traceback_in_a_file(
     assert said.endswith(f"; please report it, with {saved}\n")
     assert (said.count("\n"), "\x1b" in said) == (1, False)
     assert "Traceback" in saved.read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_fits_80_columns(name: str, tmp_path: Path) -> None:
+    done = command(name, "--help", cwd=tmp_path, COLUMNS="80")
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []

@@ -7,6 +7,7 @@ import json
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         "predict, and fits what a call and a sample cost in each way to call the model. The "
         "records are kept: run it again to measure exactly what is missing.",
     )
+    parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
     parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "overrides",
