@@ -123,11 +123,6 @@ def test_an_online_run_is_uploaded_completely(server: WandbServer, tmp_path: Pat
     assert server.unknown == []
 
 
-def test_a_failed_trial_is_a_run_with_its_exit_code(server: WandbServer, tmp_path: Path) -> None:
-    tracked(online_tracker(), header(tmp_path), exit_code=1)
-    assert server.runs[TRIAL_ID].exit_code == 1
-
-
 def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Path) -> None:
     tracker = online_tracker()
     tracker.open(header(tmp_path))
@@ -138,16 +133,6 @@ def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Pa
     assert run.preempting
     assert run.exit_code == 143
     assert len(rounds_of(run)) == 6
-
-
-def test_under_an_agent_the_agents_run_id_is_used(
-    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
-    monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
-    tracked(online_tracker(), header(tmp_path))
-    assert set(server.runs) == {"agentrun"}
-    assert rounds_of(server.runs["agentrun"]) == rows_of(FIRST)
 
 
 @pytest.mark.parametrize("fault", ["fail", "hang", "die"])
@@ -210,7 +195,7 @@ def test_a_run_is_uploaded_completely_although_every_fifth_request_is_refused(
     assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
-def test_a_swept_key_keeps_the_sweeps_value_among_the_other_keys(
+def test_under_an_agent_its_run_is_used_and_a_swept_key_keeps_the_sweeps_value(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters = tmp_path / "parameters.yaml"
@@ -224,8 +209,11 @@ def test_a_swept_key_keeps_the_sweeps_value_among_the_other_keys(
     }
     for name, value in agent.items():
         monkeypatch.setenv(name, value)
-    assert tracked(online_tracker(), header(tmp_path), FIRST).complete
+    assert tracked(online_tracker(), header(tmp_path), FIRST, exit_code=1).complete
+    assert set(server.runs) == {"agentrun"}
     run = server.runs["agentrun"]
+    assert rounds_of(run) == rows_of(FIRST)
+    assert run.exit_code == 1
     assert (run.project, run.entity, run.job_type) == ("swept-project", "team", "trial")
     assert {key: run.config[key] for key in ("variant", "model", "family", "batch_size")} == {
         "variant": "swept",
