@@ -34,8 +34,8 @@ BATCHES = (4, 16)
 
 _EXAMPLES = """examples:
   xla-sweeps predict-cost model=mobilenet_v2
-  xla-sweeps predict-cost model=mobilenet_v3_large keras=2 --batch-sizes 1,4,16,64
-  xla-sweeps predict-cost model=tiny_dense 'modes=[call_host,graph_host,predict]' --format json
+  xla-sweeps predict-cost model=resnet50 keras=2 --batch-sizes 1,4,16
+  xla-sweeps predict-cost model=tiny_dense 'modes=[call_host,predict]'
 """
 
 
