@@ -147,50 +147,86 @@ def compare(
     """
     first, second = modes[baseline], modes[candidate]
     failed = next((mode for mode in (second, first) if mode.status is not Status.OK), None)
-    counted, contaminated = replicates.counting(baseline, candidate)
-    within = replicates.within(baseline, candidate)
-    failure = failed.failure if failed else None if within else _TOO_FEW_ROUNDS
-    value = None
-    if within and not failed:
-        value = math.exp(statistics.fmean(interval.estimate for interval in within))
-    budget = variance_budget(within)
-    costs = _costs(first, second)
-    known = pool or NOTHING
-    floor = known.floor(shared.provenance.host)
-    judged: dict[str, Any] = {"verdict": Verdict.FAILED if value is None else Verdict.AMBIGUOUS}
-    if value is not None and pool:
-        prior = UNKNOWN if contaminated else pool.prior(baseline, candidate)
-        judged = _judgement(
-            value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
-        )
+    measured = bool(replicates.within(baseline, candidate))
+    _, contaminated = replicates.counting(baseline, candidate)
     return ComparisonRow(
         trial=shared.trial,
         headline=(baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=_mode_columns(second),
         baseline=_mode_columns(first),
-        speedup=SpeedupColumns(
-            **_ratio(value, first, second),
-            **judged,
-            preliminary=len(within) < MIN_REPLICATES,
-            floor=floor,
-            replicates=len(within),
-            rounds=sum(map(len, counted)),
-            **_across([] if failed or contaminated else counted, baseline, candidate),
-            floor_across=known.floor_across(shared.provenance.host),
-            **budget,
-            **costs,
-            raw=None if failed else _raw(replicates.samples, baseline, candidate),
-            sustained=_sustained(value, first, second),
-            cv_percent=second.cv_percent,
+        speedup=_speedup(
+            replicates,
+            first,
+            second,
+            failed=failed is not None,
+            pool=pool,
+            host=shared.provenance.host,
         ),
-        status=failed.status if failed else _status(bool(within), contaminated=contaminated),
+        status=failed.status if failed else _status(measured, contaminated=contaminated),
         flags=shared.flags,
-        failure=FailureColumns(
-            mode=failed.label if failed else "",
-            message=failure.message if failure else "",
-            hint=failure.hint if failure else "",
-        ),
+        failure=_failure_columns(failed, measured=measured),
         provenance=shared.provenance,
+    )
+
+
+def _speedup(
+    replicates: Replicates,
+    first: ModeSummary,
+    second: ModeSummary,
+    *,
+    failed: bool,
+    pool: Pool | None,
+    host: str,
+) -> SpeedupColumns:
+    """The second mode against the first.
+
+    Args:
+        replicates: of the trial.
+        first: the baseline.
+        second: the candidate.
+        failed: whether one of them gave no number.
+        pool: as in `compare`.
+        host: that measured them.
+    """
+    pair = first.label, second.label
+    counted, contaminated = replicates.counting(*pair)
+    within = replicates.within(*pair)
+    value = None
+    if within and not failed:
+        value = math.exp(statistics.fmean(interval.estimate for interval in within))
+    budget, costs = variance_budget(within), _costs(first, second)
+    known = pool or NOTHING
+    floor = known.floor(host)
+    judged: dict[str, Any] = {"verdict": Verdict.FAILED if value is None else Verdict.AMBIGUOUS}
+    if value is not None and pool:
+        prior = UNKNOWN if contaminated else pool.prior(*pair)
+        judged = _judgement(
+            value, budget, costs, first, replicates=len(within), floor=floor, prior=prior
+        )
+    return SpeedupColumns(
+        **_ratio(value, first, second),
+        **judged,
+        preliminary=len(within) < MIN_REPLICATES,
+        floor=floor,
+        replicates=len(within),
+        rounds=sum(map(len, counted)),
+        **_across([] if failed or contaminated else counted, *pair),
+        floor_across=known.floor_across(host),
+        **budget,
+        **costs,
+        raw=None if failed else _raw(replicates.samples, *pair),
+        sustained=_sustained(value, first, second),
+        cv_percent=second.cv_percent,
+    )
+
+
+def _failure_columns(failed: ModeSummary | None, *, measured: bool) -> FailureColumns:
+    """Why there is no speedup, if there is none."""
+    failure = failed.failure if failed else None if measured else _TOO_FEW_ROUNDS
+    return FailureColumns(
+        mode=failed.label if failed else "",
+        message=failure.message if failure else "",
+        hint=failure.hint if failure else "",
     )
 
 
