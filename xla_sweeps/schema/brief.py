@@ -72,6 +72,7 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
     contamination: Mapping[str, Any] = {}
     seconds: Mapping[str, Seconds] = {}
     started_at: str = ""
+    finished_at: str = ""
     log: str = ""
     request_id: str = ""
     words: tuple[str, ...] | None = None
