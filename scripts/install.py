@@ -58,10 +58,12 @@ def main(extras: str) -> int:
 def pip_settings() -> dict[str, str]:
     """What pip's configuration files and variables say about installing, the strongest last."""
     listed = subprocess.run(
-        [*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
+        [*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if listed.returncode:
+        sys.exit(listed.returncode)  # pip has said what is wrong with them
     found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
-    for line in listed.splitlines():
+    for line in listed.stdout.splitlines():
         name, _, value = line.partition("=")
         section, _, key = name.rpartition(".")
         if section in found:

@@ -197,7 +197,8 @@ def test_an_offline_run_is_written_without_an_account_and_no_secret_reaches_any_
     all_modes: tuple[Path, int, str, str],
 ) -> None:
     cwd, _, out, err = all_modes
-    assert len(list(cwd.glob("results/wandb/offline-run-*/*.wandb"))) == 1
+    (run,) = cwd.glob("results/wandb/offline-run-*/*.wandb")
+    assert f" {run.parent.relative_to(cwd)}\n" in out
     for path in cwd.rglob("*"):
         if path.is_file():
             assert b"canary" not in path.read_bytes(), path

@@ -403,6 +403,8 @@ def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
     if result.logs:
         places["log"] = str(result.logs[-1])
     if result.tracking and result.tracking.place:
-        places["W&B"] = result.tracking.place
+        place = result.tracking.place  # an address, or the absolute path of a folder
+        below = Path(place).is_relative_to(Path.cwd())
+        places["W&B"] = os.path.relpath(place) if below else place
     places["again"] = f"xla-sweeps results {results_dir}"
     return places
