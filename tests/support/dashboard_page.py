@@ -123,6 +123,7 @@ def turn(browser: Browser, filters: Filters) -> None:
 
 def bring(browser: Browser, selector: str) -> None:
     """Scroll a part of the page into view, until nothing that is drawn there moves it."""
+    browser.wait(f"document.querySelector({json.dumps(selector)}) !== null")
     browser.evaluate(
         f"""(async () => {{
           const part = document.querySelector({json.dumps(selector)});
