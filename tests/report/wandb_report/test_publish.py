@@ -220,6 +220,9 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         "batch_size": 1,
         "precision": "float32",
         "scenario": "call",
+        "batches": 1,
+        "keras": "",
+        "optimizer": "",
         "runtime": "",
         "title": "t",
     }
