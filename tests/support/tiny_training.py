@@ -8,26 +8,13 @@ from unittest import mock
 
 import keras
 import tensorflow as tf
+from heard import Heard
 
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.tf import bench as benches
 from xla_sweeps.tf import sources
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.sources.loaded import LoadedModel
-
-
-class Heard:
-    """A channel that keeps what was sent."""
-
-    def __init__(self) -> None:
-        self.events: list[protocol.Event] = []
-
-    def send(self, event: protocol.Event) -> None:
-        self.events.append(event)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"nothing is measured here: {name}")
 
 
 def network(*layers: Any, classes: int = 3) -> keras.Model:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from factories import TRIAL
+from heard import Heard
 
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.trial import Counted, InputSpec, ReplicateJob, Trial
 from xla_sweeps.tf import bench as benches
@@ -34,19 +33,6 @@ SMALL = replace(
 )
 
 PUBLISH = replace(SMALL, effort=replace(SMALL.effort, always_reference=True))
-
-
-class Heard:
-    """A channel that keeps what was sent."""
-
-    def __init__(self) -> None:
-        self.events: list[protocol.Event] = []
-
-    def send(self, event: protocol.Event) -> None:
-        self.events.append(event)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"nothing is measured here: {name}")
 
 
 def job(trial: Trial, replicate: int = 0) -> ReplicateJob:

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 from factories import TRIAL
+from heard import Heard
 
 from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import ModeOutcome, Status
@@ -105,19 +106,6 @@ def called(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
     executable = scenarios.make_executable(bench, mode)
     modes.first_call_s(executable)
     return executable
-
-
-class Heard:
-    """A channel that keeps what was sent."""
-
-    def __init__(self) -> None:
-        self.events: list[protocol.Event] = []
-
-    def send(self, event: protocol.Event) -> None:
-        self.events.append(event)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"nothing is measured here: {name}")
 
 
 def prepared(bench: Bench, *labels: str) -> tuple[dict[str, Prepared], dict[str, ModeOutcome]]:

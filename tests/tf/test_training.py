@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from factories import TRIAL
-from tiny_training import Heard, bench_of, loaded, network
+from heard import Heard
+from tiny_training import bench_of, loaded, network
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import protocol

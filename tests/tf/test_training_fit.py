@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from factories import TRIAL
-from tiny_training import Heard, bench_of, network
+from heard import Heard
+from tiny_training import bench_of, network
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
