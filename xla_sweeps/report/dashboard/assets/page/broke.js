@@ -8,11 +8,11 @@ function brokeSection() {
   const local = { kind: null, shown: FAILURES_SHOWN };
   const worth = (view) => failedRows(view).next().value !== undefined;
   const draw = () => drawFailures(currentView, local, draw);
-  const drawAnew = () => {
+  const redraw = () => {
     local.shown = FAILURES_SHOWN;
     draw();
   };
-  addPanel(byId("broke-counts"), drawAnew, { worth });
+  addPanel(byId("broke-counts"), redraw, { worth });
   addPanel(byId("broke-list"), () => {}, { worth });
 }
 
