@@ -15,6 +15,7 @@ from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import size_text
 
 _NAMED = ("precision", "scenario")
 """Options that a trial's name contains where they are not the default."""
@@ -233,7 +234,8 @@ def _names(trials: Sequence[Trial]) -> dict[int, str]:
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         model, config = trial.summary.model, trial.records[-1].config
-        words = [f"{model.name} {model.resolution_px} px" if model.resolution_px else model.name]
+        size = size_text(model.task, model.resolution_px)
+        words = [f"{model.name} {size}" if size else model.name]
         words.append(f"batch {trial.summary.batch_size}")
         if trial.summary.batches > 1:
             words.append(f"{trial.summary.batches} batches")

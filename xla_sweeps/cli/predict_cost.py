@@ -151,7 +151,8 @@ def _show(asked: Sequence[Settings], *, form: str, output: Path | None) -> None:
         export.write_text(json.dumps(document, indent=1) + "\n", output)
         return
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
-    size = f" {spec.resolution_px} px" if spec.resolution_px else ""
-    title = f"{spec.variant}{size} · {asked[0].device.name or asked[0].device.label}"
+    built = next(record.model for records in trials for record in records if record.model)
+    name = " ".join(filter(None, (spec.variant, built.size)))
+    title = f"{name} · {asked[0].device.name or asked[0].device.label}"
     text = cost_text(costs, copies, title=title, unit=unit)
     export.write_text(text, output)

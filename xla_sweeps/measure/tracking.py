@@ -19,6 +19,7 @@ from xla_sweeps.schema.options import name_of
 from xla_sweeps.schema.overrides import optimizer_of, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import size_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,8 @@ def run_header(
     model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
     candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
     scenario = name_of(config.get("scenario")) or str(Scenario.CALL)
-    words = [f"{config['resolution']} px"] if config["resolution"] else []
-    words.append(f"b{config['batch_size']}")
+    size = size_text(str(model.get("task")), config["resolution"])
+    words = [*([size] if size else []), f"b{config['batch_size']}"]
     words += [] if scenario == Scenario.CALL or candidate.startswith(scenario) else [scenario]
     return RunHeader(
         trial_id=trial_id,

@@ -15,6 +15,7 @@ from xla_sweeps.schema.modes import (
     mode_of,
 )
 from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.trial import EXAMPLE
 
 SYMBOLS = {
     "faster": "▲",
@@ -176,7 +177,7 @@ def throughput_unit(task: str, resolution_px: int) -> str:
     """What a model's throughput counts: images/s, clips/s, or samples/s of other inputs."""
     if task == "video":
         return "clips/s"
-    return "images/s" if resolution_px and task != "example" else "samples/s"
+    return "images/s" if resolution_px and task != EXAMPLE else "samples/s"
 
 
 def explain_flag(flag: str) -> str:

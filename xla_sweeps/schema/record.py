@@ -19,6 +19,7 @@ import msgspec
 
 from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
 from xla_sweeps.schema.modes import baseline_of, headline_candidates, is_mode
+from xla_sweeps.schema.trial import EXAMPLE, size_text
 
 SCHEMA_VERSION = 3
 """A new status, mode or meaning of a field is a new schema; a new field with a default is not."""
@@ -33,6 +34,8 @@ SAME_SINCE = 2
 """From this schema on a record has the members of the present one, so that it is not upgraded."""
 
 _TEXT_LIMIT = 64 * 1024
+
+_SHAPE = re.compile(r"\[([0-9]+(?:, [0-9]+)*)\]", re.ASCII)
 
 
 class RecordFormatError(ValueError):
@@ -82,6 +85,12 @@ class ModelFacts:
     eager_is_graph: bool = False
     replica_of: str = ""
     inputs: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> str:
+        """Of its input: `96 px`, or an example's shape: `400 × 16`; "" if unknown."""
+        shape = _SHAPE.search(self.inputs[0]) if self.task == EXAMPLE and self.inputs else None
+        return shape[1].replace(", ", " × ") if shape else size_text(self.task, self.resolution_px)
 
     @property
     def precision(self) -> str:

@@ -25,6 +25,17 @@ class Precision(StrEnum):
     MIXED_BFLOAT16 = "mixed_bfloat16"
 
 
+EXAMPLE = "example"
+"""The task of models that show one thing and take no image."""
+
+
+def size_text(task: str, resolution_px: int | None) -> str:
+    """What `resolution` is of a model: `96 px`, or `size 400` of an example; "" without one."""
+    if not resolution_px:
+        return ""
+    return f"size {resolution_px}" if task == EXAMPLE else f"{resolution_px} px"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
     """One input of a model.

@@ -18,7 +18,7 @@ from xla_sweeps.measure.failures import error_line
 from xla_sweeps.schema.measurement import Flag, Phase
 from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial, size_text
 from xla_sweeps.tf import devices, macs, models, modes
 from xla_sweeps.tf.fingerprint import fingerprint
 from xla_sweeps.tf.training import Trainer
@@ -196,7 +196,7 @@ def note_build(bench: Bench, executable: modes.ModeExecutable, channel: Channel)
 
 
 def _shown(spec: ModelSpec) -> str:
-    return f"{spec.name} {spec.resolution_px} px" if spec.resolution_px else spec.name
+    return " ".join(filter(None, (spec.name, size_text(spec.task, spec.resolution_px))))
 
 
 def _check_batch(built: models.BuiltModel, trial: Trial) -> None:

@@ -261,6 +261,9 @@ def test_a_trial_that_never_started_shows_one_reason_and_no_table(
         ({"task": "video"}, "clips/s"),
         ({"resolution_px": 0}, "samples/s"),
         ({"task": "example"}, "samples/s"),
+        ({"task": "example", "resolution_px": 400}, "ResNet50 size 400 · batch 4"),
+        ({"task": "example", "inputs": ("[400, 16] float32",)}, "ResNet50 400 × 16 · batch 4"),
+        ({"task": "example", "inputs": ("\x1b[31mx",)}, "ResNet50 size 224 · batch 4"),
         ({"source": "hub", "replica_of": "https://tfhub.dev/x/1"}, "hub, random weights"),
         ({"params": 2_312, "macs": 830_400}, "2.3 k params · 830.4 k MACs"),
         ({"macs": 27_300_000}, "· 27.3 M MACs"),
@@ -288,6 +291,11 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         "xla-sweeps model=resnet50 source=applications",
     ):
         assert part in out, part
+
+
+def test_the_size_of_an_example_is_not_in_pixels(capsys: pytest.CaptureFixture[str]) -> None:
+    show_model(catalog.load_catalog()["seq_conv_lstm"])
+    assert "LSTM and Conv1D · Example · example · size 400" in capsys.readouterr().out
 
 
 def test_a_trial_of_one_mode_says_why_there_is_no_speedup(

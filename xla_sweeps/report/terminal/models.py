@@ -21,6 +21,7 @@ from xla_sweeps.report.terminal.console import (
     results_console,
     size,
 )
+from xla_sweeps.schema.trial import size_text
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
@@ -80,7 +81,7 @@ def _models_table(
 def show_model(entry: CatalogEntry) -> None:
     """Show one model, one line per source: its constructor and its published figures."""
     console = results_console()
-    facts = [entry.variant, entry.family, entry.task, f"{entry.resolution} px"]
+    facts = [entry.variant, entry.family, entry.task, size_text(entry.task, entry.resolution)]
     if entry.frames:
         facts.append(f"{entry.frames} frames")
     console.print(Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default"))

@@ -220,7 +220,7 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str
 
 def _title(summary: TrialSummary) -> Text:
     model = summary.model
-    facts = [f"{model.resolution_px} px"] if model.resolution_px else []
+    facts = [model.size] if model.size else []
     facts.append(f"batch {summary.batch_size}")
     facts += [f"{summary.batches} batches a call"] if summary.batches > 1 else []
     scenario = next((row.trial.scenario for row in summary.comparisons), "")

@@ -143,7 +143,9 @@ function answerToOne(view, row, candidate, baseline) {
   const number = (name) => rows.number(name)[row];
   const verdict = rows.text("verdict", row);
   const options = rows.text("runtime", row);
-  const where = `${rows.text("model", row)} ${number("resolution_px")} px, batch ${number("batch_size")}, on ${rows.text("device", row)}${options && ` with ${options}`}`;
+  const pixels = number("resolution_px");
+  const size = rows.text("task", row) === "example" ? `size ${pixels}` : `${pixels} px`;
+  const where = `${rows.text("model", row)} ${size}, batch ${number("batch_size")}, on ${rows.text("device", row)}${options && ` with ${options}`}`;
   if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
   const note = rows.text("note", row);
   if (!present(number("speedup"))) {
