@@ -16,7 +16,7 @@ from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.trial import Training
+from xla_sweeps.schema.trial import Precision, Training
 from xla_sweeps.system.devices import cpu_name
 
 
@@ -139,10 +139,27 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
             ["model=mixer_b16", "precision=mixed_bfloat16"],
             "precision=mixed_bfloat16: mixer_b16 from source=hub has fixed dtypes",
         ),
+        (
+            ["model=vit_b16", "source=hub", "precision=mixed_bfloat16"],
+            "precision=mixed_bfloat16: vit_b16 from source=hub has fixed dtypes; use "
+            "precision=float32, or source=keras_hub",
+        ),
+        (
+            ["model=fusion_example", "precision=mixed_bfloat16"],
+            "precision=mixed_bfloat16: fusion_example from source=examples has fixed dtypes",
+        ),
     ],
 )
 def test_contradicting_requests_are_refused_in_one_line(overrides: list[str], reason: str) -> None:
     assert complaint(*overrides).startswith(reason)
+
+
+@pytest.mark.parametrize("model", ["mnist_mlp", "tiny_dense", "seq_conv", "seq_conv_lstm"])
+def test_an_example_made_of_layers_takes_a_precision(model: str) -> None:
+    for scenario in ("call", "predict"):
+        asked = settings(f"model={model}", "precision=mixed_bfloat16", f"scenario={scenario}")
+        assert asked.trial.precision is Precision.MIXED_BFLOAT16
+        assert "dtype_fixed" not in asked.trial.model.recipe
 
 
 def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(

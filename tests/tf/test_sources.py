@@ -137,6 +137,27 @@ def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_ke
         assert np.ptp(answers) > 1e-3
 
 
+@pytest.mark.parametrize("library", ["keras", "tf_keras"])
+@pytest.mark.parametrize("precision", [Precision.MIXED_BFLOAT16, Precision.MIXED_FLOAT16])
+def test_examples_made_of_layers_compute_in_the_asked_precision(
+    precision: Precision, library: str
+) -> None:
+    half = str(precision).removeprefix("mixed_")
+    sizes = {"tiny_dense": None, "mnist_mlp": 8, "seq_conv": 8, "seq_conv_lstm": 8}
+    for name, size in sizes.items():
+        spec = of_catalog(name, "examples", size)
+        spec = replace(spec, recipe={**spec.recipe, "library": library})
+        built = models.build(spec, precision=precision, seed=0)
+        dense = built.loaded.keras_model.layers[-1]
+        assert (dense.compute_dtype, dense.variable_dtype) == (half, "float32")
+        batch = models.draw(built.inputs, 2, np.random.default_rng(0))
+        found = built.call(batch)
+        assert found.dtype == tf.float32
+        (reference,) = models.float64_reference(spec, built, batch)
+        error = np.abs(found.numpy() - reference).max() / np.abs(reference).max()
+        assert 0 < error < agreement.TOLERANCE[precision]
+
+
 def test_an_example_that_is_not_there_is_refused() -> None:
     spec = of_catalog("fusion_example", "examples", 16)
     with pytest.raises(ConfigError, match="Did you mean 'sum_of_products'"):

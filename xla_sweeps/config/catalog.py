@@ -38,7 +38,7 @@ class Source:
         packages: the distributions whose versions decide what its models are.
         extra: the extra of this package that installs them, or "".
         presets: whether `weights` may name a preset of the library.
-        dtype_fixed: whether its models bring their own dtype, so that `precision` cannot change it.
+        dtype_fixed: whether all its models bring their own dtypes, whatever `precision` says.
     """
 
     libraries: tuple[str, ...]
@@ -72,7 +72,7 @@ SOURCES: Mapping[str, Source] = {
         extra="hub",
         dtype_fixed=True,
     ),
-    "examples": Source(libraries=("examples",), dtype_fixed=True),
+    "examples": Source(libraries=("examples",)),
     "local": Source(libraries=("local",)),
 }
 """Every source, as `source=NAME` chooses it."""
@@ -368,6 +368,7 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
             f"{where}.library={library}: allowed are {', '.join(SOURCES[name].libraries)}"
         )
     published, fixed = fields.pop("published", None), bool(fields.pop("fixed_resolution", False))
+    fields.pop("dtype_fixed", None)  # of the request, not of the model: config.settings reads it
     least = _field({"min_resolution": 1, **fields}, "min_resolution", int, where)
     fields.pop("min_resolution", None)
     if name == "hub":

@@ -160,11 +160,7 @@ def _to_trial(
     spec = predicting.of_keras(_model(document, explicit), document)
     _require_source(spec)
     precision = Precision(values.choice(document, "precision"))
-    if precision is not Precision.FLOAT32 and _dtype_fixed(spec):
-        raise ConfigError(
-            f"precision={precision}: {spec.name} from source={spec.source} has fixed "
-            "dtypes; use precision=float32, or another source of the model"
-        )
+    _check_precision(precision, spec, document["model"])
     limit_gib = document["memory_limit_gib"]
     scenario = _scenario(document, spec)
     modes, batches = (
@@ -278,10 +274,21 @@ def check_accelerator_name(given: Any) -> None:
         )
 
 
-def _dtype_fixed(spec: ModelSpec) -> bool:
-    return catalog.SOURCES[spec.source].dtype_fixed or spec.recipe.get("kind") in (
-        "saved_model",
-        "keras",
+def _check_precision(precision: Precision, spec: ModelSpec, entry: Mapping[str, Any]) -> None:
+    """Refuse a precision that the model does not follow, and name a source whose model does."""
+    sources = {**(entry.get("sources") or {})}
+    fixed = {
+        name
+        for name, document in sources.items()
+        if catalog.SOURCES[name].dtype_fixed or document.get("dtype_fixed")
+    }
+    own = spec.recipe.get("kind") in ("saved_model", "keras")
+    if precision is Precision.FLOAT32 or not (own or spec.source in fixed):
+        return
+    others = [f", or source={name}" for name in sources if name not in fixed]
+    raise ConfigError(
+        f"precision={precision}: {spec.name} from source={spec.source} has fixed dtypes; use "
+        f"precision=float32{others[0] if others else ''}"
     )
 
 
