@@ -18,6 +18,8 @@ from xla_sweeps.analysis.predict_cost import (
     cost_of,
     crossing,
     points_of,
+    ranking,
+    totals_of,
 )
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -102,6 +104,79 @@ def test_a_crossing_that_noise_hides_has_no_interval() -> None:
         fitted(0.0401, 0.002, 0.0, noise=0.2, seed=3), fitted(0.04, 0.00201, 0.0, noise=0.2, seed=9)
     )
     assert alike is None or alike.low is None
+
+
+def test_samples_in_all_cost_every_batch_that_they_take() -> None:
+    totals = totals_of(fitted(0.041, 0.002, 0.003), 1000)
+    assert [(item.batch_size, item.batches, item.last_batch) for item in totals] == [
+        (1, 1000, 1),
+        (8, 125, 8),
+        (32, 32, 8),
+        (128, 8, 104),
+    ]
+    for total in totals:
+        wanted = 0.041 + 0.003 * (total.batches - 1) + 2.0
+        assert total.seconds.estimate == pytest.approx(wanted)
+        assert total.seconds.low < wanted < total.seconds.high
+
+
+def test_fewer_samples_than_a_batch_are_one_batch() -> None:
+    totals = totals_of(fitted(0.041, 0.002, 0.003), 20)
+    assert [(item.batch_size, item.batches) for item in totals] == [(1, 20), (8, 3), (20, 1)]
+    assert totals[-1].seconds.estimate == pytest.approx(0.041 + 0.04)
+
+
+def test_without_a_call_of_several_batches_each_batch_is_a_call() -> None:
+    cost = cost_of(planted(0.041, 0.002, 0.003)[:4])
+    assert cost is not None
+    assert cost.further is None
+    assert totals_of(cost, 1000)[-1].seconds.estimate == pytest.approx(8 * 0.041 + 2.0)
+
+
+def test_the_interval_of_samples_in_all_holds_the_truth_about_as_often_as_it_says() -> None:
+    held, truth = np.zeros(2), (0.041 + 0.003 * 124 + 2.0, 0.041 + 0.003 * 7 + 2.0)
+    for seed in range(300):
+        totals = totals_of(fitted(0.041, 0.002, 0.003, noise=0.02, seed=seed), 1000)
+        held += [
+            totals[place].seconds.low <= value <= totals[place].seconds.high
+            for place, value in zip((1, 3), truth, strict=True)
+        ]
+    assert (held / 300 > 0.92).all()
+
+
+def test_the_fastest_way_depends_on_how_many_samples_there_are() -> None:
+    costs = {
+        "predict": fitted(0.041, 0.001, 0.0, noise=0.01, seed=1),
+        "call_host": fitted(0.001, 0.004, 0.001, noise=0.01, seed=2),
+    }
+    few, many = ranking(costs, 5), ranking(costs, 1000)
+    assert [item.label for item in few] == ["call_host", "predict"]
+    assert [item.label for item in many] == ["predict", "call_host"]
+    assert few[0].behind is None
+    assert few[0].may_be_fastest
+    assert few[1].behind is not None
+    assert few[1].behind.low < 0.046 - 0.021 < few[1].behind.high
+    assert not few[1].may_be_fastest
+    assert many[1].best.batch_size == 128
+    assert ranking({}, 5) == []
+
+
+def test_ways_that_noise_hides_from_each_other_may_both_be_the_fastest() -> None:
+    costs = {
+        name: fitted(0.04, 0.002, 0.003, noise=0.05, seed=seed)
+        for seed, name in enumerate(("predict", "graph_host"))
+    }
+    assert all(item.may_be_fastest for item in ranking(costs, 100))
+
+
+def test_a_way_whose_interval_reaches_0_is_no_answer() -> None:
+    blurred = replace(fitted(0.0001, 0.00001, 0.0), covariance=((1.0, 0.0), (0.0, 1.0)))
+    blurred = replace(blurred, further=None)
+    costs = {"predict": blurred, "call_host": fitted(0.041, 0.002, 0.003)}
+    ranked = ranking(costs, 100)
+    assert [item.label for item in ranked] == ["call_host", "predict"]
+    assert ranked[1].best.seconds.low == 0
+    assert ranked[1].may_be_fastest
 
 
 def record(batch_size: int, batches: int, call_s: float, **changes: Any) -> Record:

@@ -62,7 +62,7 @@ def test_the_answer_says_what_a_call_costs_and_when_to_call_the_model_instead(
     measured: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(measured, "--batches", "4", "--batch-sizes", "1,8,32") == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert "predict costs 41" in text
     assert "ms a call before the first image" in text
     assert "Below 15.5" in text
@@ -78,6 +78,67 @@ def test_the_same_as_json(measured: Path, capsys: pytest.CaptureFixture[str]) ->
     crossing = document["crossings"]["call_host/predict"]
     assert crossing["low"] < 15.5 < crossing["high"]
     assert "graph_host/predict" not in document["crossings"]
+
+
+def test_the_answer_for_a_number_of_samples_names_the_fastest_way(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--batches", "4", "--batch-sizes", "1,8,32", "--samples", "100")
+    assert ask(measured, *asked) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    said = " ".join(text.split())
+    assert "mode batches ms for 100 images" in said
+    assert "graph_host 3 × 32 + 4 104" in said
+    assert "graph_host (tf.function(jit_compile=False)) is the fastest for 100 images: 104" in said
+    assert "predict takes 37" in said
+    assert "Extrapolated: the largest call measured had 32 images." in said
+    assert "the last batch, of 4, is a second shape, for which XLA compiles again." in said
+
+
+def test_few_samples_are_measured_and_one_batch(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--batches", "4", "--batch-sizes", "1,8,32", "--samples", "5")
+    assert ask(measured, *asked) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "graph_host 1 × 5 6" in said
+    assert "Extrapolated" not in said
+    assert said.endswith("Tracing and compiling are not counted.")
+
+
+def test_the_same_for_a_number_of_samples_as_json(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--batches", "4", "--batch-sizes", "1,8,32", "--samples", "100", "--format", "json")
+    assert ask(measured, *asked) == 0
+    found = json.loads(capsys.readouterr().out)["samples"]
+    assert found["count"] == 100
+    assert found["fastest"] == "graph_host"
+    assert found["may_be_fastest"] == ["graph_host"]
+    assert list(found["modes"]) == ["graph_host", "predict", "call_host"]
+    predict = found["modes"]["predict"]
+    assert [(item["batch_size"], item["batches"]) for item in predict["batch_sizes"]] == [
+        (1, 100),
+        (8, 13),
+        (32, 4),
+    ]
+    best = predict["best"]["seconds"]
+    assert best["low"] < best["estimate"] < best["high"]
+    assert best["estimate"] == pytest.approx(0.141, rel=0.02)
+    assert predict["behind_s"]["estimate"] == pytest.approx(0.037, rel=0.05)
+
+
+@pytest.mark.parametrize("given", ["0", "-5", "many", "1e3", "1.5", "", "1,000", "9" * 5000])
+def test_a_number_of_samples_that_is_none_is_refused_before_anything_is_measured(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_sweeps.cli.predict_cost._run", pytest.fail)
+    with pytest.raises(ConfigError) as caught:
+        predict_cost_command([*WORDS, "--samples", given])
+    assert str(caught.value) == (
+        f"--samples {given}: expected an integer from 1 to 1,000,000,000, as in 1000"
+    )
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Cost:
         sample: of a sample.
         further: of each batch after the first, before its first sample; None where no call had
             several.
-        covariance: of `fixed` and `sample`, shape (2, 2).
+        covariance: of `fixed`, `sample` and, where there is one, `further`, in this order.
         freedom: degrees of freedom of the fit.
         misfit: the largest relative difference between a point and the fit.
     """
@@ -56,10 +56,46 @@ class Cost:
     fixed: Interval
     sample: Interval
     further: Interval | None
-    covariance: tuple[tuple[float, float], tuple[float, float]]
+    covariance: tuple[tuple[float, ...], ...]
     freedom: int
     misfit: float
     points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """What a number of samples costs in all, in batches of one size.
+
+    Attributes:
+        batch_size: of all batches but the last, which may be smaller.
+        batches: how many it takes.
+        last_batch: samples of the last one.
+        seconds: of all; never below 0.
+    """
+
+    batch_size: int
+    batches: int
+    last_batch: int
+    seconds: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """One way among all, for a number of samples.
+
+    Attributes:
+        best: at the batch size at which it takes least.
+        behind: seconds that it takes more than the fastest; None of the fastest itself.
+    """
+
+    label: str
+    best: Total
+    behind: Interval | None
+
+    @property
+    def may_be_fastest(self) -> bool:
+        """Whether it is the fastest, or cannot be told apart from it."""
+        return self.behind is None or self.behind.low <= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +169,11 @@ def cost_of(points: Sequence[Point]) -> Cost | None:
         stats.interval_about(float(value), math.sqrt(variance), freedom=freedom)
         for value, variance in zip(found, np.diag(covariance), strict=True)
     )
-    (first, shared), (_, second) = covariance[:2, :2].tolist()
     return Cost(
         fixed=fixed,
         sample=sample,
         further=further[0] if further else None,
-        covariance=((first, shared), (shared, second)),
+        covariance=tuple(map(tuple, covariance.tolist())),
         freedom=freedom,
         misfit=float(np.abs(seconds / (rows @ found) - 1).max()),
         points=tuple(points),
@@ -171,6 +206,81 @@ def crossing(one: Cost, other: Cost) -> Crossing | None:
     if a > 0 and root >= 0:
         low, high = ((b + sign * math.sqrt(root)) / a for sign in (-1, 1))
     return Crossing(batch_size=above / below, low=low, high=high)
+
+
+def totals_of(cost: Cost, samples: int) -> list[Total]:
+    """What so many samples cost at each measured batch size, in ascending order.
+
+    They are one call of several batches; where no such call was measured, a call for each batch.
+    Batches larger than all the samples are one batch of these.
+    """
+    sizes = {min(point.batch_size, samples) for point in cost.points}
+    return [_total(cost, samples, size) for size in sorted(sizes)]
+
+
+def ranking(costs: Mapping[str, Cost], samples: int) -> list[Ranked]:
+    """The ways for so many samples, each at its best batch size, the fastest first.
+
+    Ways whose interval reaches 0 come last: they cannot be the answer. Differences have intervals
+    that count the fits as independent, as in `crossing`.
+    """
+    found = [
+        (label, min(totals_of(cost, samples), key=lambda total: total.seconds.estimate))
+        for label, cost in costs.items()
+    ]
+    found.sort(key=lambda item: (item[1].seconds.low <= 0, item[1].seconds.estimate))
+    if not found:
+        return []
+    (first, fastest), *others = found
+    return [
+        Ranked(label=first, best=fastest, behind=None),
+        *(
+            Ranked(
+                label=label,
+                best=total,
+                behind=_difference((costs[first], fastest), (costs[label], total), samples),
+            )
+            for label, total in others
+        ),
+    ]
+
+
+def _total(cost: Cost, samples: int, size: int) -> Total:
+    batches = math.ceil(samples / size)
+    estimate, variance = _sum_of(cost, samples, batches)
+    about = stats.interval_about(estimate, math.sqrt(variance), freedom=cost.freedom)
+    return Total(
+        batch_size=size,
+        batches=batches,
+        last_batch=samples - (batches - 1) * size,
+        seconds=Interval(
+            estimate=max(0.0, estimate), low=max(0.0, about.low), high=max(0.0, about.high)
+        ),
+    )
+
+
+def _sum_of(cost: Cost, samples: int, batches: int) -> tuple[float, float]:
+    """Seconds of so many samples in so many batches, and their variance."""
+    parts = [cost.fixed.estimate, cost.sample.estimate]
+    if cost.further is None:
+        counts = np.array([batches, samples], dtype=float)
+    else:
+        parts.append(cost.further.estimate)
+        counts = np.array([1, samples, batches - 1], dtype=float)
+    variance = counts @ np.array(cost.covariance) @ counts
+    return float(counts @ np.array(parts)), max(0.0, float(variance))
+
+
+def _difference(fastest: tuple[Cost, Total], other: tuple[Cost, Total], samples: int) -> Interval:
+    """Seconds that the other takes more."""
+    (least, its_variance), (seconds, variance) = (
+        _sum_of(cost, samples, total.batches) for cost, total in (fastest, other)
+    )
+    return stats.interval_about(
+        seconds - least,
+        math.sqrt(its_variance + variance),
+        freedom=min(fastest[0].freedom, other[0].freedom),
+    )
 
 
 def copies_of(trials: Sequence[Sequence[Record]]) -> Mapping[int, Mapping[str, float]]:

@@ -32,9 +32,12 @@ SIZES = (1, 8, 32, 128)
 
 BATCHES = (4, 16)
 
+MAX_SAMPLES = 10**9
+
 _EXAMPLES = """examples:
   xla-sweeps predict-cost model=mobilenet_v2
   xla-sweeps predict-cost model=resnet50 keras=2 --batch-sizes 1,4,16
+  xla-sweeps predict-cost model=mobilenet_v2 --samples 1000
   xla-sweeps predict-cost model=tiny_dense 'modes=[call_host,predict]'
 """
 
@@ -63,6 +66,11 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         parser.add_argument(
             f"--{name}", metavar="N,N", default=written, help=f"{text} (default: {written})"
         )
+    parser.add_argument(
+        "--samples",
+        metavar="N",
+        help="also say what each way costs for so many samples in all, and which is the fastest",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument(
@@ -75,6 +83,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     if options.output is not None:
         export.require_writable(options.output)
     sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
+    samples = None if options.samples is None else _count(options.samples)
     several = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
     pairs = [(size, 1) for size in sizes] + [(sizes[1], count) for count in several]
     place = ["--config-dir", str(options.config_dir)] if options.config_dir else []
@@ -97,7 +106,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
             print(shlex.join(["python", *command]))
         return 0
     failed = [command for command in missing if _run(command)]
-    _show(asked, form=options.format, output=options.output)
+    _show(asked, samples=samples, form=options.format, output=options.output)
     return 1 if failed else 0
 
 
@@ -124,6 +133,15 @@ def _numbers(text: str, option: str, *, least: int) -> list[int]:
     return found
 
 
+def _count(text: str) -> int:
+    good = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_SAMPLES))
+    if not good or not 1 <= int(text) <= MAX_SAMPLES:
+        raise ConfigError(
+            f"--samples {text}: expected an integer from 1 to {MAX_SAMPLES:,}, as in 1000"
+        )
+    return int(text)
+
+
 def _records(settings: Settings) -> list[Record]:
     """The replicates of a trial on this machine."""
     identifier = identify(settings, environment.environment())
@@ -135,7 +153,9 @@ def _run(command: Sequence[str]) -> int:
     return subprocess.run([sys.executable, *command], stdout=sys.stderr, check=False).returncode
 
 
-def _show(asked: Sequence[Settings], *, form: str, output: Path | None) -> None:
+def _show(
+    asked: Sequence[Settings], *, samples: int | None, form: str, output: Path | None
+) -> None:
     trials = [_records(settings) for settings in asked]
     labels = asked[0].trial.modes
     fitted = {label: cost_of(points_of(trials, label)) for label in labels}
@@ -147,12 +167,12 @@ def _show(asked: Sequence[Settings], *, form: str, output: Path | None) -> None:
     copies = copies_of(trials)
     spec = asked[0].trial.model
     if form == "json":
-        document = msgspec.to_builtins(json_of(costs, copies, labels))
+        document = msgspec.to_builtins(json_of(costs, copies, labels, samples=samples))
         export.write_text(json.dumps(document, indent=1) + "\n", output)
         return
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
     built = next(record.model for records in trials for record in records if record.model)
     name = " ".join(filter(None, (spec.variant, built.size)))
     title = f"{name} · {asked[0].device.name or asked[0].device.label}"
-    text = cost_text(costs, copies, title=title, unit=unit)
+    text = cost_text(costs, copies, title=title, unit=unit, samples=samples)
     export.write_text(text, output)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
-from xla_sweeps.analysis.predict_cost import Cost, Crossing, crossing
+from xla_sweeps.analysis.predict_cost import Cost, Crossing, Ranked, crossing, ranking, totals_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.report.advice import SWITCH
 from xla_sweeps.schema.modes import Entry, entry_of, mode_of
+from xla_sweeps.system.text import counted
 
 MAX_MISFIT = 0.1
 """Points further from the fit than this are told."""
 
+WIDTH = 80
+"""Of lines of sentences, characters."""
+
 
 def cost_text(
-    costs: Mapping[str, Cost], copies: Mapping[int, Mapping[str, float]], *, title: str, unit: str
+    costs: Mapping[str, Cost],
+    copies: Mapping[int, Mapping[str, float]],
+    *,
+    title: str,
+    unit: str,
+    samples: int | None = None,
 ) -> str:
     """The table, the batch sizes at which ways cross, and the answer in sentences.
 
@@ -23,28 +33,35 @@ def cost_text(
         copies: as `predict_cost.copies_of` has them.
         title: of the model.
         unit: what a sample is called: `image`.
+        samples: how many in all to say the cost of, if any.
     """
+    figures = [
+        (label, _ms(cost.fixed), _ms(cost.further), _ms(cost.sample))
+        for label, cost in costs.items()
+    ]
     lines = [
         title,
         "",
-        f"{'mode':<24}{'ms a call':>26}{'ms a further batch':>26}{f'ms a {unit}':>26}",
+        *_table(("mode", "ms a call", "ms a further batch", f"ms each {unit}"), figures),
     ]
-    lines += [
-        f"{label:<24}{_ms(cost.fixed):>26}{_ms(cost.further):>26}{_ms(cost.sample):>26}"
-        for label, cost in costs.items()
-    ]
-    lines += ["", *answers(costs, unit=unit)]
+    said = answers(costs, unit=unit)
     for size, seconds in copies.items():
-        lines.append(
+        said.append(
             f"Copies of batch {size}, each alone: {1e3 * seconds['input']:.3g} ms in, "
             f"{1e3 * seconds['output']:.3g} ms out."
         )
     bent = {label: cost for label, cost in costs.items() if cost.misfit > MAX_MISFIT}
-    lines += [
+    said += [
         f"{label}: a point lies {cost.misfit:.0%} from the line; its cost of a {unit} depends on "
         "the batch size, and the intervals say so."
         for label, cost in bent.items()
     ]
+    lines += ["", *_wrapped(said)]
+    if samples is not None:
+        ranked = ranking(costs, samples)
+        head = ("mode", "batches", f"ms for {counted(samples, unit)}")
+        rows = [(item.label, _batches(item), _ms(item.best.seconds)) for item in ranked]
+        lines += ["", *_table(head, rows), "", *_wrapped(_of_all(ranked, costs, samples, unit))]
     return "\n".join(lines) + "\n"
 
 
@@ -70,9 +87,70 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
     return found
 
 
+def _of_all(
+    ranked: Sequence[Ranked], costs: Mapping[str, Cost], samples: int, unit: str
+) -> list[str]:
+    """Which way takes least for all samples, and what that leaves out."""
+    whole = counted(samples, unit)
+    first, *others = ranked
+    if first.best.seconds.low <= 0:
+        found = [f"Too little to tell which way is the fastest for {whole}."]
+    else:
+        found = [
+            f"{_called(first.label)} is the fastest for {whole}: {_ms(first.best.seconds)} ms."
+        ]
+        if near := [item.label for item in others if item.may_be_fastest]:
+            found.append(f"Not told apart from it: {', '.join(near)}.")
+        found += [
+            f"{item.label} takes {_ms(item.behind)} ms longer."
+            for item in others
+            if not item.may_be_fastest and entry_of(mode_of(item.label)) is Entry.PREDICT
+        ]
+    measured = max(point.batch_size * point.batches for c in costs.values() for point in c.points)
+    if samples > measured:
+        found.append(f"Extrapolated: the largest call measured had {counted(measured, unit)}.")
+    last = first.best
+    again = (
+        f"; the last batch, of {last.last_batch:,}, is a second shape, for which XLA compiles again"
+        if last.batches > 1 and last.last_batch != last.batch_size
+        else ""
+    )
+    return [*found, f"Tracing and compiling are not counted{again}."]
+
+
+def _batches(item: Ranked) -> str:
+    """`8 × 128`; `7 × 128 + 104` where the last one is smaller."""
+    best = item.best
+    if best.last_batch == best.batch_size:
+        return f"{best.batches:,} × {best.batch_size:,}"
+    return f"{best.batches - 1:,} × {best.batch_size:,} + {best.last_batch:,}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines in columns, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in (head, *rows)
+    ]
+
+
+def _wrapped(sentences: Sequence[str]) -> list[str]:
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(
+            sentence, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    ]
+
+
 def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
     """When another way is faster than `predict`, for a call of one batch."""
-    called = f"{label} ({SWITCH[mode_of(label)]})"
+    called = _called(label)
     meets = crossing(cost, other)
     sizes = [point.batch_size for point in cost.points]
     if meets is None or not 1 <= meets.batch_size <= max(sizes):
@@ -90,6 +168,12 @@ def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
     )
 
 
+def _called(label: str) -> str:
+    """A way with how people switch it on: an uncompiled `predict` has no switch."""
+    switch = SWITCH[mode_of(label)]
+    return f"{label} ({switch})" if switch else label
+
+
 def _size(meets: Crossing) -> str:
     if meets.low is None or meets.high is None:
         return f"{meets.batch_size:.3g} (no interval)"
@@ -99,12 +183,23 @@ def _size(meets: Crossing) -> str:
 def _ms(interval: Interval | None) -> str:
     if interval is None:
         return "—"
-    value, low, high = (1e3 * item for item in (interval.estimate, interval.low, interval.high))
-    return f"{value:.3g} ({low:.3g}–{high:.3g})"
+    value, low, high = (
+        _figure(1e3 * item) for item in (interval.estimate, interval.low, interval.high)
+    )
+    return f"{value} ({low}–{high})"
+
+
+def _figure(value: float) -> str:
+    """Three digits, or all of a larger number's: `0.0412`, `12,300`."""
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def json_of(
-    costs: Mapping[str, Cost], copies: Mapping[int, Mapping[str, float]], labels: Sequence[str]
+    costs: Mapping[str, Cost],
+    copies: Mapping[int, Mapping[str, float]],
+    labels: Sequence[str],
+    *,
+    samples: int | None = None,
 ) -> dict[str, object]:
     """The same as plain data; seconds throughout."""
     meets = {
@@ -117,4 +212,23 @@ def json_of(
         "modes": costs,
         "crossings": {pair: found for pair, found in meets.items() if found is not None},
         "copies_s": {str(size): seconds for size, seconds in copies.items()},
+        **({} if samples is None else {"samples": _samples_json(costs, samples)}),
+    }
+
+
+def _samples_json(costs: Mapping[str, Cost], samples: int) -> dict[str, object]:
+    ranked = ranking(costs, samples)
+    told = ranked[0].best.seconds.low > 0
+    return {
+        "count": samples,
+        "fastest": ranked[0].label if told else None,
+        "may_be_fastest": [item.label for item in ranked if item.may_be_fastest or not told],
+        "modes": {
+            item.label: {
+                "best": item.best,
+                "behind_s": item.behind,
+                "batch_sizes": totals_of(costs[item.label], samples),
+            }
+            for item in ranked
+        },
     }
