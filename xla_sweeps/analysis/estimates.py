@@ -248,22 +248,30 @@ class Replicates:
             compute_intervals([(self, labels)])
         return self._within[labels]
 
-    def _logs(self, labels: tuple[str, ...]) -> list[Seconds]:
-        call_s, _ = self.counting(*labels)
-        return [np.log(one[:, 0]) for one in call_s] if len(labels) == 1 else log_ratios(call_s)
-
 
 def compute_intervals(wanted: Iterable[tuple[Replicates, tuple[str, ...]]]) -> None:
     """Compute what `Replicates.within` gives of these modes and pairs of modes, all at once."""
-    asked = [(replicates, labels, replicates._logs(labels)) for replicates, labels in wanted]
-    found = iter(stats.signed_rank_intervals([values for *_, logs in asked for values in logs]))
-    for replicates, labels, logs in asked:
-        replicates._within[labels] = list(itertools.islice(found, len(logs)))
+    asked = [(replicates, labels, replicates.counting(*labels)[0]) for replicates, labels in wanted]
+    logs = _logs([figures for *_, call_s in asked for figures in call_s])
+    found = iter(stats.signed_rank_intervals(logs))
+    for replicates, labels, call_s in asked:
+        replicates._within[labels] = list(itertools.islice(found, len(call_s)))
 
 
 def log_ratios(call_s: Iterable[Seconds]) -> list[Seconds]:
     """log(first mode / second mode) of each round, of each replicate that `counting` gave."""
-    return [np.log(both[:, 0] / both[:, 1]) for both in call_s]
+    return _logs(list(call_s))
+
+
+def _logs(call_s: Sequence[Seconds]) -> list[Seconds]:
+    """The log of one mode's seconds a call, or of the ratio of two's, of each replicate.
+
+    All logs are computed at once, which is faster.
+    """
+    figures = [one[:, 0] if one.shape[1] == 1 else one[:, 0] / one[:, 1] for one in call_s]
+    logs = np.log(np.concatenate([np.empty(0), *figures]))
+    ends = itertools.accumulate(map(len, figures))
+    return [logs[end - len(one) : end] for one, end in zip(figures, ends, strict=True)]
 
 
 class Samples:
@@ -276,16 +284,20 @@ class Samples:
 
     def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
         self.contaminated = contaminated
-        labels = [block.mode for item in rounds for block in item.blocks]
-        self._place = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-        self._call_s = np.full((len(rounds), len(self._place)), np.nan)
-        numbers = [number for number, item in enumerate(rounds) for _ in item.blocks]
-        self._call_s[numbers, [self._place[label] for label in labels]] = [
-            block.elapsed_ns / block.calls / 1e9 for item in rounds for block in item.blocks
+        found = [
+            {block.mode: block.elapsed_ns / block.calls / 1e9 for block in item.blocks}
+            for item in rounds
         ]
-        self._known = ~np.isnan(self._call_s)
-        self._quiet = np.array([not item.dirty for item in rounds], dtype=bool)
-        self._whole = bool(self._known.all() and self._quiet.all())
+        labels: dict[str, float] = {}
+        for call_s in found:
+            labels.update(call_s)
+        self._place = {label: place for place, label in enumerate(labels)}
+        self._call_s = np.array(
+            [[call_s.get(label, math.nan) for call_s in found] for label in labels]
+        )
+        quiet = [not item.dirty for item in rounds]
+        self._quiet = np.array(quiet, dtype=bool)
+        self._whole = all(quiet) and all(len(call_s) == len(labels) for call_s in found)
 
     def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).
@@ -294,14 +306,12 @@ class Samples:
             labels: of modes; one that was never measured gives no rounds.
             contaminated: include contaminated rounds.
         """
-        if not all(label in self._place for label in labels):
+        try:
+            places = [self._place[label] for label in labels]
+        except KeyError:
             return np.empty((0, len(labels)))
-        places = [self._place[label] for label in labels]
-        if self._whole:
-            kept: Seconds = self._call_s[:, places]
-            return kept
-        whole = self._known[:, places].all(axis=1)
-        if not contaminated:
-            whole &= self._quiet
-        kept = self._call_s[whole][:, places]
-        return kept
+        kept: Seconds = self._call_s[places]
+        if not self._whole:
+            counts = ~np.isnan(kept).any(axis=0)
+            kept = kept[:, counts if contaminated else counts & self._quiet]
+        return kept.T

