@@ -61,19 +61,27 @@ BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all rows of a trial share."""
+    """What rows of a trial share."""
 
     trial: TrialColumns
+    modes: Mapping[str, ModeColumns]
     provenance: ProvenanceColumns
     flags: tuple[str, ...]
 
 
-def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[str] = ()) -> Shared:
-    """What all rows of a trial share: model, device, flags, provenance.
+def shared_of(
+    records: Sequence[Record],
+    model: ModelFacts,
+    modes: Mapping[str, ModeSummary],
+    *,
+    also: Sequence[str] = (),
+) -> Shared:
+    """What rows of a trial share: model, device, modes, flags, provenance.
 
     Args:
         records: those that count, at least one.
         model: as built.
+        modes: all modes of the trial, by label.
         also: further flags.
     """
     first, last = records[0], records[-1]
@@ -105,6 +113,7 @@ def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[st
             replica_of=model.replica_of,
             request_id=last.request_id,
         ),
+        modes={label: _mode_columns(mode) for label, mode in modes.items()},
         provenance=ProvenanceColumns(
             **telemetry_of(records),
             measured_at=last.started_at,
@@ -152,8 +161,8 @@ def compare(
     return ComparisonRow(
         trial=shared.trial,
         headline=(baseline, candidate) in headline_pairs(tuple(modes)),
-        candidate=_mode_columns(second),
-        baseline=_mode_columns(first),
+        candidate=shared.modes[candidate],
+        baseline=shared.modes[baseline],
         speedup=_speedup(
             replicates,
             first,
@@ -193,7 +202,7 @@ def _speedup(
     within = replicates.within(*pair)
     value = None
     if within and not failed:
-        value = math.exp(statistics.fmean(interval.estimate for interval in within))
+        value = math.exp(statistics.fmean([interval.estimate for interval in within]))
     budget, costs = variance_budget(within), _costs(first, second)
     known = pool or NOTHING
     floor = known.floor(host)
@@ -242,7 +251,7 @@ def alone(
     return ComparisonRow(
         trial=shared.trial,
         headline=True,
-        candidate=_mode_columns(mode),
+        candidate=shared.modes[mode.label],
         baseline=ModeColumns(mode=""),
         speedup=SpeedupColumns(
             verdict=Verdict.NONE if measured else Verdict.FAILED,

@@ -126,7 +126,7 @@ def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
         for label, mode in modes.items()
         if _differs(mode.sustained)
     ]
-    shared = speedup.shared_of(trial.counted, model, also=flags)
+    shared = speedup.shared_of(trial.counted, model, modes, also=flags)
     return TrialSummary(
         trial_id=trial.records[0].trial_id,
         model=model,

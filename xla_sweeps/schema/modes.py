@@ -191,6 +191,7 @@ JIT_CANDIDATES = {
 """The candidate mode of each value of `jit` in lower case, as Hydra, W&B and people write it."""
 
 
+@cache
 def entry_of(mode: ExecutionMode) -> Entry:
     """The way of calling of a mode."""
     keras = next((entry for entry in KERAS_METHODS if mode.startswith(entry)), Entry.FUNCTION)

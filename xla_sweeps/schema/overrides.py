@@ -73,10 +73,16 @@ def repeats(words: Sequence[str]) -> bool:
     place, given = (words[1:2], words[2:]) if words[:1] == ("--config-dir",) else ((), words)
     return (
         sum(map(len, words)) <= _LONGEST
-        and all(map(str.isprintable, words))
-        and not any(word.startswith("-") for word in place)
-        and all(_OVERRIDE.fullmatch(w) and option_of(w) not in _SHOWING for w in given)
+        and all(word.isprintable() and not word.startswith("-") for word in place)
+        and all(map(_repeats, given))
     )
+
+
+@lru_cache(maxsize=4096)
+def _repeats(word: str) -> bool:
+    """Whether a word is an override of what is measured."""
+    is_override = word.isprintable() and _OVERRIDE.fullmatch(word)
+    return bool(is_override) and option_of(word) not in _SHOWING
 
 
 @lru_cache(maxsize=4096)
@@ -101,9 +107,9 @@ def runtime_of(config: Mapping[str, Any]) -> str:
 
     In alphabetical order, joined by blanks; "" where it sets none.
     """
-    asked = flattened({name: config.get(name) for name in RUNTIME})
-    given = {key: value for key, value in sorted(asked.items()) if value not in (None, {})}
-    return " ".join(overrides(given))
+    asked = {name: config[name] for name in RUNTIME if config.get(name) not in (None, {})}
+    given = {key: value for key, value in flattened(asked).items() if value not in (None, {})}
+    return " ".join(overrides(dict(sorted(given.items()))))
 
 
 def optimizer_of(config: Mapping[str, Any]) -> str:
