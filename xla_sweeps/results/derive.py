@@ -212,7 +212,7 @@ def findings_of(table: pyarrow.Table) -> Groups:
         compute.or_(compute.greater(table["replicates"], 1), aa),
     )
     fresh = compute.invert(compute.match_substring(table["process"], FORKED))
-    table = table.filter(compute.and_(counts, fresh))
+    table = table.select([*_GROUP, "trial_id", *_EVIDENCE]).filter(compute.and_(counts, fresh))
     codes, names = _grouped(table, *_GROUP)
     moments = compute.rank(table["measured_at"], tiebreaker="dense").to_numpy()
     groups: Groups = {}
@@ -309,15 +309,13 @@ def _grouped(
 ) -> tuple[npt.NDArray[np.intp], list[tuple[str, ...]]]:
     """A code for each row, and the values of these columns that each code stands for."""
     coded = [table[name].combine_chunks().dictionary_encode() for name in columns]
-    parts = [np.asarray(column.indices) for column in coded]
-    if not table.num_rows:
-        return np.empty(0, dtype=np.intp), []
-    found, codes = np.unique(np.stack(parts), axis=1, return_inverse=True)
-    texts = [column.dictionary.to_pylist() for column in coded]
-    return codes.ravel(), [
-        tuple(text[place] for text, place in zip(texts, places, strict=True))
-        for places in found.T.tolist()
-    ]
+    codes = np.zeros(table.num_rows, dtype=np.intp)
+    for column in coded:
+        both = codes * len(column.dictionary) + np.asarray(column.indices)
+        codes = np.unique(both, return_inverse=True)[1]
+    _, rows = np.unique(codes, return_index=True)
+    values = [column.take(rows).to_pylist() for column in coded]
+    return codes, list(zip(*values, strict=True))
 
 
 def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
