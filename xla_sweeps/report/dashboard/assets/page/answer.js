@@ -1,6 +1,4 @@
-/**
- * "Should I turn XLA on?": the answer in a sentence, and the figures behind it.
- */
+/** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
 const SHORT_MODES = { __proto__: null, xla: "XLA", default: "the default", autocluster: "auto-clustering" };
 
@@ -12,9 +10,8 @@ function answerSection() {
   const [sentence, sub, behind, terms] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
-    fill(sentence, el("b", { text: `${yes} ` }), text);
-    const run = command && el("p", {}, "Run: ", el("code", { text: command }));
-    fill(sub, more ? el("p", { text: more }) : null, run);
+    fill(sentence, el("b", `${yes} `), text);
+    fill(sub, more && el("p", more), command && el("p", "Run: ", el("code", command)));
     fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
     terms.textContent = view.overview.pairs ? termsOf(view) : "";
   });
@@ -24,12 +21,12 @@ function answerSection() {
 
 /** Whether all that is shown is of one model on one device. */
 const isOneModel = (view) =>
-  view.counted.length > 0 && view.distinct("model").length === 1 && view.distinct("device").length === 1;
+  view.counted.length > 0 && ["model", "device"].every((name) => view.distinct(name).length === 1);
 
-/** The answer: a word, a sentence, and caveats. */
+/** The answer: a word, a sentence, caveats, and what to run. */
 function answerTo(view) {
   const { overview: o, state } = view;
-  const [candidate, baseline] = [shortMode(state.candidate), shortMode(state.baseline)];
+  const [candidate, baseline] = [state.candidate, state.baseline].map(shortMode);
   if (!o.pairs)
     return {
       yes: "No matching configuration was measured.",
@@ -38,16 +35,16 @@ function answerTo(view) {
       command: measureCommand(state),
     };
   if (o.pairs === 1) return answerToOne(view, view.counted[0], candidate, baseline);
-  const importedOnly = countOf(view, "origin", "imported") === o.pairs;
-  if (importedOnly && o.compared) return answerAsPublished(view, candidate, baseline);
-  if (importedOnly)
-    return {
-      yes: "Published, not compared.",
-      text: `${plural(o.pairs, "figure")} of only one mode.`,
-      more: "Without the other mode there is no speedup.",
-    };
-  const contaminated = countOf(view, "status", "contaminated");
-  const every = o.compared > 0 && contaminated === o.compared;
+  const counts = countsIn(view);
+  if (counts.published === o.pairs)
+    return o.compared
+      ? answerAsPublished(view, candidate, baseline)
+      : {
+          yes: "Published, not compared.",
+          text: `${plural(o.pairs, "figure")} of only one mode.`,
+          more: "Without the other mode there is no speedup.",
+        };
+  const every = o.compared > 0 && counts.contaminated === o.compared;
   const models = view.distinct("model");
   const what = models.length === 1 ? `${models[0]}: ` : "";
   return {
@@ -55,7 +52,22 @@ function answerTo(view) {
     text: o.compared
       ? `${what}${typically(o, candidate, baseline)}.${costs(view)}`
       : `${what}${candidate} failed in ${count(o.failed)} of ${plural(o.pairs, "configuration")}.`,
-    more: caveatsOfMany(view, contaminated, every),
+    more: caveatsOfMany(view, counts, every),
+  };
+}
+
+/** How many of the configurations are contaminated, published, preliminary, or of a saved graph. */
+function countsIn({ counted, rows }) {
+  const those = (name, value) => {
+    const { data, values } = rows.column(name);
+    const wanted = values ? values.indexOf(value) : value;
+    return counted.filter((row) => data[row] === wanted).length;
+  };
+  return {
+    contaminated: those("status", "contaminated"),
+    published: those("origin", "imported"),
+    preliminary: those("preliminary", 1),
+    saved: those("eager_is_graph", 1),
   };
 }
 
@@ -76,34 +88,31 @@ function costs(view) {
 }
 
 /** What limits an answer over several configurations. */
-function caveatsOfMany(view, contaminated, every) {
-  const { overview: o, state } = view;
-  const preliminary = countWhere(view, "preliminary");
-  const published = countOf(view, "origin", "imported");
-  const saved = state.baseline === "eager" ? countWhere(view, "eager_is_graph") : 0;
+function caveatsOfMany(view, { preliminary, contaminated, published: others, saved }, every) {
+  const { pairs, failed } = view.overview;
   const tested = trustOf(view);
+  const are = contaminated === 1 ? "is" : "are";
   return phrase([
     every && "Every measurement here is contaminated by other load on the machine: measure again.",
     tested && tested.p < 0.01 && trustSentence(tested),
-    preliminary && `${preliminary === o.pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`,
-    contaminated && !every && `${count(contaminated)} ${contaminated === 1 ? "is" : "are"} contaminated by other load on the machine.`,
-    published && `${count(published)} are published single measurements without an interval, hence “ambiguous”.`,
-    saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
-    o.failed === o.pairs
+    preliminary && `${preliminary === pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`,
+    contaminated && !every && `${count(contaminated)} ${are} contaminated by other load on the machine.`,
+    others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
+    view.state.baseline === "eager" && saved && `In ${count(saved)} the model is a saved graph, whose eager calls run that graph.`,
+    failed === pairs
       ? "See “What broke” below for the reasons and what to do."
       : !isOneModel(view) && "Choose your model and device above for your own answer.",
   ]);
 }
 
 /** How a mode is turned on; undefined for one that is not known. */
-const switchOf = ({ meta }, label) => ofFolder(meta.switches, modeOf(label));
+const switchOf = ({ meta }, label) => ownOf(meta.switches, modeOf(label));
 
 /** The words of the first screen, explained. */
 function termsOf(view) {
   const { rows, state } = view;
-  const modes = [state.candidate, state.baseline]
-    .filter((label) => switchOf(rows, label))
-    .map((label) => `${shortMode(label)} is ${switchOf(rows, label)}`);
+  const known = [state.candidate, state.baseline].filter((label) => switchOf(rows, label));
+  const modes = known.map((label) => `${shortMode(label)} is ${switchOf(rows, label)}`);
   return phrase([
     modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
@@ -118,9 +127,10 @@ function answerAsPublished(view, candidate, baseline) {
   const speedup = view.rows.number("speedup");
   const above = view.counted.filter((row) => speedup[row] > 1).length;
   const word = above / compared >= 0.6 ? "Usually yes" : above / compared <= 0.4 ? "Usually no" : "It depends";
+  const of = `${count(above)} of ${plural(compared, "published figure")}`;
   return {
     yes: `${word}, as published.`,
-    text: `${candidate} is above ${baseline} in ${count(above)} of ${plural(compared, "published figure")}; ${typically(view.overview, candidate, baseline)}.`,
+    text: `${candidate} is above ${baseline} in ${of}; ${typically(view.overview, candidate, baseline)}.`,
     more: `Shown to be faster in ${count(faster)} of ${count(pairs)}: others measured these once, without an interval, hence “ambiguous”.`,
   };
 }
@@ -138,95 +148,78 @@ function overallWord({ pairs, faster, slower, equivalent, failed, geomean }) {
 const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
 
 /** The answer about a single pair, with caveats. */
-function answerToOne(view, row, candidate, baseline) {
-  const { rows } = view;
-  const number = (name) => rows.number(name)[row];
-  const verdict = rows.text("verdict", row);
-  const options = rows.text("runtime", row);
-  const pixels = number("resolution_px");
-  const size = rows.text("task", row) === "example" ? `size ${pixels}` : `${pixels} px`;
-  const where = `${rows.text("model", row)} ${size}, batch ${number("batch_size")}, on ${rows.text("device", row)}${options && ` with ${options}`}`;
-  if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
-  const note = rows.text("note", row);
-  if (!present(number("speedup"))) {
-    const text = `${where}: ${rate(number("throughput_samples_per_s"))} with ${candidate}.`;
+function answerToOne(view, place, candidate, baseline) {
+  const row = view.at(place);
+  const { verdict, speedup, note } = row;
+  const options = row.runtime && ` with ${row.runtime}`;
+  const size = row.task === "example" ? `size ${row.resolution_px}` : `${row.resolution_px} px`;
+  const where = `${row.model} ${size}, batch ${row.batch_size}, on ${row.device}${options}`;
+  if (verdict === "failed") return failedAnswer(row, where, candidate, baseline);
+  if (!present(speedup)) {
+    const text = `${where}: ${rate(row.throughput_samples_per_s)} with ${candidate}.`;
     return { yes: "Published, not compared.", text, more: note };
   }
-  const interval = present(number("speedup_low"))
-    ? `95 % ${intervalOf(view, row)}`
-    : "a single measurement, no interval";
-  const figure = `${where}: ${candidate} ${times(number("speedup"))} ${baseline} (${interval})`;
-  if (rows.text("origin", row) === "imported")
-    return { yes: number("speedup") >= 1 ? "Yes, as published." : "No, as published.", text: `${figure}.`, more: note };
-  const contaminated = rows.text("status", row) === "contaminated";
-  const advice = adviceOn(view, row, baseline)[verdict];
+  const known = present(row.speedup_low);
+  const interval = known ? `95 % ${intervalOf(view, place)}` : "a single measurement, no interval";
+  const figure = `${where}: ${candidate} ${times(speedup)} ${baseline} (${interval})`;
+  if (row.origin === "imported")
+    return { yes: `${speedup >= 1 ? "Yes" : "No"}, as published.`, text: `${figure}.`, more: note };
+  const contaminated = row.status === "contaminated";
   return {
     yes: `${YES[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
-    text: `${figure}${verdict === "faster" ? paysBackOne(view, row) : ""}.`,
-    more: phrase([contaminated && "Repeat the measurement before you rely on it.", advice, ...caveats(view, row)]),
+    text: `${figure}${verdict === "faster" ? paysBackOne(row) : ""}.`,
+    more: phrase([
+      contaminated && "Repeat the measurement before you rely on it.",
+      adviceOn(view, row)[verdict],
+      ...caveats(view, row),
+    ]),
   };
 }
 
 /** What follows from each verdict, as the terminal says it. */
-function adviceOn({ rows, state }, row, baseline) {
-  const floor = percent(100 * rows.number("floor")[row]);
-  return {
-    __proto__: null,
-    slower: `Keep ${switchOf(rows, state.baseline) ?? baseline} for this model on this device.`,
-    equivalent: "Choose by compile time and memory, not by speed.",
-    ambiguous: `The interval crosses the band of ±${floor} % in which differences do not count; more replicates narrow it.`,
-  };
+const adviceOn = ({ rows, state: { baseline } }, { floor }) => ({
+  __proto__: null,
+  slower: `Keep ${switchOf(rows, baseline) ?? shortMode(baseline)} for this model on this device.`,
+  equivalent: "Choose by compile time and memory, not by speed.",
+  ambiguous: `The interval crosses the band of ±${percent(100 * floor)} % in which differences do not count; more replicates narrow it.`,
+});
+
+function failedAnswer(row, where, candidate, baseline) {
+  const lost = shortMode(row.failed_mode || candidate);
+  const said = cut(row.failure_message || statusWords(row.status), 200);
+  return { yes: lost === baseline ? "No answer." : "No.", text: `${where}: ${lost} failed: ${said}`, more: row.failure_hint };
 }
 
-function failedAnswer({ rows }, row, where, candidate, baseline) {
-  const said = rows.text("failure_message", row) || statusWords(rows.text("status", row));
-  const lost = shortMode(rows.text("failed_mode", row) || candidate);
-  return {
-    yes: lost === baseline ? "No answer." : "No.",
-    text: `${where}: ${lost} failed: ${cut(said, 200)}`,
-    more: rows.text("failure_hint", row),
-  };
-}
-
-function paysBackOne(view, row) {
-  const needed = view.breakEven(row);
+function paysBackOne(row) {
+  const needed = row.break_even_images;
   if (Number.isNaN(needed)) return "";
   if (needed === Infinity) return "; compilation never pays back";
-  return needed < 1
-    ? "; preparation takes no longer"
-    : `; pays back after ${images(needed)}${breakEvenRange(view, row)}`;
+  if (needed < 1) return "; preparation takes no longer";
+  return `; pays back after ${images(needed)}${breakEvenRange(row)}`;
 }
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
-function breakEvenRange({ rows }, row) {
-  const [size, batches, ...ends] = rows.at(row, "batch_size", "batches", "break_even_low", "break_even_high");
-  const [low, high] = ends.map((calls) => calls * size * (batches || 1));
+function breakEvenRange(row) {
+  const size = row.batch_size * (row.batches || 1);
+  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * size);
   return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
 }
 
-/** ", its interval holds within one process", where nothing is known of how processes differ. */
-const withinOneProcess = (rows, row) =>
-  present(rows.number("speedup")[row]) && !present(rows.number("freedom")[row])
-    ? ", its interval holds within one process"
-    : "";
-
 /** The caveats of a pair's figures. */
 function caveats({ rows }, row) {
-  const replicates = plural(rows.number("replicates")[row], "replicate");
-  const flags = rows.text("flags", row).split(" ").filter(Boolean);
+  const flags = row.flags.split(" ").filter(Boolean);
   return [
-    rows.number("preliminary")[row] && `From ${replicates}: preliminary${withinOneProcess(rows, row)}.`,
+    row.preliminary && `From ${plural(row.replicates, "replicate")}: preliminary${withinOneProcess(row)}.`,
     flags.length && `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.`,
   ];
 }
 
 /** The median number of images to break even; infinite if most pairs never do, null if unknown. */
-function breakEvenMedian(view) {
-  return view.once("break-even median", () => {
-    const values = Array.from(view.counted, (row) => view.breakEven(row)).filter((value) => !Number.isNaN(value));
-    return values.length ? median(values) : null;
+const breakEvenMedian = (view) =>
+  view.once("break-even median", () => {
+    const needed = costPairs(view).map((pair) => pair.images);
+    return needed.length ? median(needed) : null;
   });
-}
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. */
 function measureCommand(state) {
@@ -237,33 +230,24 @@ function measureCommand(state) {
   return phrase(["python -m xla_sweeps", part("model", state.model) || "model=NAME", scenario, ...settings]);
 }
 
-const countWhere = (view, name) => view.counted.filter((row) => view.rows.number(name)[row] === 1).length;
-
-function countOf(view, name, value) {
-  const { data, values } = view.rows.column(name);
-  const code = values.indexOf(value);
-  return view.counted.filter((row) => data[row] === code).length;
-}
-
 /** Lists figures of only one mode apart, without a comparison. */
 function published(view) {
   const { rows } = view;
-  const found = view.alone;
-  const text = (name) => (row) => rows.text(name, row);
-  const table = itemsTable("Figures without a baseline", found, {
-    Model: text("model"),
-    Resolution: (row) => `${rows.number("resolution_px")[row]} px`,
-    Batch: (row) => rows.number("batch_size")[row],
-    Device: text("device"),
-    Mode: text("candidate"),
-    Throughput: (row) => rate(rows.number("throughput_samples_per_s")[row]),
-    Origin: text("origin"),
-    Note: text("note"),
-  });
+  const found = Array.from(view.alone, (row) => rows.at(row));
+  const table = plainTable("Figures without a baseline", found, [
+    ["Model", ({ model }) => model],
+    ["Resolution", (row) => `${row.resolution_px} px`],
+    ["Batch", (row) => row.batch_size],
+    ["Device", ({ device }) => device],
+    ["Mode", ({ candidate }) => candidate],
+    ["Throughput", (row) => rate(row.throughput_samples_per_s)],
+    ["Origin", ({ origin }) => origin],
+    ["Note", ({ note }) => note],
+  ]);
   fill(
     byId("published"),
-    el("h3", { text: `Not compared: ${plural(found.length, "figure")}` }),
-    el("p", { class: "note", text: "Only one mode of these was measured or published, so there is no speedup." }),
-    folded("Show as table", plainTable(table)),
+    el("h3", `Not compared: ${plural(found.length, "figure")}`),
+    el("p.note", "Only one mode of these was measured or published, so there is no speedup."),
+    folded("Show as table", table),
   );
 }

@@ -1,6 +1,4 @@
-/**
- * "What broke?": failures by status, mode and device, then one by one with what to do.
- */
+/** "What broke?": failures by status, mode and device, then one by one with what to do. */
 
 const FAILURES_SHOWN = 25;
 
@@ -29,15 +27,15 @@ const statusWords = (status) => status.replaceAll("_", " ");
 /** The failures, each once whatever its baseline, by status and mode, the most frequent kind first. */
 function failureKinds(view) {
   return view.once("failure kinds", () => {
+    const [trial] = view.index.trials;
     const [kinds, seen] = [new Map(), new Set()];
     for (const row of failedRows(view)) {
-      const [status, mode] = [view.rows.text("status", row), view.rows.text("failed_mode", row)];
+      const { status, failed_mode: mode } = view.at(row);
       const key = `${status} ${mode}`;
-      const failure = `${view.index.trial[row]} ${key}`;
+      const failure = `${trial[row]} ${key}`;
       if (seen.has(failure)) continue;
       seen.add(failure);
-      if (!kinds.has(key)) kinds.set(key, { key, status, mode, rows: [] });
-      kinds.get(key).rows.push(row);
+      getOrMake(kinds, key, () => ({ key, status, mode, rows: [] })).rows.push(row);
     }
     return [...kinds.values()].sort((a, b) => b.rows.length - a.rows.length);
   });
@@ -47,15 +45,14 @@ function drawFailures(view, local, redraw) {
   const kinds = failureKinds(view);
   const all = kinds.flatMap(({ rows }) => rows).sort((a, b) => a - b);
   const chosen = kinds.find(({ key }) => key === local.kind);
-  const rows = chosen ? chosen.rows : all;
+  const { rows } = chosen ?? { rows: all };
   const choose = (kind) => {
     Object.assign(local, { kind: kind === chosen ? null : kind.key, shown: FAILURES_SHOWN });
     redraw();
-    const buttons = byId("broke-counts").querySelectorAll("button");
-    buttons[kinds.indexOf(kind)].focus();
+    byId("broke-counts").querySelectorAll("button")[kinds.indexOf(kind)].focus();
   };
   const title = `${plural(all.length, "failure")} of ${plural(kinds.length, "kind")}`;
-  fill(byId("broke-counts"), el("h3", { text: title }), countsTable(view, kinds, chosen, choose));
+  fill(byId("broke-counts"), el("h3", title), countsTable(view, all, kinds, chosen, choose));
   const next = Math.min(4 * FAILURES_SHOWN, rows.length - local.shown);
   const more = () => {
     local.shown += next;
@@ -63,45 +60,40 @@ function drawFailures(view, local, redraw) {
   };
   fill(
     byId("broke-list"),
-    el("h3", { text: chosen ? `${statusWords(chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one" }),
+    el("h3", chosen ? `${statusWords(chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one"),
     failureTable(view, rows.slice(0, local.shown)),
     next > 0 && button({}, more, `Show ${count(next)} more of ${count(rows.length)}`),
   );
 }
 
-function countsTable(view, kinds, chosen, choose) {
-  const rows = kinds.flatMap((kind) => kind.rows);
-  const names = [...new Set(rows.map((row) => view.rows.text("device", row)))].sort(naturally);
-  const on = (own, name) => own.filter((row) => view.rows.text("device", row) === name).length || "";
+function countsTable({ rows }, all, kinds, chosen, choose) {
+  const deviceOf = (row) => rows.at(row).device;
+  const devices = [...new Set(all.map(deviceOf))].sort(naturally);
   const pick = (kind) =>
     linkButton(statusWords(kind.status), () => choose(kind), { "aria-pressed": String(kind === chosen) });
-  return plainTable({
-    caption: "Failures by status, mode and device; choose one to list only its failures",
-    head: ["Status", "Mode", ...names, "All"],
-    rows: kinds.map((kind) => [
-      pick(kind),
-      kind.mode || NONE,
-      ...names.map((name) => on(kind.rows, name)),
-      kind.rows.length,
-    ]),
-  });
+  return plainTable("Failures by status, mode and device; choose one to list only its failures", kinds, [
+    ["Status", pick],
+    ["Mode", ({ mode }) => mode || NONE],
+    ...devices.map((name) => [name, (kind) => kind.rows.filter((row) => deviceOf(row) === name).length || ""]),
+    ["All", (kind) => kind.rows.length],
+  ]);
 }
 
-function failureTable(view, rows) {
-  const text = (name, row) => view.rows.text(name, row);
-  const note = (words) => el("span", { class: "note", text: words });
-  const columns = {
-    Model: (row) => [text("model", row), note(rowSettings(view, row))],
-    Mode: (row) => text("failed_mode", row) || NONE,
-    Status: (row) => statusWords(text("status", row)),
-    Message: (row) => {
-      const hint = text("failure_hint", row);
-      return [el("div", { class: "message" }, messageOf(text("failure_message", row)), hint && note(`→ ${hint}`))];
-    },
-    Log: (row) => linksOf(view, row),
-    Command: (row) => copyButton(view, row),
-  };
-  return plainTable({ ...itemsTable("Failures, one by one", rows, columns, Infinity), class: "failures" });
+function failureTable(view, failures) {
+  const note = (text) => el("span.note", text);
+  const of = (cell) => (place) => cell(view.at(place), place);
+  const messages = (row) => [
+    el("div.message", messageOf(row.failure_message), row.failure_hint && note(`→ ${row.failure_hint}`)),
+  ];
+  const columns = [
+    ["Model", of(({ model }, place) => [model, note(rowSettings(view, place))])],
+    ["Mode", of((row) => row.failed_mode || NONE)],
+    ["Status", of(({ status }) => statusWords(status))],
+    ["Message", of(messages)],
+    ["Log", (place) => linksOf(view, place)],
+    ["Command", (place) => copyButton(view, place)],
+  ];
+  return plainTable("Failures, one by one", failures, columns, { most: Infinity, class: "failures" });
 }
 
 /** A message; a long one is folded after its beginning. */
@@ -109,6 +101,6 @@ function messageOf(message) {
   if (!message) return NONE;
   const head = cut(message.split("\n", 1)[0], 160);
   return head === message
-    ? el("code", { text: message })
-    : el("details", {}, el("summary", {}, el("code", { text: head })), el("pre", { text: message }));
+    ? el("code", message)
+    : el("details", el("summary", el("code", head)), el("pre", message));
 }

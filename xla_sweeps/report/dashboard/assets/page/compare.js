@@ -8,63 +8,55 @@ const COMPARED_LINES = 12;
 const LINES_OVER = { resolution_px: "resolution (px)", batch_size: "batch size" };
 
 function compareSection() {
+  const devices = chart("devices", {
+    build: slopeChart,
+    table: slopeTable,
+    worth: (view) => severalTimes(view).length > 0,
+  });
   const over = Object.entries(LINES_OVER).map(([column, title]) =>
-    chart({
-      name: column,
+    chart(column, {
       build: (view, theme, width) => lineOver(view, theme, width, column, title),
       table: (view) => lineTable(view, column, title),
       worth: (view) => linesOver(view, column).length > 0,
     }),
   );
-  byId("compare-charts").append(
-    chart({ name: "devices", build: slopeChart, table: slopeTable, worth: onSeveralDevices }),
-    ...over,
-  );
+  byId("compare-charts").append(devices, ...over);
 }
 
-/** Whether any configuration was compared on more than one device. */
-function onSeveralDevices(view) {
-  if (view.distinct("device").length < 2) return false;
-  const first = new Int32Array(view.index.configurations).fill(-1);
-  const [device, speedup] = [view.rows.column("device").data, view.rows.number("speedup")];
-  for (const row of view.counted) {
-    if (speedup[row] !== speedup[row]) continue;
-    const key = view.index.configuration[row];
-    if (first[key] < 0) first[key] = device[row];
-    else if (first[key] !== device[row]) return true;
-  }
-  return false;
+/** The rows of each configuration that was compared on more than one device: one of each device. */
+function severalTimes(view) {
+  return view.once("several times", () => {
+    if (view.distinct("device").length < 2) return [];
+    const [configuration, size] = view.index.configurations;
+    const [speedup, device] = [view.rows.number("speedup"), view.rows.column("device").data];
+    const first = new Int32Array(size).fill(-1);
+    const several = new Map();
+    for (const row of view.counted) {
+      if (Number.isNaN(speedup[row])) continue;
+      const key = configuration[row];
+      if (first[key] < 0) first[key] = row;
+      else getOrMake(several, key, () => new Map([[device[first[key]], first[key]]])).set(device[row], row);
+    }
+    return Array.from(several.values(), (rows) => [...rows.values()]).filter((rows) => rows.length > 1);
+  });
 }
 
 /** Lines over devices, from configurations that were compared on more than one; those that differ most first. */
 function slopes(view) {
   return view.once("slopes", () => {
     const devices = view.distinct("device");
-    const { data, values } = view.rows.column("device");
-    const places = values.map((name) => devices.indexOf(name));
     const speedup = view.rows.number("speedup");
-    const configurations = new Map();
-    for (const row of view.counted) {
-      if (speedup[row] !== speedup[row]) continue;
-      const key = view.index.configuration[row];
-      if (!configurations.has(key)) configurations.set(key, []);
-      configurations.get(key)[places[data[row]]] = row;
-    }
-    const measured = (rows) => rows.filter((row) => row !== undefined);
-    const twice = [...configurations.values()].filter((rows) => measured(rows).length > 1);
-    const everywhere = twice.filter((rows) => measured(rows).length === devices.length);
+    const twice = severalTimes(view);
+    const everywhere = twice.filter((rows) => rows.length === devices.length);
     const complete = everywhere.length >= twice.length / 4;
     const shared = complete ? everywhere : twice;
     const lines = new Map();
-    for (const rows of shared) {
-      const name = view.rows.text("model", measured(rows)[0]);
+    for (const row of shared.flat()) {
+      const { model: name, device } = view.at(row);
       const empty = () => ({ name, at: devices.map(() => ({ mean: new GeometricMean(), rows: [] })) });
-      if (!lines.has(name)) lines.set(name, empty());
-      rows.forEach((row, place) => {
-        const own = lines.get(name).at[place];
-        own.mean.add(speedup[row], name);
-        own.rows.push(row);
-      });
+      const own = getOrMake(lines, name, empty).at[devices.indexOf(device)];
+      own.mean.add(speedup[row], name);
+      own.rows.push(row);
     }
     const spreadOver = ({ at }) => {
       const [low, high] = extent(at.map(({ mean }) => mean.value));
@@ -106,22 +98,20 @@ function slopeChart(view, theme, width) {
 function linesChart(lines, { theme, width, floor, label, title, places }) {
   const points = lines.flatMap((line) => line.points.map((point) => ({ ...point, line: line.name })));
   const right = Math.min(240, width * 0.4);
-  const [height, marginTop, marginBottom] = [Math.max(width < 600 ? 240 : 300, 80 + lines.length * 14), 16, 42];
+  const [top, bottom] = [16, 42];
+  const height = Math.max(width < 600 ? 240 : 300, 80 + lines.length * 14);
   const y = speedupScale("speedup", points.map(({ value }) => value));
   const last = lines.map((line) => line.points.at(-1));
-  const moved = spread(last, y.domain, height - marginTop - marginBottom);
+  const moved = spread(last, y.domain, height - top - bottom);
   const text = ({ name }) => chartText(cutMiddle(name, Math.floor(right / 6.4)));
   const end = { textAnchor: "start", dx: 14, stroke: theme.panel, fill: theme.text };
   return {
     legend: verdictLegend(theme, points),
     plot: {
       height,
-      marginTop,
-      marginBottom,
-      marginLeft: 48,
-      marginRight: right,
+      ...margins(top, right, bottom, 48),
       x: { type: "point", domain: places, label, tickFormat: (place) => chartText(title(place)), padding: 0.1 },
-      y: { ...y, grid: true },
+      y,
       marks: [
         ...unityMarks(theme, floor, "y"),
         Plot.line(points, { x: "at", y: "value", z: "line", stroke: theme.quiet }),
@@ -136,9 +126,11 @@ function linesChart(lines, { theme, width, floor, label, title, places }) {
 
 function slopeTable(view) {
   const { devices, lines } = slopes(view);
-  const onDevice = ({ mean, rows }) => (mean.n ? `${times(mean.value)}${view.doubtOfAll(rows)} (${mean.n})` : NONE);
-  const table = itemsTable("Geometric mean speedup across devices", lines, { Model: ({ name }) => name });
-  return { ...table, head: ["Model", ...devices], rows: table.rows.map((row, i) => [...row, ...lines[i].at.map(onDevice)]) };
+  const written = ({ mean, rows }) => (mean.n ? `${times(mean.value)}${view.doubtOfAll(rows)} (${mean.n})` : NONE);
+  return plainTable("Geometric mean speedup across devices", lines, [
+    ["Model", ({ name }) => name],
+    ...devices.map((device, place) => [device, ({ at }) => written(at[place])]),
+  ]);
 }
 
 /**
@@ -152,11 +144,9 @@ function linesOver(view, column) {
     const lines = new Map();
     const kinds = QUESTION.filter((kind) => !NAMED_BY.includes(kind) && view.distinct(kind).length > 1);
     for (const row of view.counted) {
-      if (speedup[row] !== speedup[row]) continue;
-      const parts = [rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.rows.text(kind, row))];
-      const name = phrase(parts, " · ");
-      if (!lines.has(name)) lines.set(name, { name, rows: [] });
-      lines.get(name).rows.push(row);
+      if (Number.isNaN(speedup[row])) continue;
+      const name = dotted(rowLabel(view, row, { without: column }), ...kinds.map((kind) => view.at(row)[kind]));
+      getOrMake(lines, name, () => ({ name, rows: [] })).rows.push(row);
     }
     const found = [...lines.values()].filter(({ rows }) => rows.length > 1);
     for (const { rows } of found) rows.sort((a, b) => values[a] - values[b]);
@@ -166,14 +156,8 @@ function linesOver(view, column) {
 
 function lineOver(view, theme, width, column, title) {
   const all = linesOver(view, column);
-  const [speedup, values] = view.rows.numbers("speedup", column);
-  const pointOf = (row) => ({
-    row,
-    at: values[row],
-    value: speedup[row],
-    verdict: view.rows.text("verdict", row),
-    doubt: view.doubt(row),
-  });
+  const values = view.rows.number(column);
+  const pointOf = (row) => ({ ...markOf(view, row), at: values[row] });
   const lines = all.slice(0, COMPARED_LINES).map(({ name, rows }) => ({ name, points: rows.map(pointOf) }));
   const places = [...new Set(lines.flatMap(({ points }) => points.map(({ at }) => at)))].sort((a, b) => a - b);
   const unit = column === "resolution_px" ? " px" : "";
@@ -185,18 +169,18 @@ function lineOver(view, theme, width, column, title) {
     ...linesChart(lines, { theme, width, floor: floorOf(view), label: title, title: String, places }),
     finding: `By ${title.replace(" (px)", "")}: ${said.join("; ")}`,
     how: "A line per setting of the chosen model; colour and shape: verdict.",
-    note: lines.length < all.length ? `The first ${lines.length} of ${all.length} lines.` : "",
+    note: lines.length < all.length && `The first ${lines.length} of ${all.length} lines.`,
     tip: ({ row }) => pairTip(view, row),
   };
 }
 
 function lineTable(view, column, title) {
-  const items = linesOver(view, column).flatMap(({ name, rows }) => rows.map((row) => ({ name, row })));
-  return itemsTable(`Speedup over ${title}`, items, {
-    Line: ({ name }) => name,
-    [title]: ({ row }) => view.rows.number(column)[row],
-    Speedup: ({ row }) => speedupOf(view, row),
-    "95 % interval": ({ row }) => intervalOf(view, row),
-    "Images per second": ({ row }) => short(view.rows.number("throughput_samples_per_s")[row]),
-  });
+  const lines = linesOver(view, column);
+  const names = new Map(lines.flatMap(({ name, rows }) => rows.map((row) => [row, name])));
+  return plainTable(`Speedup over ${title}`, [...names.keys()], [
+    ["Line", (row) => names.get(row)],
+    [title, (row) => view.rows.number(column)[row]],
+    ...figured(view),
+    ["Images per second", (row) => short(view.at(row).throughput_samples_per_s)],
+  ]);
 }

@@ -9,7 +9,7 @@ const IMAGES_TO = 10;
 
 function costSection(state) {
   const worth = (view) => view.overview.priced > 1;
-  const scatter = chart({ name: "cost", build: costScatter, table: costTable, follows: ["images"], worth });
+  const scatter = chart("cost", { build: costScatter, table: costTable, follows: ["images"], worth });
   byId("cost-charts").append(budget(state, worth), scatter);
 }
 
@@ -18,9 +18,9 @@ function budget(state, worth) {
   const input = () => state.set({ images: slider.value }, { replace: true });
   const slider = el("input", { type: "range", id: "images", min: IMAGES_FROM, max: IMAGES_TO, step: "0.1", on: { input } });
   const said = el("output", { for: "images" });
-  const outcome = el("p", { class: "outcome", role: "status" });
+  const outcome = el("p.outcome", { role: "status" });
   const label = el("label", { for: "images" }, "I will run ", said);
-  const box = el("div", { class: "chart wide budget" }, label, slider, outcome);
+  const box = el("div.chart.wide.budget", label, slider, outcome);
   const draw = (view) => {
     const wanted = imagesWanted(view.state);
     slider.value = String(Math.log10(wanted));
@@ -28,7 +28,8 @@ function budget(state, worth) {
     slider.setAttribute("aria-valuetext", images(wanted));
     const known = costPairs(view);
     const paid = known.filter((pair) => pair.images <= wanted).length;
-    outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${images(wanted)} for ${count(paid)} of ${plural(known.length, "configuration")} (${share(paid, known.length)}).`;
+    const of = `${count(paid)} of ${plural(known.length, "configuration")} (${share(paid, known.length)})`;
+    outcome.textContent = `Compilation with ${shortMode(view.state.candidate)} pays back within ${images(wanted)} for ${of}.`;
   };
   addPanel(box, draw, { follows: ["images"], worth });
   return box;
@@ -43,9 +44,9 @@ function imagesWanted(state) {
 /** The configurations whose break-even is known, which may be never. */
 function costPairs(view) {
   return view.once("cost", () => {
-    const extra = view.rows.number("compile_s_extra");
-    const known = view.counted.filter((row) => !Number.isNaN(view.breakEven(row)));
-    return Array.from(known, (row) => ({ row, extra: extra[row], images: view.breakEven(row) }));
+    const [extra, needed] = view.rows.numbers("compile_s_extra", "break_even_images");
+    const known = view.counted.filter((row) => !Number.isNaN(needed[row]));
+    return Array.from(known, (row) => ({ row, extra: extra[row], images: needed[row] }));
   });
 }
 
@@ -61,18 +62,16 @@ function costScatter(view, theme, width) {
   const extras = pairs.map(({ extra }) => extra).filter((extra) => extra > 0);
   const x = logScale("extra compile time", extras, { write: seconds, wanted: 5 });
   const drawn = sampled(pairs, COST_POINTS).map(({ row, extra, images: n }) => ({
-    row,
+    ...markOf(view, row),
     x: Math.max(extra, x.domain[0]),
     y: n === Infinity ? rail : Math.max(n, bottom),
-    device: view.rows.text("device", row),
-    verdict: view.rows.text("verdict", row),
-    doubt: view.doubt(row),
   }));
   const never = pairs.length - known.length;
   const middle = breakEvenMedian(view);
-  const half = Number.isFinite(middle) ? `; half of all within ${images(middle)}` : "";
+  const half = present(middle) ? `; half of all within ${images(middle)}` : "";
   const place = { ...panels.facet, x: "x", y: "y" };
   const said = { y: [wanted], frameAnchor: "left", textAnchor: "start", dx: 6, dy: -7, fill: theme.quiet };
+  const tickFormat = (tick) => (tick === rail ? "never" : short(tick));
   return {
     finding: `Compiling pays back in ${count(known.length)} of ${plural(pairs.length, "configuration")}${half}`,
     subject: subjectOf(view, `Extra compile time of ${versus(view)}`),
@@ -85,14 +84,8 @@ function costScatter(view, theme, width) {
     legend: verdictLegend(theme, drawn),
     plot: {
       ...panels.plot,
-      x: { ...x, grid: true },
-      y: {
-        ...y,
-        domain: [bottom, edge],
-        ticks: [...y.ticks, rail],
-        tickFormat: (tick) => (tick === rail ? "never" : short(tick)),
-        grid: true,
-      },
+      x,
+      y: { ...y, domain: [bottom, edge], ticks: [...y.ticks, rail], tickFormat },
       marks: [
         Plot.frame({ stroke: theme.line }),
         Plot.rect([0], { y1: top, y2: edge, fill: theme.band }),
@@ -107,14 +100,12 @@ function costScatter(view, theme, width) {
   };
 }
 
-const costTable = (view) =>
-  itemsTable(
-    "Extra compile time and break-even",
-    costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra),
-    {
-      Configuration: ({ row }) => rowName(view, row),
-      "Extra compile time": ({ extra }) => seconds(extra),
-      "Images to break even": (pair) => images(pair.images),
-      Speedup: ({ row }) => speedupOf(view, row),
-    },
-  );
+function costTable(view) {
+  const sorted = costPairs(view).toSorted((a, b) => a.images - b.images || a.extra - b.extra);
+  return plainTable("Extra compile time and break-even", sorted, [
+    ["Configuration", ({ row }) => rowName(view, row)],
+    ["Extra compile time", ({ extra }) => seconds(extra)],
+    ["Images to break even", (pair) => images(pair.images)],
+    ["Speedup", ({ row }) => speedupOf(view, row)],
+  ]);
+}

@@ -1,14 +1,6 @@
 /**
- * Data: the packed columns as typed arrays, each unpacked when it is first asked for. Numbers stay Float32Arrays, text
- * stays dictionary codes; there is no object per row.
- */
-
-/**
- * One column of all rows.
- * @typedef {object} Column
- * @property {"number"|"category"} kind
- * @property {Float32Array|Uint8Array|Uint16Array|Uint32Array} data numbers (NaN: none) or codes into `values`.
- * @property {string[]} values of a category; empty for numbers.
+ * Data: the packed columns as typed arrays, each unpacked when it is first asked for. Numbers stay Float32Arrays (NaN:
+ * none), text stays codes into a column's values; there is no object per row.
  */
 
 /** Text in which marks that reverse the direction of writing are spelled out, so that no name reads as another. */
@@ -24,35 +16,31 @@ function unpacked(raw) {
   const header = JSON.parse(visible(new TextDecoder().decode(raw.subarray(4, 4 + length))));
   const columns = new Map();
   let offset = 4 + length;
-  for (const { name, kind, bytes, values } of header.columns) {
-    const planes = raw.subarray(offset, offset + bytes * header.rows);
-    offset += planes.length;
+  for (const { name, bytes, values } of header.columns) {
+    const planes = raw.subarray(offset, (offset += bytes * header.rows));
+    const numbers = () => new Float32Array(integersFrom(planes, header.rows, Uint32Array, 1).buffer);
+    const codes = () => integersFrom(planes, header.rows, CODES[bytes]);
     columns.set(name, () =>
-      kind === "number"
-        ? { kind, data: numbersFrom(planes, header.rows), values: [] }
-        : { kind, data: codesFrom(planes, header.rows, bytes), values: values.map((value) => String(value ?? "")) },
+      values ? { data: codes(), values: values.map((value) => String(value ?? "")) } : { data: numbers() },
     );
   }
   return new Rows(header.rows, columns, header.meta);
 }
 
-/** Three upper byte planes as 32-bit floats. */
-function numbersFrom(planes, count) {
-  const bits = new Uint32Array(count);
-  for (let i = 0; i < count; i++) {
-    bits[i] = (planes[i] << 8) | (planes[count + i] << 16) | (planes[2 * count + i] << 24);
-  }
-  return new Float32Array(bits.buffer);
+const CODES = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array };
+
+/** Byte planes, from the lowest, as unsigned integers; below the first there are so many zero bytes. */
+function integersFrom(planes, count, Integers, zeros = 0) {
+  const integers = new Integers(count);
+  for (let plane = 0; plane * count < planes.length; plane++)
+    for (let i = 0; i < count; i++) integers[i] |= planes[plane * count + i] << (8 * (plane + zeros));
+  return integers;
 }
 
-/** Byte planes as unsigned codes. */
-function codesFrom(planes, count, width) {
-  if (width === 1) return planes;
-  const codes = width === 2 ? new Uint16Array(count) : new Uint32Array(count);
-  for (let plane = 0; plane < width; plane++) {
-    for (let i = 0; i < count; i++) codes[i] |= planes[plane * count + i] << (8 * plane);
-  }
-  return codes;
+/** The value of a key in a map, made if it is not there yet. */
+function getOrMake(map, key, make) {
+  if (!map.has(key)) map.set(key, make());
+  return map.get(key);
 }
 
 /** All rows, by column. */
@@ -61,12 +49,18 @@ class Rows {
   #columns = new Map();
   #codes = new Map();
   #orders = new Map();
+  #Row = class {
+    constructor(place) {
+      this.place = place;
+    }
+  };
 
-  /** @param {Map<string, () => Column>} packed what unpacks each column. */
+  /** @param {Map<string, () => {data, values?}>} packed what unpacks each column; numbers have no `values`. */
   constructor(count, packed, meta) {
     this.count = count;
     this.meta = meta;
     this.#packed = packed;
+    for (const name of this.names) this.#named(name);
   }
 
   /** The names of all columns. */
@@ -76,14 +70,23 @@ class Rows {
 
   /** Adds a column of numbers. */
   add(name, compute) {
-    this.#packed.set(name, () => ({ kind: "number", data: compute(), values: [] }));
+    this.#packed.set(name, () => ({ data: compute() }));
+    this.#named(name);
+  }
+
+  #named(name) {
+    const columns = this;
+    Object.defineProperty(this.#Row.prototype, name, {
+      get() {
+        const { data, values } = columns.column(name);
+        return values ? values[data[this.place]] : data[this.place];
+      },
+    });
   }
 
   /** A column; undefined if there is none of this name, which an address may ask for. */
   column(name) {
-    let column = this.#columns.get(name);
-    if (!column) this.#columns.set(name, (column = this.#packed.get(name)?.()));
-    return column;
+    return this.#columns.get(name) ?? getOrMake(this.#columns, name, () => this.#packed.get(name)?.());
   }
 
   /** Numbers of a column. */
@@ -96,86 +99,73 @@ class Rows {
     return names.map((name) => this.number(name));
   }
 
-  /** Numbers of several columns in one row. */
-  at(row, ...names) {
-    return names.map((name) => this.number(name)[row]);
+  /** One row, whose columns are its properties: numbers and text. */
+  at(row) {
+    return new this.#Row(row);
   }
 
-  /** The text of one cell. */
-  text(name, row) {
-    const column = this.column(name);
-    return column.values[column.data[row]];
+  /** The indices of the rows that pass a test. */
+  where(test) {
+    const found = new Uint32Array(this.count);
+    let n = 0;
+    for (let row = 0; row < this.count; row++) if (test(row)) found[n++] = row;
+    return found.subarray(0, n);
   }
 
-  /** The texts of a column in the rows where others have these texts. */
-  values(name, where) {
-    const tests = Object.entries(where).map(([other, text]) => {
-      const { data, values } = this.column(other);
-      return { data, code: values.indexOf(text) };
-    });
-    const { data, values } = this.column(name);
+  /** The texts of a column in some rows. */
+  textsOf(name, rows) {
+    const { data, values } = this.codes(name);
     const seen = new Uint8Array(values.length);
-    for (let row = 0; row < this.count; row++)
-      if (tests.every((test) => test.data[row] === test.code)) seen[data[row]] = 1;
+    for (const row of rows) seen[data[row]] = 1;
     return values.filter((_, code) => seen[code]);
   }
 
   /** A column as codes into its values, which are text. */
   codes(name) {
-    if (!this.#codes.has(name)) this.#codes.set(name, this.#coded(this.column(name)));
-    return this.#codes.get(name);
+    const { data, values } = this.column(name);
+    return getOrMake(this.#codes, name, () => (values ? { data, values } : coded(data)));
   }
 
-  #coded({ kind, data, values }) {
-    if (kind !== "number") return { data, values };
-    const known = new Map();
-    const codes = Uint32Array.from(data, (value) => {
-      if (!known.has(value)) known.set(value, known.size);
-      return known.get(value);
-    });
-    return { data: codes, values: [...known.keys()].map((value) => (present(value) ? String(value) : "")) };
-  }
-
-  /**
-   * Row indices by ascending value of a column, those without a value last; cached.
-   * Keys are packed into doubles (32 bits of order, 21 bits of index), which sort ten times as fast as by a comparator.
-   */
+  /** Row indices by ascending value of a column, those without a value last. */
   order(name) {
-    if (!this.#orders.has(name)) {
-      const column = this.column(name);
-      this.#orders.set(name, argsort(column.kind === "number" ? floatOrder(column.data) : textOrder(column)));
-    }
-    return this.#orders.get(name);
+    const { data, values } = this.column(name);
+    return getOrMake(this.#orders, name, () => argsort(values ? textOrder(data, values) : floatOrder(data)));
   }
+}
+
+/** Numbers as codes into their texts. */
+function coded(numbers) {
+  const known = new Map();
+  const data = Uint32Array.from(numbers, (value) => getOrMake(known, value, () => known.size));
+  return { data, values: Array.from(known.keys(), (value) => (present(value) ? String(value) : "")) };
 }
 
 /** For each float an unsigned integer with the same order; NaN is last. */
 function floatOrder(numbers) {
   const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
-  const keys = new Uint32Array(numbers.length);
-  for (let i = 0; i < keys.length; i++) {
-    const value = bits[i];
-    keys[i] = numbers[i] !== numbers[i] ? 0xffffffff : value & 0x80000000 ? ~value : value | 0x80000000;
-  }
-  return keys;
+  return bits.map((value, i) =>
+    Number.isNaN(numbers[i]) ? 0xffffffff : value & 0x80000000 ? ~value : value | 0x80000000,
+  );
 }
 
 /** For each row the alphabetic rank of its text. */
-function textOrder({ data, values }) {
-  const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
-  const ranks = new Uint32Array(values.length);
-  sorted.forEach((code, rank) => {
-    ranks[code] = values[code] === "" ? 0xffffffff : rank;
-  });
-  return Uint32Array.from(data, (code) => ranks[code]);
+function textOrder(data, values) {
+  const { ranks } = naturalOrder(values);
+  return Uint32Array.from(data, (code) => (values[code] === "" ? 0xffffffff : ranks[code]));
 }
 
-/** Indices by ascending key. */
+/** The codes of values in their natural order, and the rank of each code. */
+function naturalOrder(values) {
+  const sorted = values.map((_, code) => code).sort((a, b) => naturally(values[a], values[b]));
+  const ranks = new Uint32Array(values.length);
+  sorted.forEach((code, rank) => (ranks[code] = rank));
+  return { sorted, ranks };
+}
+
+/** Indices by ascending key. Packed into doubles (32 bits of key, 21 of index), keys sort ten times as fast. */
 function argsort(keys) {
-  const packed = new Float64Array(keys.length);
-  for (let i = 0; i < keys.length; i++) packed[i] = keys[i] * 2097152 + i;
-  packed.sort();
-  return Uint32Array.from(packed, (value) => value % 2097152);
+  const packed = Float64Array.from(keys).map((key, i) => key * 2097152 + i);
+  return Uint32Array.from(packed.sort().map((key) => key % 2097152));
 }
 
 const COLLATOR = new Intl.Collator("en", { numeric: true });

@@ -1,6 +1,4 @@
-/**
- * "What changed?": two results folders side by side, on a page that compares them.
- */
+/** "What changed?": two results folders side by side, on a page that compares them. */
 
 function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
@@ -10,12 +8,12 @@ function differenceSection(comparison) {
   const notes = el("div");
   const note = (rows, kind, what) => {
     const n = rows.filter((row) => row[kind]).length;
-    return n > 0 && el("p", { class: "note", text: `${count(n)} of ${plural(rows.length, "comparison")} ${what}.` });
+    return n > 0 && el("p.note", `${count(n)} of ${plural(rows.length, "comparison")} ${what}.`);
   };
   addPanel(byId("difference-chips"), (view) => {
     const rows = comparedIn(view, comparison);
     const chip = (verdict) =>
-      el("span", { class: "chip still" }, verdictMark(verdict), " ", el("b", { text: count(verdictsIn(rows, verdict)) }));
+      el("span.chip.still", verdictMark(verdict), " ", el("b", count(verdictsIn(rows, verdict))));
     fill(byId("difference-chips"), ["faster", "equivalent", "ambiguous", "slower"].map(chip));
     fill(
       notes,
@@ -23,25 +21,20 @@ function differenceSection(comparison) {
       note(rows, "contaminated", "are contaminated by other load on the machine: ambiguous"),
     );
   });
-  const cell = (entry, side) => (entry.a === entry.b ? entry[side] : el("b", { text: entry[side] }));
+  const cell = (side) => (entry) => (entry.a === entry.b ? entry[side] : el("b", entry[side]));
+  const machines = "Machines and versions";
   byId("difference-charts").append(
-    chart({
-      name: "difference",
+    chart("difference", {
       build: (view, theme, width) => differenceChart(view, comparison, theme, width),
       table: (view) => differenceTable(view, comparison),
       worth: (view) => bySize(comparedIn(view, comparison)).length > 0,
     }),
     el(
-      "div",
-      { class: "chart wide" },
+      "div.chart.wide",
       notes,
-      el("h3", { text: "Machines and versions" }),
+      el("h3", machines),
       environment.length
-        ? plainTable({
-            caption: "Machines and versions",
-            head: ["Property", a, b],
-            rows: environment.map((entry) => [entry.what, cell(entry, "a"), cell(entry, "b")]),
-          })
+        ? plainTable(machines, environment, [["Property", ({ what }) => what], [a, cell("a")], [b, cell("b")]])
         : emptyState("Machines and versions are not recorded."),
       onlyList(`Only in ${a}`, onlyA),
       onlyList(`Only in ${b}`, onlyB),
@@ -50,8 +43,8 @@ function differenceSection(comparison) {
 }
 
 function onlyList(title, items) {
-  const lines = items.slice(0, 500).map((text) => el("li", { text }));
-  return items.length > 0 && folded(`${title}: ${count(items.length)}`, el("ul", {}, lines));
+  const lines = items.slice(0, 500).map((text) => el("li", text));
+  return items.length > 0 && folded(`${title}: ${count(items.length)}`, el("ul", lines));
 }
 
 /** What was compared in the chosen scenario. */
@@ -64,47 +57,42 @@ const bySize = (rows) => rows.filter((row) => present(row.ratio)).toSorted((a, b
 function differenceChart(view, comparison, theme, width) {
   const rows = bySize(comparedIn(view, comparison));
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
-  const series = {
-    count: rows.length,
-    value: (i) => rows[i].ratio,
-    low: (i) => rows[i].low ?? NaN,
-    high: (i) => rows[i].high ?? NaN,
-    verdict: (i) => rows[i].verdict,
-    doubt: (i) => doubtOf(rows[i]),
-    name: (i) => `${rows[i].name} · ${rows[i].quantity}`,
-    key: (i) => rows[i],
-  };
+  const of = (row) => ({ ...row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, doubt: doubtOf(row) });
+  const name = (row) => `${row.name} · ${row.quantity}`;
   const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
   const { first, last } = view.rows.meta;
+  const [won, lost] = ["faster", "slower"].map((verdict) => count(verdictsIn(rows, verdict)));
   return {
-    ...sortedBars(series, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
-    finding: `${b} is faster than ${a} in ${count(verdictsIn(rows, "faster"))} of ${plural(rows.length, "comparison")}, slower in ${count(verdictsIn(rows, "slower"))}`,
-    subject: phrase([`${b} over ${a}`, devices, plural(rows.length, "comparison"), daysOf([first, last])], " · "),
+    ...sortedBars({ keys: rows, of, name }, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
+    finding: `${b} is faster than ${a} in ${won} of ${plural(rows.length, "comparison")}, slower in ${lost}`,
+    subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), daysOf([first, last])),
     tip: (item) => tipOf(item, "comparison", differenceTip),
   };
 }
 
 const doubtOf = (row) => `${row.preliminary ? "*" : ""}${row.contaminated ? "~" : ""}`;
 
+const ratioOf = (row) => `${times(row.ratio)}${doubtOf(row)}`;
+
 const differenceTip = (row) => [
   `${row.name} · ${row.device}`,
   row.quantity,
-  `${VERDICTS[row.verdict]?.symbol ?? ""} ${times(row.ratio)}${doubtOf(row)} (95 % ${range(row.low, row.high)})`,
-  present(row.p_value) && `p ${digits(row.p_value, 2)}, q ${digits(row.q_value, 2)}`,
+  `${VERDICTS[row.verdict]?.symbol ?? ""} ${ratioOf(row)} (95 % ${range(row.low, row.high)})`,
+  present(row.p_value) && `p ${twoDigits(row.p_value)}, q ${twoDigits(row.q_value)}`,
   phrase([row.preliminary && "preliminary", row.contaminated && "contaminated"], ", "),
 ];
 
 function differenceTable(view, comparison) {
   const found = comparedIn(view, comparison);
   const rows = [...bySize(found), ...found.filter((row) => !present(row.ratio))];
-  return itemsTable(`${comparison.title_b} over ${comparison.title_a}`, rows, {
-    Trial: ({ name }) => name,
-    Device: ({ device }) => device,
-    Quantity: ({ quantity }) => quantity,
-    Ratio: (row) => `${times(row.ratio)}${doubtOf(row)}`,
-    "95 % interval": ({ low, high }) => range(low, high),
-    p: (row) => digits(row.p_value, 2),
-    q: (row) => digits(row.q_value, 2),
-    Verdict: ({ verdict }) => verdictMark(verdict),
-  });
+  return plainTable(`${comparison.title_b} over ${comparison.title_a}`, rows, [
+    ["Trial", ({ name }) => name],
+    ["Device", ({ device }) => device],
+    ["Quantity", ({ quantity }) => quantity],
+    ["Ratio", ratioOf],
+    ["95 % interval", ({ low, high }) => range(low, high)],
+    ["p", (row) => twoDigits(row.p_value)],
+    ["q", (row) => twoDigits(row.q_value)],
+    ["Verdict", ({ verdict }) => verdictMark(verdict)],
+  ]);
 }

@@ -7,23 +7,25 @@ const there = (child) => child !== null && child !== undefined && child !== fals
 
 /**
  * An element.
- * @param {string} tag
- * @param {object} [props] `class`, `on` ({event: listener}), `data` (dataset), `style` (by property), `text`; any other
- *   name is an attribute, omitted if its value is null or false.
- * @param {...(Node|string|null|undefined|false)} children
+ * @param {string} name the tag, and classes after dots.
+ * @param {...(object|Node|string|Array|null|undefined|false)} rest children, before them perhaps a plain object: `on`
+ *   ({event: listener}), `data` (dataset), `style` (by property), `text`; any other name is an attribute, omitted if its
+ *   value is null or false.
  */
-function el(tag, props = {}, ...children) {
+function el(name, ...rest) {
+  const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(props)) {
+  if (classes.length) element.className = classes.join(" ");
+  const props = rest[0]?.constructor === Object ? rest.shift() : {};
+  for (const [key, value] of Object.entries(props)) {
     if (!there(value)) continue;
-    if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else if (name === "data") Object.assign(element.dataset, value);
-    else if (name === "style") Object.assign(element.style, value);
-    else if (name === "text") element.textContent = value;
-    else if (name === "class") element.className = value;
-    else element.setAttribute(name, value === true ? "" : String(value));
+    if (key === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (key === "data") Object.assign(element.dataset, value);
+    else if (key === "style") Object.assign(element.style, value);
+    else if (key === "text") element.textContent = value;
+    else element.setAttribute(key, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter(there));
+  element.append(...rest.flat().filter(there));
   return element;
 }
 
@@ -36,7 +38,7 @@ const button = (props, click, ...content) => el("button", { type: "button", ...p
 const linkButton = (text, click, props = {}) => button({ class: "link", ...props }, click, text);
 
 /** Details that are closed at first. */
-const folded = (title, ...content) => el("details", { class: "twin" }, el("summary", { text: title }), ...content);
+const folded = (title, ...content) => el("details.twin", el("summary", title), ...content);
 
 /** A choice of one of these values. */
 function selectOf(props, values, write, change) {
@@ -46,6 +48,7 @@ function selectOf(props, values, write, change) {
 
 /** The parts that there are, joined. */
 const phrase = (parts, between = " ") => parts.filter(Boolean).join(between);
+const dotted = (...parts) => phrase(parts, " · ");
 
 /** Replaces all children. */
 const fill = (element, ...children) => element.replaceChildren(...children.flat().filter(there));
@@ -64,7 +67,7 @@ async function copy(text, said) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    const area = el("textarea", { class: "offscreen", "aria-hidden": "true" });
+    const area = el("textarea.offscreen", { "aria-hidden": "true" });
     area.value = text;
     document.body.append(area);
     area.select();
@@ -78,10 +81,10 @@ async function copy(text, said) {
 const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
 
 /** A button that copies the command that measures a row again. */
-function copyButton({ rows }, row) {
-  const command = rows.text("command", row);
-  if (!command) return el("span", { class: "none", text: NONE });
-  const label = `Copy the command that measures ${rows.text("model", row)} again`;
+function copyButton(view, row) {
+  const { command, model } = view.at(row);
+  if (!command) return el("span.none", NONE);
+  const label = `Copy the command that measures ${model} again`;
   const copied = () => copy(command, "Command copied");
   return button({ class: "small", title: command, "aria-label": label }, copied, "Copy command");
 }
@@ -96,36 +99,41 @@ function download(name, content, type) {
 const FIGURE = /^([+−±]?\d|≥|–|never$|no images$|<)/;
 const isFigure = (cell) => typeof cell === "number" || cell === "" || (typeof cell === "string" && FIGURE.test(cell));
 
+const TABLE_ROWS = 200;
+
 /**
  * A plain table, its columns of figures aligned right.
- * @param {{head: string[], rows: Array<Array<*>>, total?: number, caption?: string, titled?: number}} content cells may
- *   be text or nodes; `titled`: the place of the cell that is the title of its row.
+ * @param {string} caption
+ * @param {Array} items a line each; the first `most` are shown.
+ * @param {Array<[string, (item) => *]>} columns title, and what makes the text or nodes of an item's cell.
+ * @param {object} [more] `titled`: the place of the cell that is the title of its row; other names are attributes.
  */
-function plainTable({ head, rows, total = rows.length, caption = "", titled = 0, ...props }) {
-  const right = head.map((_, place) => place !== titled && rows.every((row) => isFigure(row[place])));
-  const numeric = (place) => (right[place] ? "number" : null);
+function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
+  const lines = Array.from(items.slice(0, most), (item) => columns.map(([, cell]) => cell(item)));
+  const right = columns.map((_, place) => place !== titled && lines.every((line) => isFigure(line[place])));
   const cellOf = (cell, place) =>
     el(
       place === titled ? "th" : "td",
-      { class: numeric(place), scope: place === titled ? "row" : null },
+      { class: right[place] && "number", scope: place === titled && "row" },
       cell instanceof Node || Array.isArray(cell) ? cell : String(cell ?? NONE),
     );
+  const heads = columns.map(([text], place) => el("th", { scope: "col", class: right[place] && "number", text }));
   const table = el(
     "table",
     props,
-    caption ? el("caption", { text: caption }) : null,
-    el("thead", {}, el("tr", {}, head.map((text, place) => el("th", { scope: "col", class: numeric(place), text })))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cellOf)))),
+    caption ? el("caption", caption) : null,
+    el("thead", el("tr", heads)),
+    el("tbody", lines.map((line) => el("tr", line.map(cellOf)))),
   );
-  const box = scrollBox(table, caption || head.join(", "));
-  if (total <= rows.length) return box;
-  const rest = `The first ${count(rows.length)} of ${count(total)}; the CSV file in “Everything” has all.`;
-  return el("div", {}, box, el("p", { class: "note", text: rest }));
+  const box = scrollBox(table, caption || columns.map(([text]) => text).join(", "));
+  if (items.length <= most) return box;
+  const rest = `The first ${count(most)} of ${count(items.length)}; the CSV file in “Everything” has all.`;
+  return el("div", box, el("p.note", rest));
 }
 
 /** A box with its own scroll bar, usable by keyboard. */
 const scrollBox = (content, label) =>
-  el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, content);
+  el("div.scroll", { tabindex: "0", role: "group", "aria-label": label }, content);
 
 /** A symbol in its verdict's colour. */
 const symbolOf = (verdict) =>
@@ -133,41 +141,33 @@ const symbolOf = (verdict) =>
 
 /** A verdict as symbol and word, so that it does not depend on colour. */
 const verdictMark = (verdict) =>
-  el("span", { class: "verdict" }, symbolOf(verdict), ` ${VERDICTS[verdict]?.word ?? verdict}`);
+  el("span.verdict", symbolOf(verdict), ` ${VERDICTS[verdict]?.word ?? verdict}`);
 
 /** A message in place of a chart that has nothing to show. */
-const emptyState = (text) => el("div", { class: "empty" }, el("p", { text }));
+const emptyState = (text) => el("div.empty", el("p", text));
+
+/** A property of its own, of an object that may be missing; names are untrusted. */
+const ownOf = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
 
 /** A flag's meaning, with the mode or reason after its colon. */
-function flagMeaning(rows, flag) {
-  const texts = rows.meta.flag_texts ?? {};
+function flagMeaning({ meta }, flag) {
   const [word, ...rest] = flag.split(":");
-  const about = rest.length ? ` (${rest.join(":")})` : "";
-  return Object.hasOwn(texts, word) ? `${texts[word]}${about}` : `${word.replaceAll("_", " ")}${about}`;
+  const meaning = ownOf(meta.flag_texts, word) ?? word.replaceAll("_", " ");
+  return rest.length ? `${meaning} (${rest.join(":")})` : meaning;
 }
 
-/** What metadata by results folder say of a row's folder; undefined if they lack it. */
-const ofFolder = (known = {}, results) => (Object.hasOwn(known, results) ? known[results] : undefined);
-
-/** A link to a row's log, beside the page; its path is untrusted, and may lead nowhere else. */
-function logLink({ rows }, row) {
-  const log = rows.text("log", row);
-  const folder = ofFolder(rows.meta.folders, rows.text("results", row));
-  const plain = /^\w[\w.\/-]*$/.test(log) && !log.includes("..");
-  if (!plain || folder === undefined) return log || NONE;
-  const path = [...folder.split("/"), ...log.split("/")].map(encodeURIComponent).join("/");
-  return el("a", { href: `./${path}`, title: log, text: "log" });
+/** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. */
+function linksOf(view, row) {
+  const { log, results, trial_id: trial } = view.at(row);
+  const { folders, runs } = view.rows.meta;
+  const folder = ownOf(folders, results);
+  const run = String(ownOf(ownOf(runs, results), trial) ?? "");
+  const isBeside = folder !== undefined && /^\w[\w.\/-]*$/.test(log) && !log.includes("..");
+  const path = isBeside && `${folder}/${log}`.split("/").map(encodeURIComponent).join("/");
+  const isSafe = /^https:\/\/[\w.-]+(:\d+)?\/[\w.\/%~-]*$/.test(run);
+  const links = [
+    isBeside ? el("a", { href: `./${path}`, title: log, text: "log" }) : log,
+    isSafe ? el("a", { href: run, rel: "noreferrer", title: run, text: "W&B run" }) : run,
+  ];
+  return links.filter(Boolean).flatMap((link) => [link, " "]);
 }
-
-/** A link to a row's run in W&B; its address is untrusted, and nothing but https is a link. */
-function runLink({ rows }, row) {
-  const runs = ofFolder(rows.meta.runs, rows.text("results", row)) ?? {};
-  const trial = rows.text("trial_id", row);
-  const address = Object.hasOwn(runs, trial) ? String(runs[trial]) : "";
-  const plain = /^https:\/\/[\w.-]+(:\d+)?\/[\w.\/%~-]*$/.test(address);
-  return plain ? el("a", { href: address, rel: "noreferrer", title: address, text: "W&B run" }) : address || NONE;
-}
-
-/** The links that a row has. */
-const linksOf = (view, row) =>
-  [logLink(view, row), runLink(view, row)].filter((link) => link !== NONE).flatMap((link) => [link, " "]);

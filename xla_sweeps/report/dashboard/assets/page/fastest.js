@@ -1,40 +1,35 @@
-/**
- * "Which model is fastest?": three podiums with shared ranks.
- */
+/** "Which model is fastest?": three podiums with shared ranks. */
 
-/** Each podium: how its figure is written, and the figure with its interval. */
+/** Each podium: how its figure is written, and the figure of a row with its interval. */
 const PODIUMS = {
   __proto__: null,
   throughput: {
     title: "Throughput",
     unit: "img/s",
     write: rate,
-    of: ({ rows }, row) => rows.at(row, "throughput_samples_per_s", "throughput_low", "throughput_high"),
+    of: (row) => [row.throughput_samples_per_s, row.throughput_low, row.throughput_high],
   },
   absolute: {
     title: "Absolute speedup",
     unit: "img/s more",
     write: (value) => `${signed(value)} img/s`,
-    of: (view, row) => {
-      const baseline = view.rows.number("baseline_throughput_samples_per_s")[row];
-      const [value, ...ends] = ratios(view, row).map((ratio) => baseline * (ratio - 1));
-      const gained = view.rows.number("throughput_samples_per_s")[row] - baseline;
-      return [Number.isNaN(value) ? NaN : gained, ...ends];
+    of: (row) => {
+      const baseline = row.baseline_throughput_samples_per_s;
+      const [value, ...ends] = ratios(row).map((ratio) => baseline * (ratio - 1));
+      return [Number.isNaN(value) ? NaN : row.throughput_samples_per_s - baseline, ...ends];
     },
   },
   percent: {
     title: "Speedup percent",
     unit: "%",
     write: (value) => `${signed(value, percent)} %`,
-    of: (view, row) => ratios(view, row).map((ratio) => 100 * (ratio - 1)),
+    of: (row) => ratios(row).map((ratio) => 100 * (ratio - 1)),
   },
 };
 
 /** A row's speedup and interval; one that does not cover how processes differ gives no rank. */
-function ratios({ rows }, row) {
-  const found = rows.at(row, "speedup", "speedup_low", "speedup_high");
-  return present(rows.number("freedom")[row]) ? found : [found[0], NaN, NaN];
-}
+const ratios = ({ speedup, speedup_low: low, speedup_high: high, freedom }) =>
+  present(freedom) ? [speedup, low, high] : [speedup, NaN, NaN];
 
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
@@ -46,14 +41,12 @@ function fastestSection(state) {
     state.set({ tab: names[place] }, { replace: true });
     tabs[place].focus();
   };
+  const last = names.length - 1;
   const moved = (place, key) =>
-    ({ ArrowRight: (place + 1) % names.length, ArrowLeft: (place || names.length) - 1, Home: 0, End: names.length - 1 })[key];
+    ({ ArrowRight: place === last ? 0 : place + 1, ArrowLeft: place === 0 ? last : place - 1, Home: 0, End: last })[key];
   const tabs = names.map((name, place) => {
-    const tab = button(
-      { role: "tab", id: `tab-${name}`, "aria-controls": "podium", data: { tab: name } },
-      () => choose(place),
-      PODIUMS[name].title,
-    );
+    const props = { role: "tab", id: `tab-${name}`, "aria-controls": "podium", data: { tab: name } };
+    const tab = button(props, () => choose(place), PODIUMS[name].title);
     tab.addEventListener("keydown", (event) => {
       const next = moved(place, event.key);
       if (next === undefined) return;
@@ -94,9 +87,9 @@ function drawPodium(view, panel, podium) {
   fill(
     panel,
     places.size > 1 && placePicker(view, places, place),
-    el("p", { class: "note", text: note }),
+    el("p.note", note),
     lists.length
-      ? el("div", { class: "podiums" }, lists)
+      ? el("div.podiums", lists)
       : emptyState(`Nothing in this selection has a ${podium.title.toLowerCase()}.`),
   );
 }
@@ -107,81 +100,74 @@ function podiumPlaces(view) {
     const [resolution, batch] = view.rows.numbers("resolution_px", "batch_size");
     const places = new Map();
     for (const row of view.pairs) {
-      const key = `${resolution[row]}x${batch[row]}`;
-      if (!places.has(key)) places.set(key, { key, text: `${resolution[row]} px, batch ${batch[row]}`, rows: [] });
-      places.get(key).rows.push(row);
+      const [px, size] = [resolution[row], batch[row]];
+      const key = `${px}x${size}`;
+      getOrMake(places, key, () => ({ key, text: `${px} px, batch ${size}`, rows: [] })).rows.push(row);
     }
     return new Map([...places].sort(([a], [b]) => naturally(a, b)));
   });
 }
 
 /** A choice of resolution and batch size for the podiums alone. */
-function placePicker(view, places, chosen) {
+function placePicker({ state }, places, chosen) {
   const write = (key) => `${places.get(key).text} (${count(places.get(key).rows.length)})`;
-  const select = selectOf({ id: "place" }, [...places.keys()], write, (place) =>
-    view.state.set({ place }, { replace: true }),
-  );
+  const change = (place) => state.set({ place }, { replace: true });
+  const select = selectOf({ id: "place" }, [...places.keys()], write, change);
   select.value = chosen.key;
-  return el("p", { class: "picker" }, el("label", { for: "place", text: "At" }), select);
+  return el("p.picker", el("label", { for: "place", text: "At" }), select);
 }
 
-/** Rows of one device by a podium's figure, best first, with ranks. */
-function ranked(view, rows, device, podium) {
-  const { data, values } = view.rows.column("device");
-  const code = values.indexOf(device);
-  const entries = rows
-    .filter((row) => data[row] === code)
-    .map((row) => {
-      const [value, low, high] = podium.of(view, row);
-      return { row, value, low, high };
-    });
-  return shareRanks(entries.filter(({ value }) => value === value).sort((a, b) => b.value - a.value));
-}
-
-/** Entries whose intervals overlap their leader's share its rank; the next rank counts all before it. */
-function shareRanks(entries) {
-  let leader = null;
-  let rank = 0;
-  return entries.map((entry, place) => {
-    if (!isBounded(entry)) return { ...entry, rank: null };
-    if (!leader || entry.high < leader.low) [leader, rank] = [entry, place + 1];
-    return { ...entry, rank };
+/** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. */
+function ranked(view, places, device, podium) {
+  const figures = places.filter((place) => view.at(place).device === device).map((place) => {
+    const [value, low, high] = podium.of(view.at(place));
+    return { place, value, low, high, rank: null };
   });
+  const sorted = figures.filter(({ value }) => !Number.isNaN(value)).sort((a, b) => b.value - a.value);
+  let leader = null;
+  sorted.forEach((entry, before) => {
+    if (!isBounded(entry)) return;
+    const follows = leader && entry.high >= leader.low;
+    entry.rank = follows ? leader.rank : before + 1;
+    if (!follows) leader = entry;
+  });
+  return sorted;
 }
 
 function podiumList(view, rows, device, podium) {
   const entries = ranked(view, rows, device, podium);
   if (!entries.length) return null;
   const best = entries.slice(0, PODIUM_PLACES);
-  const most = Math.max(...best.map((entry) => Math.abs(entry.value))) || 1;
-  const nameOf = ({ row }) => {
-    const model = view.rows.text("model", row);
+  const most = Math.max(...best.map(({ value }) => Math.abs(value))) || 1;
+  const nameOf = ({ place }) => {
+    const { model } = view.at(place);
     const link = linkButton(model, () => view.state.set({ model }), { title: "Show only this model" });
-    return el("span", {}, link, el("span", { class: "note", text: rowSettings(view, row, { device: false }) }));
+    return el("span", link, el("span.note", rowSettings(view, place, { device: false })));
   };
-  const figureOf = ({ row, value, low, high }) => {
-    const verdict = podium === PODIUMS.throughput ? "" : view.rows.text("verdict", row);
-    const kind = `bar ${verdict}${view.doubt(row) ? " hollow" : ""}`;
-    const bar = el("span", { class: kind, style: { width: `${(100 * Math.abs(value)) / most}%` } });
+  const figureOf = (entry) => {
+    const { place, value, low, high } = entry;
+    const verdict = podium === PODIUMS.throughput ? "" : view.at(place).verdict;
+    const doubt = view.doubt(place);
+    const width = `${(100 * Math.abs(value)) / most}%`;
+    const bar = el("span", { class: `bar ${verdict}${doubt ? " hollow" : ""}`, style: { width } });
     return el(
       "span",
-      {},
-      el("b", { text: `${podium.write(value)}${view.doubt(row)}` }),
-      el("span", { class: "note", text: isBounded({ low, high }) ? range(low, high, short) : "no interval" }),
-      el("span", { class: "track", "aria-hidden": "true" }, bar),
+      el("b", `${podium.write(value)}${doubt}`),
+      el("span.note", isBounded(entry) ? range(low, high, short) : "no interval"),
+      el("span.track", { "aria-hidden": "true" }, bar),
     );
   };
+  const columns = [
+    ["Rank", ({ rank }) => rank ?? NONE],
+    ["Model", nameOf],
+    [`${podium.title} (${podium.unit})`, figureOf],
+  ];
   const few = entries.length < PODIUM_PLACES;
+  const text = few ? `Only ${entries.length} here.` : `The best ${PODIUM_PLACES} of ${count(entries.length)}.`;
   return el(
-    "div",
-    { class: "podium" },
-    el("h3", { text: device }),
-    plainTable({
-      caption: `${podium.title} on ${device}`,
-      head: ["Rank", "Model", `${podium.title} (${podium.unit})`],
-      titled: 1,
-      rows: best.map((entry) => [entry.rank ?? NONE, nameOf(entry), figureOf(entry)]),
-    }),
-    el("p", { class: "note", text: few ? `Only ${entries.length} here.` : `The best ${PODIUM_PLACES} of ${count(entries.length)}.` }),
+    "div.podium",
+    el("h3", device),
+    plainTable(`${podium.title} on ${device}`, best, columns, { titled: 1 }),
+    el("p.note", text),
   );
 }

@@ -6,14 +6,14 @@ const ROW_HEIGHT = 30; // pixels, as in the style sheet
 const SPARE_ROWS = 8;
 
 const whole = (value) => (present(value) ? String(Math.round(value)) : NONE);
-const neverIf = (value) => (value === Infinity ? "never" : short(value));
+const orNever = (value) => (value === Infinity ? "never" : short(value));
 const chance = (value) => (value < 0.001 ? "<0.001" : digits(value, 2));
 const twoDigits = (value) => digits(value, 2);
 
 /** Column, title, width in pixels, and how its figure is written, or what makes the cell of a view and a row. */
 const GRID = [
   ["model", "Model", 190],
-  ["verdict", "Verdict", 112, { cell: (view, row) => verdictMark(view.rows.text("verdict", row)) }],
+  ["verdict", "Verdict", 112, { cell: (view, row) => verdictMark(view.at(row).verdict) }],
   ["speedup", "Speedup", 86, { right: true, cell: speedupOf }],
   ["speedup_low", "95 % low", 82, times],
   ["speedup_high", "95 % high", 86, times],
@@ -26,7 +26,7 @@ const GRID = [
   ["latency_p50_ms", "p50 (ms)", 82, short],
   ["latency_p90_ms", "p90 (ms)", 82, short],
   ["compile_s_extra", "Extra compile", 112, seconds],
-  ["break_even_images", "Break-even (images)", 150, neverIf],
+  ["break_even_images", "Break-even (images)", 150, orNever],
   ["peak_memory_ratio", "Peak memory", 108, times],
   ["cv_percent", "CV (%)", 76, twoDigits],
   ["p_value", "p", 80, chance],
@@ -36,7 +36,7 @@ const GRID = [
   ["runtime", "Options", 150],
   ["flags", "Flags", 150],
   ["status", "Status", 120],
-  ["measured_at", "Measured", 140, { cell: (view, row) => date(view.rows.text("measured_at", row)) }],
+  ["measured_at", "Measured", 140, { cell: (view, row) => date(view.at(row).measured_at) }],
   ["log", "Log, W&B run", 120, { cell: linksOf }],
   ["command", "Command", 128, { cell: copyButton }],
 ].map(([column, title, width, write]) => ({
@@ -44,18 +44,17 @@ const GRID = [
   title,
   width,
   right: typeof write === "function",
-  cell: (view, row) => (write ? write(view.rows.number(column)[row]) : view.rows.text(column, row) || NONE),
+  cell: (view, row) => (write ? write(view.at(row)[column]) : view.at(row)[column] || NONE),
   ...(typeof write === "object" ? write : {}),
 }));
 
 /** The head of a column: a button that sorts by it, and the other way round. */
 function gridHead(state, { column, title, right }) {
-  const [up, down] = [column, `-${column}`];
   const by = () => {
-    const sort = state.sort === down ? up : state.sort === up || right ? down : up;
-    state.set({ sort }, { replace: true });
+    const falls = state.sort === column || (right && state.sort !== `-${column}`);
+    state.set({ sort: falls ? `-${column}` : column }, { replace: true });
   };
-  const sorter = button({ class: "sort" }, by, title, el("span", { class: "arrow", "aria-hidden": "true" }));
+  const sorter = button({ class: "sort" }, by, title, el("span.arrow", { "aria-hidden": "true" }));
   return el("th", { scope: "col", class: right ? "number" : null, data: { column } }, sorter);
 }
 
@@ -73,10 +72,10 @@ function showOrder(heads, sort) {
 function gridTable(heads, body) {
   const width = GRID.reduce((sum, column) => sum + column.width, 0);
   return el(
-    "table",
-    { class: "grid", "aria-label": "All measurements of this selection", style: { width: `${width}px` } },
-    el("colgroup", {}, GRID.map((column) => el("col", { style: { width: `${column.width}px` } }))),
-    el("thead", {}, el("tr", { "aria-rowindex": 1 }, heads)),
+    "table.grid",
+    { "aria-label": "All measurements of this selection", style: { width: `${width}px` } },
+    el("colgroup", GRID.map((column) => el("col", { style: { width: `${column.width}px` } }))),
+    el("thead", el("tr", { "aria-rowindex": 1 }, heads)),
     body,
   );
 }
@@ -88,7 +87,7 @@ function gridPanel(state) {
   const table = gridTable(heads, body);
   const box = scrollBox(table, "All measurements of this selection, a table that scrolls");
   box.classList.add("virtual");
-  const panel = el("div", { class: "chart wide" }, el("h3", { text: "Every measurement" }), gridTools(state), box);
+  const panel = el("div.chart.wide", el("h3", "Every measurement"), gridTools(state), box);
   let order = new Uint32Array(0);
   let drawn = "";
   const show = () => {
@@ -117,7 +116,7 @@ function gridPanel(state) {
 /** An empty row as high as the rows that are not drawn. */
 function spacer(rows) {
   const cell = el("td", { colspan: GRID.length, style: { height: `${rows * ROW_HEIGHT}px` } });
-  return el("tr", { "aria-hidden": "true", class: "spacer", hidden: rows <= 0 }, cell);
+  return el("tr.spacer", { "aria-hidden": "true", hidden: rows <= 0 }, cell);
 }
 
 function gridRow(view, row, place) {
@@ -134,16 +133,10 @@ function gridRow(view, row, place) {
 function tableOrder(view) {
   return view.once(`order ${view.state.sort}`, () => {
     const name = view.state.sort.replace(/^-/, "");
-    const column = view.rows.column(name);
-    if (!column) return view.pairs; // the address may ask for anything
-    const { kind, data, values } = column;
-    const chosen = new Uint8Array(view.rows.count);
-    for (const row of view.pairs) chosen[row] = 1;
-    const all = view.rows.order(name).filter((row) => chosen[row]);
-    const absent = (row) => (kind === "number" ? Number.isNaN(data[row]) : values[data[row]] === "");
-    let known = all.length;
-    while (known && absent(all[known - 1])) known -= 1;
-    if (view.state.sort.startsWith("-")) all.subarray(0, known).reverse();
+    if (!view.rows.names.includes(name)) return view.pairs; // the address may ask for anything
+    const all = view.ordered(name);
+    const isKnown = (row) => !["", NaN].includes(view.at(row)[name]);
+    if (view.state.sort.startsWith("-")) all.subarray(0, all.findLastIndex(isKnown) + 1).reverse();
     return all;
   });
 }
@@ -151,12 +144,11 @@ function tableOrder(view) {
 function gridTools(state) {
   const save = () => download("xla_sweeps.csv", csvOf(currentView, tableOrder(currentView)), "text/csv;charset=utf-8");
   return el(
-    "p",
-    { class: "tools" },
+    "p.tools",
     button({ id: "csv" }, save, "Save as CSV"),
     copyLink(),
     button({}, () => state.reset(), "Reset filters"),
-    el("span", { class: "note", text: "The CSV file has all columns of the rows shown." }),
+    el("span.note", "The CSV file has all columns of the rows shown."),
   );
 }
 
@@ -164,9 +156,9 @@ function gridTools(state) {
 function csvOf({ rows }, order) {
   const written = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "never" : Number(value.toPrecision(6)));
   const columns = rows.names.map((name) => {
-    const { kind, data, values } = rows.column(name);
-    const cells = values.map(csvCell);
-    return [name, kind === "number" ? (row) => written(data[row]) : (row) => cells[data[row]]];
+    const { data, values } = rows.column(name);
+    const cells = values?.map(csvCell);
+    return [name, (row) => (cells ? cells[data[row]] : written(data[row]))];
   });
   const lines = [columns.map(([name]) => csvCell(name)).join(",")];
   for (const row of order) lines.push(columns.map(([, read]) => read(row)).join(","));

@@ -1,56 +1,56 @@
-/**
- * Main: unpacks the data, builds the sections, and updates them when the state changes.
- */
+/** Main: unpacks the data, builds the sections, and updates them when the state changes. */
 
 /** Badges, what was compared and how, at the top; the title follows the view. */
 function pageHeader(index) {
-  const { meta } = index.rows;
-  fill(byId("badges"), badgesOf(index));
-  fill(
-    byId("facts"),
-    factsOf(meta).map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
-  );
-  const problems = meta.problems ?? [];
-  const lines = problems.slice(0, 200).map((problem) => el("li", { text: problem }));
-  const title = `${plural(problems.length, "problem")} while reading`;
-  if (lines.length)
-    byId("measured").after(el("details", { class: "problems" }, el("summary", { text: title }), el("ul", {}, lines)));
   const { rows } = index;
-  const inScenario = (scenario) => oneOrMany(rows.values("model", { scenario }).filter(Boolean), "model");
-  const models = new Map(scenariosOf(rows).map(({ name }) => [name, inScenario(name)]));
-  const where = oneOrMany((meta.devices ?? []).map((device) => device.name), "device");
-  return (view) => {
-    const { scenario, candidate, baseline } = view.state;
+  const { meta } = rows;
+  fill(byId("badges"), badgesOf(index));
+  const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
+  fill(byId("facts"), factsOf(meta).map(fact));
+  const { problems } = meta;
+  const lines = problems.slice(0, 200).map((problem) => el("li", problem));
+  const summary = el("summary", `${plural(problems.length, "problem")} while reading`);
+  if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
+  const scenarios = scenariosOf(rows).map(({ name }) => name);
+  const models = new Map(scenarios.map((name) => [name, modelsIn(rows, name)]));
+  const where = oneOrMany(devicesOf(meta), "device");
+  return ({ state, everyPair }) => {
+    const { scenario, candidate, baseline } = state;
     const told = scenario === "call" && models.size < 2 ? "" : ` in ${scenario}`;
     const what = models.get(scenario) ?? plural(0, "model");
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${told}: ${what} on ${where}`;
-    const facts = [meta.title, listed(meta.software, 2), days(meta), plural(view.everyPair, "configuration")];
-    byId("study").textContent = phrase(facts, " · ");
+    const facts = [meta.title, listed(meta.software, 2), days(meta), plural(everyPair, "configuration")];
+    byId("study").textContent = dotted(...facts);
   };
 }
 
+const devicesOf = ({ devices }) => devices.map(({ name }) => name);
+
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
 
+function modelsIn(rows, scenario) {
+  const { data, values } = rows.column("scenario");
+  const code = values.indexOf(scenario);
+  return oneOrMany(rows.textsOf("model", rows.where((row) => data[row] === code)).filter(Boolean), "model");
+}
+
 /** Labels of a study that is not complete, published by others, or preliminary. */
-function badgesOf(index) {
-  const { meta, count: all } = index.rows;
-  const badge = (text, about) => el("span", { class: "badge", title: about }, text);
-  const partial = present(meta.planned) && meta.trials < meta.planned;
-  const preliminary = index.rows.number("preliminary").reduce((n, value) => n + (value === 1), 0);
+function badgesOf({ rows, origins }) {
+  const { trials, planned } = rows.meta;
+  const badge = (text, title) => el("span.badge", { title }, text);
+  const partial = present(planned) && trials < planned;
+  const preliminary = rows.number("preliminary").filter((value) => value === 1).length;
+  const which = preliminary === rows.count ? "PRELIMINARY" : "PARTLY PRELIMINARY";
+  const few = `${count(preliminary)} of ${count(rows.count)} comparisons have fewer than three replicates.`;
   return [
-    partial &&
-      badge(`PARTIAL ${share(meta.trials, meta.planned)}`, `${count(meta.trials)} of ${count(meta.planned)} planned trials.`),
-    index.origins.has("imported") && badge("IMPORTED", "Some figures were published by others, not measured here."),
-    preliminary > 0 &&
-      badge(
-        preliminary === all ? "PRELIMINARY" : "PARTLY PRELIMINARY",
-        `${count(preliminary)} of ${count(all)} comparisons have fewer than three replicates.`,
-      ),
+    partial && badge(`PARTIAL ${share(trials, planned)}`, `${count(trials)} of ${count(planned)} planned trials.`),
+    origins.has("imported") && badge("IMPORTED", "Some figures were published by others, not measured here."),
+    preliminary > 0 && badge(which, few),
   ];
 }
 
 /** "a; b; c and 4 more" */
-const listed = (values, most = 3) => someOf((values ?? []).filter(Boolean).map(String), most, "; ");
+const listed = (values, most = 3) => someOf(values.filter(Boolean).map(String), most, "; ");
 
 /** "1–5 Nov 2026": the days of the first and the last measurement. */
 function days({ first, last }) {
@@ -61,15 +61,16 @@ function days({ first, last }) {
 
 /** Records, machines and versions: name and value. */
 function factsOf(meta) {
-  const planned = present(meta.planned) ? `, ${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned` : "";
+  const { trials, planned } = meta;
+  const of = present(planned) && `${share(trials, planned)} of ${count(planned)} planned`;
   return [
-    ["Records", `${count(meta.records)} in ${plural(meta.trials, "trial")}${planned}`],
-    ["Devices", listed((meta.devices ?? []).map((device) => device.name))],
+    ["Records", phrase([`${count(meta.records)} in ${plural(trials, "trial")}`, of], ", ")],
+    ["Devices", listed(devicesOf(meta))],
     ["Software", listed(meta.software)],
     ["Driver", listed(meta.drivers)],
     ["Environment", listed(meta.environment_flags)],
     ["Hosts", listed(meta.hosts)],
-    ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version ?? ""}`],
+    ["Created", `${date(meta.generated_at)} by xla_sweeps ${meta.version}`],
   ].filter(([, value]) => value);
 }
 
@@ -93,9 +94,7 @@ function goTo(id) {
   const stop = new AbortController();
   for (const name of ["wheel", "touchstart", "keydown", "pointerdown"])
     addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true });
-  stop.signal.addEventListener("abort", () => {
-    jumping = false;
-  });
+  stop.signal.addEventListener("abort", () => (jumping = false));
   jumping = true;
   let quiet = 0;
   const jump = () => {
@@ -110,26 +109,23 @@ function goTo(id) {
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
-/** The chosen theme, or the system's. */
-function applyTheme(theme) {
-  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-}
+/** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
+const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);
 
-/** Adds the column of images to break even, so that the table can sort by it. */
+/**
+ * Adds the column of images to break even, so that the table can sort by it: infinite where compiling never pays back,
+ * none where that is not known.
+ */
 function addBreakEven(rows) {
   rows.add("break_even_images", () => {
     const [extra, calls, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "speedup");
     const [batch, batches] = rows.numbers("batch_size", "batches");
     const { data, values } = rows.column("verdict");
     const ambiguous = values.indexOf("ambiguous");
-    return Float32Array.from(calls, (value, row) =>
-      speedup[row] !== speedup[row] || extra[row] !== extra[row] || data[row] === ambiguous
-        ? NaN
-        : value === value
-          ? value * batch[row] * (batches[row] || 1)
-          : Infinity,
-    );
+    return calls.map((value, row) => {
+      if (Number.isNaN(speedup[row]) || Number.isNaN(extra[row]) || data[row] === ambiguous) return NaN;
+      return Number.isNaN(value) ? Infinity : value * batch[row] * (batches[row] || 1);
+    });
   });
 }
 
@@ -139,7 +135,7 @@ async function start() {
   const index = new Index(rows);
   const state = new State(index.defaults);
   applyTheme(state.theme);
-  const follow = [pageHeader(index), filterBar(index, state)];
+  const headers = [pageHeader(index), filterBar(index, state)];
   answerSection();
   differenceSection(rows.meta.comparison);
   whereSection();
@@ -152,10 +148,10 @@ async function start() {
   byId("everything-charts").append(parallelPanel(state), gridPanel(state));
   if (!rows.meta.comparison) document.querySelector('a[data-to="difference"]').parentElement.hidden = true;
   let view = new View(index, state);
-  const update = () => follow.forEach((one) => one(view));
+  const update = () => headers.forEach((follow) => follow(view));
   state.listen((names) => {
     if (!names || names.includes("theme")) applyTheme(state.theme);
-    const local = names?.every((name) => ["sort", "tab", "place", "images"].includes(name));
+    const local = names?.every((name) => name in LOOKS && name !== "theme");
     if (!local && names?.join() !== "theme") view = new View(index, state);
     update();
     refreshPanels(view, local ? names : null);
@@ -172,7 +168,7 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refreshPanels());
   update();
   window.xlaSweeps = {
-    version: rows.meta.version ?? "",
+    version: rows.meta.version,
     rows: () => view.pairs.length,
     filtered: () => Array.from(view.pairs),
     overview: () => view.overview,
@@ -180,7 +176,7 @@ async function start() {
     settled: () => allDrawn() && !jumping,
     state,
   };
-  startPanels(view);
+  refreshPanels(view);
   ownLinks();
 }
 

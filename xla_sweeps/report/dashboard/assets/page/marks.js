@@ -6,19 +6,18 @@
 const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
 
 /** What over what, where, when and how many: what a picture of the chart must still say. */
-const subjectOf = (view, what = `Speedup of ${versus(view)}`) =>
-  phrase(
-    [
-      what,
-      ...view.once("subject", () => [
-        someOf(view.distinct("device"), 3),
-        ...nameParts(view).shared.filter((part) => !view.distinct("device").includes(part)),
-        `${plural(view.overview.pairs, "configuration")} of ${plural(view.distinct("model").length, "model")}`,
-        daysOf(view.distinct("measured_at")),
-      ]),
-    ],
-    " · ",
-  );
+function subjectOf(view, what = `Speedup of ${versus(view)}`) {
+  const rest = view.once("subject", () => {
+    const devices = view.distinct("device");
+    return dotted(
+      someOf(devices, 3),
+      ...nameParts(view).shared.filter((part) => !devices.includes(part)),
+      countedOf({ n: view.overview.pairs, models: view.distinct("model").length }),
+      daysOf(view.distinct("measured_at")),
+    );
+  });
+  return dotted(what, rest);
+}
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
 function daysOf(texts) {
@@ -32,13 +31,10 @@ function daysOf(texts) {
 function sourceOf(view) {
   return view.once("source", () => {
     const published = view.distinct("origin").every((origin) => origin === "imported");
-    return phrase(
-      [
-        `${published ? "Published by others; collected" : "Measured"} with xla_sweeps ${view.rows.meta.version ?? ""}`.trim(),
-        someOf(view.distinct("software").filter(Boolean), 2, "; "),
-        someOf(view.distinct("driver").filter(Boolean), 2),
-      ],
-      " · ",
+    return dotted(
+      `${published ? "Published by others; collected" : "Measured"} with xla_sweeps ${view.rows.meta.version}`,
+      someOf(view.distinct("software").filter(Boolean), 2, "; "),
+      someOf(view.distinct("driver").filter(Boolean), 2),
     );
   });
 }
@@ -62,11 +58,11 @@ const SETTINGS = [
 /** Resolution, batch, precision and device of a row, and what else tells it apart. */
 function rowSettings(view, row, { device = true } = {}) {
   const settings = device ? SETTINGS : SETTINGS.slice(0, -1);
-  return settings.map(([column, write]) => write(view.index.facetText(column, row))).join(" · ") + view.index.suffix(row);
+  return dotted(...settings.map(([column, write]) => write(view.index.facetText(column, row)))) + view.index.suffix(row);
 }
 
 /** A row's whole name, which no other has: for tooltips and tables. */
-const rowName = (view, row) => `${view.rows.text("model", row)} · ${rowSettings(view, row)}`;
+const rowName = (view, row) => `${view.at(row).model} · ${rowSettings(view, row)}`;
 
 /** The settings in which the pairs differ, and in words those that all share. */
 function nameParts(view) {
@@ -80,39 +76,43 @@ function nameParts(view) {
 
 /** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. */
 function rowLabel(view, row, { without = "" } = {}) {
-  const written = ([column, write]) => {
+  const settings = nameParts(view).differing.filter(([column]) => column !== without);
+  const written = settings.map(([column, write]) => {
     const value = view.index.facetText(column, row);
     return column === "device" ? shortDevice(value) : write(value);
-  };
-  const settings = nameParts(view).differing.filter(([column]) => column !== without);
-  const name = [view.rows.text("model", row), ...settings.map(written)].join(" · ");
+  });
+  const name = [view.at(row).model, ...written].join(" · ");
   return without ? name : name + view.index.suffix(row);
 }
 
+/** What marks need of a row: its speedup with interval, verdict, doubt and device. */
+function markOf(view, row) {
+  const { speedup: value, speedup_low: low, speedup_high: high, verdict, device } = view.at(row);
+  return { row, value, low, high, verdict, device, doubt: view.doubt(row) };
+}
+
 /** "1.32×~": a row's speedup with its marks of doubt. */
-const speedupOf = (view, row) => `${times(view.rows.number("speedup")[row])}${view.doubt(row)}`;
+const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.doubt(row)}`;
 
 /** "1.30–1.34": the interval of a row's speedup. */
-const intervalOf = ({ rows }, row) => range(rows.number("speedup_low")[row], rows.number("speedup_high")[row]);
-
-const TABLE_ROWS = 200;
-
-/** What `plainTable` needs for items in their order: a column for each title, of what its function says. */
-function itemsTable(caption, items, columns, most = TABLE_ROWS) {
-  const cells = Object.values(columns);
-  const rows = Array.from(items.slice(0, most), (item) => cells.map((cell) => cell(item)));
-  return { caption, head: Object.keys(columns), total: items.length, rows };
+function intervalOf(view, row) {
+  const { speedup_low: low, speedup_high: high } = view.at(row);
+  return range(low, high);
 }
+
+/** Columns of tables whose items are rows. */
+const named = (view) => ["Measurement", (row) => rowName(view, row)];
+const figured = (view, title = "Speedup") => [
+  [title, (row) => speedupOf(view, row)],
+  ["95 % interval", (row) => intervalOf(view, row)],
+];
 
 /** The widest band of no difference among rows. */
-function floorOf(view) {
-  return view.once("floor", () => {
+const floorOf = (view) =>
+  view.once("floor", () => {
     const floor = view.rows.number("floor");
-    let most = 0;
-    for (const row of view.pairs) if (floor[row] > most) most = floor[row];
-    return most || 0.01;
+    return view.pairs.reduce((most, row) => (floor[row] > most ? floor[row] : most), 0) || 0.01;
   });
-}
 
 /** The 1× line and the band of no difference, of speedups along `x` or `y`. */
 function unityMarks(theme, floor, along) {
@@ -134,13 +134,11 @@ function devicePanels(devices, width) {
     facet: { [channel]: "device" },
     plot: {
       height: across ? 340 : 60 + (width < 600 ? 120 : 240) * shown.length,
-      marginTop: 30,
-      marginLeft: 52,
-      marginBottom: 40,
+      ...margins(30, 16, 40, 52),
       [channel]: { domain: shown, axis: null, padding: across ? 0.08 : 0.2 },
     },
     heads: Plot.text(shown, { ...name, frameAnchor: "top-left", dy: -14, fontWeight: "bold", fontSize: 12 }),
-    note: devices.length > shown.length ? `The first ${shown.length} of ${devices.length} devices.` : "",
+    note: devices.length > shown.length && `The first ${shown.length} of ${devices.length} devices.`,
   };
 }
 
@@ -183,17 +181,12 @@ function verdictLegend(theme, items) {
   return [...entries, ...doubtLegend(items)];
 }
 
+const DOUBTS = ["* fewer than 3 replicates: preliminary", "~ contaminated by other load on the machine"];
+
 /** What hollow means, if any of the marks of doubt is there. */
 function doubtLegend(items) {
-  const all = [...new Set(items.map(({ doubt }) => doubt ?? ""))].join("");
-  const meanings = phrase(
-    [
-      all.includes("*") ? "* fewer than 3 replicates: preliminary" : "",
-      all.includes("~") ? "~ contaminated by other load on the machine" : "",
-    ],
-    "; ",
-  );
-  return meanings ? [{ text: `hollow: ${meanings}` }] : [];
+  const found = DOUBTS.filter(([mark]) => items.some(({ doubt }) => doubt?.includes(mark)));
+  return found.length ? [{ text: `hollow: ${found.join("; ")}` }] : [];
 }
 
 /**
@@ -204,44 +197,33 @@ function spread(points, [low, high], height, gap = 13) {
   const labels = points.map(({ at, value }) => ({ at, y: (height * Math.log(value / low)) / Math.log(high / low) }));
   for (const place of new Set(points.map(({ at }) => at))) {
     const own = labels.filter(({ at }) => at === place).sort((a, b) => a.y - b.y);
-    own.forEach((label, n) => {
-      if (n) label.y = Math.max(label.y, own[n - 1].y + gap);
-    });
-    let top = height;
-    for (const label of own.toReversed()) {
-      label.y = Math.min(label.y, top);
-      top = label.y - gap;
-    }
+    let [bottom, top] = [-Infinity, height];
+    for (const label of own) bottom = (label.y = Math.max(label.y, bottom)) + gap;
+    for (const label of own.reverse()) top = (label.y = Math.min(label.y, top)) - gap;
   }
   return labels.map(({ y }) => low * (high / low) ** (y / height));
 }
 
-/** "preliminary, contaminated": a row's doubt in words. */
-const doubtWords = ({ rows }, row) =>
-  phrase(
-    [
-      rows.number("preliminary")[row] ? `preliminary${withinOneProcess(rows, row)}` : "",
-      rows.text("status", row) === "contaminated" ? "contaminated" : "",
-    ],
-    ", ",
-  );
+/** ", its interval holds within one process", where nothing is known of how processes differ. */
+const withinOneProcess = ({ speedup, freedom }) =>
+  present(speedup) && !present(freedom) ? ", its interval holds within one process" : "";
 
 /** What a mouse over a pair says. */
-function pairTip(view, row) {
-  const { rows } = view;
-  const n = (name) => rows.number(name)[row];
-  const verdict = VERDICTS[rows.text("verdict", row)];
-  const paid = view.breakEven(row);
-  const back = Number.isNaN(paid)
-    ? "unknown whether it pays back"
-    : paid === Infinity
-      ? "never pays back"
-      : `pays back after ${images(paid)}`;
+function pairTip(view, place) {
+  const row = view.at(place);
+  const { symbol = "", word = "" } = VERDICTS[row.verdict] ?? {};
+  const paid = row.break_even_images;
+  const after = paid === Infinity ? "never pays back" : `pays back after ${images(paid)}`;
+  const back = Number.isNaN(paid) ? "unknown whether it pays back" : after;
+  const doubts = [
+    row.preliminary && `preliminary${withinOneProcess(row)}`,
+    row.status === "contaminated" && "contaminated",
+  ];
   return [
-    rowName(view, row),
-    `${verdict?.symbol ?? ""} ${verdict?.word ?? ""} · ${speedupOf(view, row)} (95 % ${intervalOf(view, row)})`,
-    `${rows.text("candidate", row)} ${rate(n("throughput_samples_per_s"))}, ${rows.text("baseline", row)} ${rate(n("baseline_throughput_samples_per_s"))}`,
-    present(n("compile_s_extra")) ? `extra compile time ${seconds(n("compile_s_extra"))}, ${back}` : "",
-    phrase([plural(n("replicates"), "replicate"), doubtWords(view, row)], ", "),
+    rowName(view, place),
+    `${symbol} ${word} · ${speedupOf(view, place)} (95 % ${intervalOf(view, place)})`,
+    `${row.candidate} ${rate(row.throughput_samples_per_s)}, ${row.baseline} ${rate(row.baseline_throughput_samples_per_s)}`,
+    present(row.compile_s_extra) && `extra compile time ${seconds(row.compile_s_extra)}, ${back}`,
+    phrase([plural(row.replicates, "replicate"), ...doubts], ", "),
   ];
 }

@@ -6,7 +6,7 @@
 const NONE = "–";
 const COUNT = new Intl.NumberFormat("en");
 const LIST = new Intl.ListFormat("en-GB");
-const present = (value) => value !== null && value !== undefined && Number.isFinite(value);
+const present = Number.isFinite; // of numbers; null and undefined are not
 
 /** A whole number with separators. */
 const count = (value) => (present(value) ? COUNT.format(value) : NONE);
@@ -17,27 +17,28 @@ const plural = (value, noun, many = `${noun}s`) => `${count(value)} ${value === 
 /** "a, b and c". */
 const allOf = (words) => LIST.format(words);
 
+const SCALES = [
+  [1e12, " T"],
+  [1e9, " G"],
+  [1e6, " M"],
+  [1e3, " k"],
+];
+
 /** Three significant digits with k, M, G for large numbers. */
 function short(value) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
   if (size >= 1e15) return value.toExponential(1);
-  for (const [scale, mark] of [
-    [1e12, " T"],
-    [1e9, " G"],
-    [1e6, " M"],
-    [1e3, " k"],
-  ]) {
-    if (size >= scale * 0.9995) return `${digits(value / scale, 3)}${mark}`;
-  }
-  return digits(value, 3);
+  const [scale, mark] = SCALES.find(([least]) => size >= least * 0.9995) ?? [1, ""];
+  return digits(value / scale, 3) + mark;
 }
 
 /** A number with some significant digits, without an exponent or trailing zeros after the point. */
 function digits(value, significant) {
   if (!present(value)) return NONE;
   if (value === 0) return "0";
-  const places = Math.max(0, Math.min(8, significant - 1 - Math.floor(Math.log10(Math.abs(value) * (1 + 1e-9)))));
+  const power = Math.floor(Math.log10(Math.abs(value) * (1 + 1e-9)));
+  const places = Math.max(0, Math.min(8, significant - 1 - power));
   const text = value.toFixed(places);
   return places ? text.replace(/\.?0+$/, "") : text;
 }
@@ -45,27 +46,24 @@ function digits(value, significant) {
 /** A speedup: 1.32×; more places near 1, where they matter. */
 function times(value) {
   if (!present(value)) return NONE;
-  if (value >= 99.95) return `${value.toFixed(0)}×`;
-  if (value >= 9.995) return `${value.toFixed(1)}×`;
-  return `${value.toFixed(Math.abs(value - 1) < 0.0495 && Math.abs(value - 1) >= 0.0005 ? 3 : 2)}×`;
+  const off = Math.abs(value - 1);
+  const places = value >= 99.95 ? 0 : value >= 9.995 ? 1 : off < 0.0495 && off >= 0.0005 ? 3 : 2;
+  return `${value.toFixed(places)}×`;
 }
 
 /** "1.30–1.34", with the same number of places on both sides. */
 function range(low, high, write = null) {
-  if (!write) {
-    const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
-    write = (value) => value.toFixed(places);
-  }
-  return present(low) && present(high) ? `${write(low)}–${write(high)}` : NONE;
+  if (!present(low) || !present(high)) return NONE;
+  const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
+  return [low, high].map(write ?? ((value) => value.toFixed(places))).join("–");
 }
 
 /** Seconds as 0.4 s, 19 s, 3 min, 2.1 h. */
 function seconds(value) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
-  if (size >= 5400) return `${digits(value / 3600, 2)} h`;
-  if (size >= 180) return `${digits(value / 60, 2)} min`;
-  return size >= 0.1 ? `${digits(value, 2)} s` : `${digits(value * 1000, 2)} ms`;
+  const [unit, word] = size >= 5400 ? [3600, "h"] : size >= 180 ? [60, "min"] : size >= 0.1 ? [1, "s"] : [0.001, "ms"];
+  return `${digits(value / unit, 2)} ${word}`;
 }
 
 const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(value)} images`) : "never");
@@ -76,30 +74,24 @@ const signed = (value, write = short) =>
   present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
 const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
-/** The median; infinite values count, NaN must be left out by the caller. */
-function median(values) {
-  if (!values.length) return NaN;
+/** Below which value a part of the values lies, interpolated; infinite ones count, NaN must be left out by the caller. */
+function quantile(values, part) {
   const sorted = Float64Array.from(values).sort();
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  const place = part * (sorted.length - 1);
+  const below = Math.floor(place);
+  const weight = place - below;
+  return weight ? (1 - weight) * sorted[below] + weight * sorted[below + 1] : sorted[below];
 }
+
+const median = (values) => quantile(values, 0.5);
 
 const SPREAD_MODELS = 8; // fewer say nothing of where most lie
 
-/** Between which values 8 of 10 lie: the 10th and the 90th percentile, interpolated. */
-function tenths(values) {
-  const sorted = Float64Array.from(values).sort();
-  return [0.1, 0.9].map((part) => {
-    const place = part * (sorted.length - 1);
-    const below = Math.floor(place);
-    const above = Math.min(below + 1, sorted.length - 1);
-    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
-  });
-}
+/** Between which values 8 of 10 lie. */
+const tenths = (values) => [0.1, 0.9].map((part) => quantile(values, part));
 
 /** Where 8 of 10 values of so many models lie, of few models the lowest and the highest. */
-const reach = (values, models) =>
-  models < SPREAD_MODELS ? (extent(values) ?? [null, null]) : tenths(values);
+const reach = (values, models) => (models < SPREAD_MODELS ? (extent(values) ?? [null, null]) : tenths(values));
 
 /** A geometric mean. Its unit is the model: each counts once, with its own geometric mean. */
 class GeometricMean {
@@ -107,8 +99,7 @@ class GeometricMean {
   #units = new Map();
 
   add(value, model) {
-    let unit = this.#units.get(model);
-    if (!unit) this.#units.set(model, (unit = { n: 0, sum: 0 }));
+    const unit = getOrMake(this.#units, model, () => ({ n: 0, sum: 0 }));
     unit.n += 1;
     unit.sum += Math.log(value);
     this.n += 1;
@@ -128,4 +119,3 @@ class GeometricMean {
 
 /** "12 configurations of 4 models". */
 const countedOf = ({ n, models }) => `${plural(n, "configuration")} of ${plural(models, "model")}`;
-

@@ -1,6 +1,6 @@
 /**
  * Every pair from the fastest to the slowest: named bars, or, if there are many, columns with names at both ends.
- * A series is `{count, value, low, high, verdict, doubt, name, key}`: functions of the place in the order.
+ * A series is `{keys, of, name}`: what is sorted, and of each its `{value, low, high, verdict, doubt}` and its name.
  */
 
 const PAIRS_NAMED = 120;
@@ -9,67 +9,57 @@ const LETTER = 6.3; // pixels, about
 
 /** The chart of all pairs. */
 const sortedChart = () =>
-  chart({ name: "pairs", build: sortedPairs, table: pairsTable, worth: (view) => view.overview.compared > 0 });
+  chart("pairs", { build: sortedPairs, table: pairsTable, worth: (view) => view.overview.compared > 0 });
+
+const fastestFirst = (view) => view.sorted("speedup").toReversed();
 
 function sortedPairs(view, theme, width) {
-  const rows = view.sorted("speedup").toReversed();
-  const [speedup, low, high] = view.rows.numbers("speedup", "speedup_low", "speedup_high");
-  const verdict = view.rows.column("verdict");
-  const o = view.overview;
-  const series = {
-    count: rows.length,
-    value: (i) => speedup[rows[i]],
-    low: (i) => low[rows[i]],
-    high: (i) => high[rows[i]],
-    verdict: (i) => verdict.values[verdict.data[rows[i]]],
-    doubt: (i) => view.doubt(rows[i]),
-    name: (i) => rowLabel(view, rows[i]),
-    key: (i) => rows[i],
-  };
-  const [candidate, baseline] = [shortMode(view.state.candidate), shortMode(view.state.baseline)];
+  const rows = fastestFirst(view);
+  const of = (row) => markOf(view, row);
+  const { faster, failed, pairs } = view.overview;
+  const [candidate, baseline] = [view.state.candidate, view.state.baseline].map(shortMode);
   const models = view.distinct("model");
-  const named = (row) => `${models.length > 1 ? `${view.rows.text("model", row)} ` : ""}${speedupOf(view, row)}`;
-  const of = models.length > 1 ? "" : ` for ${models[0]}`;
-  const faster = `${count(o.faster)} of ${plural(o.pairs, "configuration")}`;
-  const axis = `speedup of ${candidate} over ${baseline}`;
+  const several = models.length > 1;
+  const said = (row) => `${several ? `${view.at(row).model} ` : ""}${speedupOf(view, row)}`;
+  const forModel = several ? "" : ` for ${models[0]}`;
+  const won = `${count(faster)} of ${plural(pairs, "configuration")}`;
+  const look = { theme, width, floor: floorOf(view), failed, axis: `speedup of ${candidate} over ${baseline}` };
   return {
-    ...sortedBars(series, { theme, width, floor: floorOf(view), failed: o.failed, axis }),
+    ...sortedBars({ keys: rows, of, name: (row) => rowLabel(view, row) }, look),
     finding:
       rows.length > 1
-        ? `${candidate} is faster than ${baseline}${of} in ${faster}: from ${named(rows[0])} to ${named(rows.at(-1))}`
-        : `${candidate} over ${baseline}${of}: ${named(rows[0])}`,
+        ? `${candidate} is faster than ${baseline}${forModel} in ${won}: from ${said(rows[0])} to ${said(rows.at(-1))}`
+        : `${candidate} over ${baseline}${forModel}: ${said(rows[0])}`,
     tip: (item) => tipOf(item, "measurement", (row) => pairTip(view, row)),
-    click: ({ key }) => view.state.set({ model: view.rows.text("model", key) }),
+    click: ({ key }) => view.state.set({ model: view.at(key).model }),
   };
 }
 
 /** Bars of a series from 1×, sorted. */
 function sortedBars(series, look) {
-  const items = buckets(series, Math.min(series.count, series.count > PAIRS_NAMED ? COLUMNS_MOST : Infinity));
-  const built = series.count > PAIRS_NAMED ? columns(series, items, look) : namedBars(series, items, look);
-  return { ...built, legend: verdictLegend(look.theme, items) };
+  const { length } = series.keys;
+  const many = length > PAIRS_NAMED;
+  const items = buckets(series, many ? Math.min(length, COLUMNS_MOST) : length);
+  return { ...(many ? columns : namedBars)(series, items, look), legend: verdictLegend(look.theme, items) };
 }
 
 const isBounded = ({ low, high }) => present(low) && present(high);
 
+const endsOf = (items) => items.flatMap(({ value, low, high }) => [value, low, high]);
+
 /** Few: a line each, with name, whisker and figure. */
-function namedBars(series, items, { theme, width, floor, failed, axis }) {
-  const longest = Math.max(...items.map(({ at }) => series.name(at).length));
+function namedBars({ name }, items, { theme, width, floor, failed, axis }) {
+  const longest = Math.max(...items.map(({ key }) => name(key).length));
   const left = Math.min(12 + longest * LETTER, 560, width * 0.45);
-  const name = (i) => chartText(cutMiddle(series.name(i), Math.floor((left - 8) / LETTER)));
-  const whole = items.flatMap(({ value, low, high }) => [value, low, high]);
-  const x = speedupScale(axis, whole, { wanted: width / 120 });
+  const label = (at) => chartText(cutMiddle(name(items[at].key), Math.floor((left - 8) / LETTER)));
   return {
     how: "Bars start at 1×; whiskers are 95 % intervals; differences within the shaded band do not count.",
-    note: failed ? `${plural(failed, "configuration")} failed and ${failed === 1 ? "has" : "have"} no bar.` : "",
+    note: failed && `${plural(failed, "configuration")} failed and ${failed === 1 ? "has" : "have"} no bar.`,
     plot: {
       height: 64 + items.length * 18,
-      marginLeft: left,
-      marginRight: 84,
-      marginTop: 34,
-      marginBottom: 30,
-      x: { ...x, axis: items.length > 12 ? "both" : "bottom", grid: true },
-      y: { domain: items.map(({ at }) => at), label: null, tickSize: 0, tickFormat: name, padding: 0.25 },
+      ...margins(34, 84, 30, left),
+      x: { ...speedupScale(axis, endsOf(items), { wanted: width / 120 }), axis: items.length > 12 ? "both" : "bottom" },
+      y: { domain: items.map(({ at }) => at), ...WORDS, tickFormat: label, padding: 0.25 },
       marks: [
         ...unityMarks(theme, floor, "x"),
         Plot.barX(items, { x1: 1, x2: "value", y: "at", ...hollowIf(theme, verdictColour(theme)) }),
@@ -88,33 +78,37 @@ function namedBars(series, items, { theme, width, floor, failed, axis }) {
 }
 
 /** Many: a column each, or the geometric mean of neighbours; names of the ends above; what failed as a tail. */
-function columns(series, items, { theme, width, floor, failed = 0, axis }) {
-  const end = items.length * (1 + failed / series.count);
+function columns({ keys, of, name }, items, { theme, width, floor, failed = 0, axis }) {
+  const end = items.length * (1 + failed / keys.length);
   const narrow = width < 600; // the ends are named below one another, not side by side
   const [each, wide] = narrow ? [3, width - 70] : [8, width / 2 - 40];
   const room = (narrow ? 2 * each : each) * 14;
-  const lineOf = (i) =>
-    `${chartText(cutMiddle(series.name(i), Math.floor(wide / 6.5) - 8))}  ${times(series.value(i))}${series.doubt(i)}`;
-  const namesFrom = (start) => [Array.from({ length: each }, (_, i) => lineOf(start + i)).join("\n")];
-  const heads = { lineHeight: 1.2, fontSize: 11, lineAnchor: "bottom" };
+  const lineOf = (key) => {
+    const { value, doubt } = of(key);
+    return `${chartText(cutMiddle(name(key), Math.floor(wide / 6.5) - 8))}  ${times(value)}${doubt}`;
+  };
+  const names = (some, side, more) => {
+    const place = { lineAnchor: "bottom", frameAnchor: `top-${side}`, textAnchor: side === "left" ? "start" : "end" };
+    return Plot.text([Array.from(some, lineOf).join("\n")], { ...place, lineHeight: 1.2, fontSize: 11, dy: -8 - more });
+  };
   const colour = verdictColour(theme);
   const middle = ({ at }) => at + 0.45;
-  const tail = !failed
-    ? null
-    : [
-        Plot.rect([0], { x1: items.length, x2: end, fill: theme.failed, fillOpacity: 0.25 }),
-        Plot.text([`✕ ${count(failed)} failed`], { frameAnchor: "bottom-right", dy: 16, fill: theme.text }),
-      ];
+  const tail = [
+    Plot.rect([0], { x1: items.length, x2: end, fill: theme.failed, fillOpacity: 0.25 }),
+    Plot.text([`✕ ${count(failed)} failed`], { frameAnchor: "bottom-right", dy: 16, fill: theme.text }),
+  ];
+  const what =
+    items.length < keys.length
+      ? "A column is the geometric mean of neighbours, grey where their verdicts differ"
+      : "A column each, from 1×";
   return {
-    how: `${items.length < series.count ? "A column is the geometric mean of neighbours, grey where their verdicts differ" : "A column each, from 1×"}; the dark band is the 95 % interval; differences within the shaded band do not count.`,
-    note: failed ? `Failed: the tail of ${count(failed)} at the right.` : "",
+    how: `${what}; the dark band is the 95 % interval; differences within the shaded band do not count.`,
+    note: failed && `Failed: the tail of ${count(failed)} at the right.`,
     plot: {
       height: (narrow ? 220 : 330) + room,
-      marginTop: 16 + room,
-      marginLeft: 46,
-      marginBottom: 28,
+      ...margins(16 + room, 16, 28, 46),
       x: { domain: [0, end], axis: null },
-      y: { ...speedupScale(axis, items.flatMap(({ value, low, high }) => [value, low, high])), grid: true },
+      y: speedupScale(axis, endsOf(items)),
       marks: [
         ...unityMarks(theme, floor, "y"),
         Plot.rect(items, {
@@ -127,9 +121,9 @@ function columns(series, items, { theme, width, floor, failed = 0, axis }) {
           strokeWidth: 0.6,
         }),
         Plot.areaY(items.filter(isBounded), { x: middle, y1: "low", y2: "high", fill: theme.text, fillOpacity: 0.3 }),
-        tail,
-        Plot.text(namesFrom(0), { ...heads, frameAnchor: "top-left", textAnchor: "start", dy: narrow ? -8 - room / 2 : -8 }),
-        Plot.text(namesFrom(series.count - each), { ...heads, frameAnchor: "top-right", textAnchor: "end", dy: -8 }),
+        failed ? tail : null,
+        names(keys.slice(0, each), "left", narrow ? room / 2 : 0),
+        names(keys.slice(-each), "right", 0),
         Plot.ruleX(items, Plot.pointerX({ x: middle, stroke: theme.text, strokeOpacity: 0.5 })),
       ],
     },
@@ -137,43 +131,30 @@ function columns(series, items, { theme, width, floor, failed = 0, axis }) {
 }
 
 /** Neighbours as so many items: means on the logarithmic scale, and the verdict and doubt that all share. */
-function buckets(series, wanted) {
+function buckets({ keys, of }, wanted) {
   return Array.from({ length: wanted }, (_, at) => {
-    const start = Math.floor((at * series.count) / wanted);
-    const stop = Math.floor(((at + 1) * series.count) / wanted);
+    const [start, stop] = [at, at + 1].map((place) => Math.floor((place * keys.length) / wanted));
+    const own = Array.from(keys.slice(start, stop), of);
     return {
-      key: series.key(start + ((stop - start) >> 1)),
-      of: stop - start,
-      ends: [start, stop - 1].map(series.value),
       at,
-      value: meanOf(series.value, start, stop),
-      low: meanOf(series.low, start, stop),
-      high: meanOf(series.high, start, stop),
-      verdict: sharedWord(series.verdict, start, stop),
-      doubt: sharedWord(series.doubt, start, stop),
+      key: keys[start + (own.length >> 1)],
+      of: own.length,
+      ends: [own[0].value, own.at(-1).value],
+      ...Object.fromEntries(["value", "low", "high"].map((name) => [name, meanOf(own.map((one) => one[name]))])),
+      ...Object.fromEntries(["verdict", "doubt"].map((name) => [name, sharedWord(own.map((one) => one[name]))])),
     };
   });
 }
 
-/** The geometric mean of the figures of some places that have one. */
-function meanOf(figure, start, stop) {
-  if (stop - start === 1) return figure(start);
-  let [sum, n] = [0, 0];
-  for (let place = start; place < stop; place++) {
-    const log = Math.log(figure(place));
-    if (log !== log) continue;
-    sum += log;
-    n += 1;
-  }
-  return Math.exp(sum / n);
+/** The geometric mean of the figures that there are. */
+function meanOf(figures) {
+  if (figures.length === 1) return figures[0];
+  const logs = figures.map(Math.log).filter((log) => !Number.isNaN(log));
+  return Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
 }
 
-/** The word that some places share: "" if they differ. */
-function sharedWord(word, start, stop) {
-  const first = word(start);
-  for (let place = start + 1; place < stop; place++) if (word(place) !== first) return "";
-  return first;
-}
+/** The word that all are: "" if they differ. */
+const sharedWord = ([first, ...others]) => (others.every((word) => word === first) ? first : "");
 
 /** What a mouse over an item says; over a column of several, how many, their range, and which is the middle one. */
 function tipOf({ key, of, ends }, noun, tip) {
@@ -183,9 +164,8 @@ function tipOf({ key, of, ends }, noun, tip) {
 }
 
 const pairsTable = (view) =>
-  itemsTable("Measurements by speedup", view.sorted("speedup").toReversed(), {
-    Measurement: (row) => rowName(view, row),
-    Speedup: (row) => speedupOf(view, row),
-    "95 % interval": (row) => intervalOf(view, row),
-    Verdict: (row) => verdictMark(view.rows.text("verdict", row)),
-  });
+  plainTable("Measurements by speedup", fastestFirst(view), [
+    named(view),
+    ...figured(view),
+    ["Verdict", (row) => verdictMark(view.at(row).verdict)],
+  ]);

@@ -1,6 +1,4 @@
-/**
- * Panels: parts of the page that are drawn only near the viewport, and charts with their text and table.
- */
+/** Panels: parts of the page that are drawn only near the viewport, and charts with their text and table. */
 
 const PANELS = [];
 const MARGIN = 250; // pixels outside the viewport in which panels are drawn too
@@ -8,10 +6,8 @@ let currentView = null;
 
 const sight = new IntersectionObserver(
   (entries) => {
-    for (const { target, isIntersecting } of entries) {
-      const panel = PANELS.find((candidate) => candidate.element === target);
-      panel.near = isIntersecting;
-    }
+    for (const { target, isIntersecting } of entries)
+      PANELS.find(({ element }) => element === target).near = isIntersecting;
     drawNear();
     document.documentElement.dataset.ready = "true";
   },
@@ -29,14 +25,8 @@ const sight = new IntersectionObserver(
 function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
   const panel = { element, draw, follows, worth, near: false, stale: true };
   PANELS.push(panel);
+  sight.observe(element);
   return panel;
-}
-
-/** Watches all panels; the page is ready when the visible ones are drawn. */
-function startPanels(view) {
-  currentView = view;
-  showWorthy();
-  PANELS.forEach((panel) => sight.observe(panel.element));
 }
 
 /**
@@ -63,6 +53,9 @@ function showWorthy() {
 
 const isWaiting = ({ near, stale, element }) => near && stale && !element.hidden;
 
+/** Whether everything near the viewport is drawn. */
+const allDrawn = () => !PANELS.some(isWaiting);
+
 /** Whether a panel is at most so many pixels outside the viewport. */
 function isWithin({ element }, margin) {
   const { top, bottom } = element.getBoundingClientRect();
@@ -75,19 +68,16 @@ function drawNear() {
   if (!allDrawn()) setTimeout(drawNext);
 }
 
-/** Whether everything near the viewport is drawn. */
-const allDrawn = () => !PANELS.some(isWaiting);
-
-/** Draws everything, for printing. */
-function drawAll() {
-  PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
-}
-
 function drawNext() {
   const next = PANELS.find((panel) => isWaiting(panel) && isWithin(panel, MARGIN));
   if (!next) return;
   drawPanel(next);
   setTimeout(drawNext);
+}
+
+/** Draws everything, for printing. */
+function drawAll() {
+  PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
 }
 
 function drawPanel(panel) {
@@ -109,62 +99,56 @@ function reportErrorOnPage(problem) {
 
 /**
  * A chart: its finding as the title, what it shows under that, the drawing, its source, and its table.
+ * @param {string} name of the chart, for files and tests.
  * @param {object} spec
- * @param {string} spec.name of the chart, for files and tests.
  * @param {(view: View, theme: object, width: number) => object} spec.build returns
  *   `{finding, how?, note?, subject?, legend?, plot, tip?, click?}`: the finding is the result in words; `legend` is for
  *   `legendOf`; `plot` are options of `Plot.plot`; `tip` and `click` take what lies under the mouse.
- * @param {(view: View) => object} spec.table contents for `plainTable`.
+ * @param {(view: View) => HTMLElement} spec.table the same in figures.
  * @param {string[]} [spec.follows] as for `addPanel`.
  * @param {(view: View) => boolean} [spec.worth] as for `addPanel`; default: there is a pair.
  * @returns {HTMLElement} the figure.
  */
-function chart(spec) {
+function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
   const parts = {
-    finding: el("h3", { text: spec.name }), // until it is drawn
-    subject: el("p", { class: "subject" }),
-    legend: el("div", { class: "legend" }),
-    canvas: el("div", { class: "canvas", role: "group", "aria-label": `Chart ${spec.name}` }),
-    note: el("span"),
-    source: el("p", { class: "source" }),
+    finding: el("h3", name), // until it is drawn
+    subject: el("p.subject"),
+    legend: el("div.legend"),
+    canvas: el("div.canvas", { role: "group", "aria-label": `Chart ${name}` }),
+    source: el("p.source"),
   };
+  const caption = el("figcaption");
   const twin = folded("Show as table");
   const figure = el(
-    "figure",
-    { class: "chart wide", data: { chart: spec.name } },
-    el("div", { class: "heading" }, parts.finding, pictureButtons(spec.name, parts)),
-    parts.subject,
-    parts.legend,
-    parts.canvas,
-    parts.source,
-    el("figcaption", {}, parts.note),
-    twin,
+    "figure.chart.wide",
+    { data: { chart: name } },
+    el("div.heading", parts.finding, pictureButtons(name, parts)),
+    ...[parts.subject, parts.legend, parts.canvas, parts.source, caption, twin],
   );
   let twinStale = true;
   const drawTwin = () => {
     if (!twin.open || !twinStale) return;
     twinStale = false;
-    twin.replaceChildren(twin.firstElementChild, plainTable(spec.table(currentView)));
+    fill(twin, twin.firstElementChild, table(currentView));
   };
   twin.addEventListener("toggle", drawTwin);
   let drawnWidth = 0;
   const draw = (view) => {
-    twinStale = true;
+    const { canvas } = parts;
     drawnWidth = figure.clientWidth;
-    const width = parts.canvas.clientWidth;
-    const built = spec.build(view, colours(), width);
-    parts.finding.textContent = built.finding;
-    parts.subject.textContent = built.subject ?? subjectOf(view);
+    const width = canvas.clientWidth;
+    const { finding, subject = subjectOf(view), legend = [], how, note, ...drawn } = build(view, colours(), width);
+    parts.finding.textContent = finding;
+    parts.subject.textContent = subject;
     parts.source.textContent = sourceOf(view);
-    fill(parts.legend, legendOf(built.legend ?? []));
-    parts.note.textContent = phrase([built.how, built.note].flat());
-    fill(parts.canvas, drawing(built, width));
-    const { scrollHeight, clientHeight, scrollWidth, clientWidth } = parts.canvas;
-    const scrolls = scrollHeight > clientHeight + 1 || scrollWidth > clientWidth + 1;
-    parts.canvas.tabIndex = scrolls ? 0 : -1;
+    caption.textContent = phrase([how, note].flat());
+    fill(parts.legend, legendOf(legend));
+    fill(canvas, drawing(finding, drawn, width));
+    const scrolls = canvas.scrollHeight > canvas.clientHeight + 1 || canvas.scrollWidth > canvas.clientWidth + 1;
+    canvas.tabIndex = scrolls ? 0 : -1;
+    twinStale = true;
     drawTwin();
   };
-  const { follows, worth = (view) => view.pairs.length > 0 } = spec;
   const panel = addPanel(figure, draw, { follows, worth });
   new ResizeObserver(() => {
     if (!drawnWidth || Math.abs(figure.clientWidth - drawnWidth) < 2) return;
@@ -176,7 +160,7 @@ function chart(spec) {
 }
 
 /** The SVG of a chart. Plot's own style sheet is left out, which the page's policy forbids: page.css has it. */
-function drawing({ finding, plot, tip, click }, width) {
+function drawing(finding, { plot, tip, click }, width) {
   const svg = Plot.plot({ width, className: "plot", marginRight: 16, ...plot });
   svg.querySelector("style").remove();
   for (const mark of svg.querySelectorAll("[aria-label]")) {
@@ -190,10 +174,11 @@ function drawing({ finding, plot, tip, click }, width) {
   if (click) svg.classList.add("clicks");
   svg.addEventListener("pointerdown", (event) => event.stopImmediatePropagation(), true); // would pin the mark
   const box = byId("tip");
-  box.hidden = true;
+  const hide = () => (box.hidden = true);
+  hide();
   svg.addEventListener("input", () => {
-    box.hidden = !tip || svg.value === null || svg.value === undefined;
-    if (!box.hidden) box.textContent = tip(svg.value).filter(Boolean).join("\n");
+    box.hidden = !there(svg.value);
+    if (!box.hidden) box.textContent = phrase(tip(svg.value), "\n");
   });
   svg.addEventListener("pointermove", ({ clientX, clientY }) => {
     const { offsetWidth, offsetHeight } = box;
@@ -201,9 +186,7 @@ function drawing({ finding, plot, tip, click }, width) {
     box.style.left = `${Math.max(4, left)}px`;
     box.style.top = `${Math.max(4, Math.min(clientY + 12, innerHeight - offsetHeight - 4))}px`;
   });
-  svg.addEventListener("pointerleave", () => {
-    box.hidden = true;
-  });
+  svg.addEventListener("pointerleave", hide);
   if (click) svg.addEventListener("click", () => svg.value && click(svg.value));
   return svg;
 }

@@ -1,17 +1,13 @@
-/**
- * Parallel coordinates: all settings and figures at once; a range on an axis filters the whole page.
- */
+/** Parallel coordinates: all settings and figures at once; a range on an axis filters the whole page. */
 
 const PARALLEL_LINES = 400;
 
 /** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
 const AXES = [
-  { name: "device", title: "device" },
-  { name: "precision", title: "precision" },
-  { name: "source", title: "source" },
-  { name: "runtime", title: "options", blank: "defaults", many: "sets of options" },
-  { name: "resolution_px", title: "resolution", unit: " px" },
-  { name: "batch_size", title: "batch", many: "batch sizes" },
+  ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
+    const facet = FACETS.find(({ column }) => column === name);
+    return { ...facet, name, title: facet.title.toLowerCase() };
+  }),
   { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
   { name: "params", title: "parameters", write: short },
   { name: "compile_s_extra", title: "extra compile", write: seconds },
@@ -23,33 +19,33 @@ const AXES = [
 /** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. */
 function parallelAxis(index, name) {
   const spec = AXES.find((axis) => axis.name === name);
-  return spec && (spec.write ? numberAxis(index, spec) : facetAxis(index, spec));
+  return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
 }
 
-function facetAxis(index, { name, title, unit = "", blank = "", many }) {
-  const { data, ranks, sorted, values } = index.facets.get(name);
-  const word = (place) => `${values[sorted[place]] || blank}${unit}`;
+function facetAxis(index, spec) {
+  const { data, ranks, sorted, values } = index.facets.get(spec.name);
+  const word = (place) => wordOf(spec, values[sorted[place]]);
   const between = (low, high) => {
-    const inside = sorted.map((_, place) => place).filter((place) => place >= low && place <= high);
+    const inside = [...sorted.keys()].filter((place) => place >= low && place <= high);
     if (inside.length > 3) return `${word(inside[0])} to ${word(inside.at(-1))}`;
     return inside.map(word).join(", ") || "none";
   };
-  return { name, title, many, facet: true, place: (row) => ranks[data[row]], word, between };
+  return { facet: true, place: (row) => ranks[data[row]], word, between };
 }
 
-function numberAxis(index, { name, title, write }) {
+function numberAxis(index, { name, write }) {
   const values = index.rows.number(name);
   const word = (place) => write(Number((10 ** place).toPrecision(6)));
   const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
-  return { name, title, facet: false, place: (row) => Math.log10(values[row]), word, between };
+  return { facet: false, place: (row) => Math.log10(values[row]), word, between };
 }
 
-/** Whether the rows differ on two axes or more. */
+/** Whether the rows differ on two axes or more; stops at the first two rows of an axis that do. */
 function differOnAxes({ index, pairs }) {
   const differing = AXES.filter(({ name }) => {
     const { place } = parallelAxis(index, name);
-    const first = pairs.find((row) => Number.isFinite(place(row)));
-    return first !== undefined && pairs.some((row) => Number.isFinite(place(row)) && place(row) !== place(first));
+    const first = pairs.find((row) => present(place(row)));
+    return pairs.some((row) => present(place(row)) && place(row) !== place(first));
   });
   return differing.length > 1;
 }
@@ -67,34 +63,38 @@ function usefulAxes(view) {
 
 /** The folded chart; drawn on opening. */
 function parallelPanel(state) {
-  const figure = chart({ name: "settings", build: parallelChart, table: rangesTable });
+  const figure = chart("settings", { build: parallelChart, table: rangesTable });
   figure.append(rangeForm(state));
-  const summary = el("summary", { text: "All settings at once" });
-  const box = el("details", { class: "chart wide fold-chart" }, summary, figure);
+  const summary = el("summary", "All settings at once");
+  const box = el("details.chart.wide.fold-chart", summary, figure);
   addPanel(box, () => {}, { worth: differOnAxes });
   return box;
 }
 
 const rangesTable = (view) =>
-  itemsTable("Range of each axis", usefulAxes(view), {
-    Axis: ({ title }) => title,
-    Lowest: ({ word, low }) => word(low),
-    Highest: ({ word, high }) => word(high),
-    "Filtered to": ({ name, between }) => (view.state.brush.has(name) ? between(...view.state.brush.get(name)) : "all"),
-  });
+  plainTable("Range of each axis", usefulAxes(view), [
+    ["Axis", ({ title }) => title],
+    ["Lowest", ({ word, low }) => word(low)],
+    ["Highest", ({ word, high }) => word(high)],
+    ["Filtered to", ({ name, between }) => (view.state.brush.has(name) ? between(...view.state.brush.get(name)) : "all")],
+  ]);
 
 function parallelChart(view, theme, width) {
   const axes = usefulAxes(view);
   const drawn = sampled(view.pairs, PARALLEL_LINES);
-  const part = ({ facet, low, high }, place) => (facet ? (place + 0.5 - low) / (high - low + 1) : (place - low) / (high - low));
-  const lines = drawn.map((row) => ({ row, verdict: view.rows.text("verdict", row), doubt: view.doubt(row) }));
-  const points = lines
-    .flatMap((line) => axes.map((axis, at) => ({ ...line, at, part: part(axis, axis.place(line.row)) })))
-    .filter((point) => Number.isFinite(point.part));
-  const letters = Math.floor((Math.max(width, axes.length * 92) - 130) / axes.length / 7);
-  const wordAt = (axis, place) => chartText(cutMiddle(axis.word(place), letters));
+  const wide = Math.max(width, axes.length * 92);
+  const letters = Math.floor((wide - 130) / axes.length / 7);
+  const partOf = ({ facet, low, high }, place) =>
+    facet ? (place + 0.5 - low) / (high - low + 1) : (place - low) / (high - low);
+  const lines = drawn.map((row) => markOf(view, row));
+  const points = axes
+    .flatMap((axis, at) => lines.map((line) => ({ ...line, at, part: partOf(axis, axis.place(line.row)) })))
+    .filter(({ part }) => present(part));
   const ticks = axes.flatMap((axis, at) =>
-    placesOf(axis).map((place) => ({ at, part: part(axis, place), text: wordAt(axis, place) })),
+    placesOf(axis).map((place) => {
+      const text = chartText(cutMiddle(axis.word(place), letters));
+      return { at, part: partOf(axis, place), text };
+    }),
   );
   const place = { x: "at", y: "part" };
   const paths = (dashed) =>
@@ -115,19 +115,10 @@ function parallelChart(view, theme, width) {
       `${count(drawn.length)} of ${count(view.pairs.length)} are drawn, evenly sampled; filters apply to all.`,
     legend: verdictLegend(theme, lines),
     plot: {
-      width: Math.max(width, axes.length * 92),
+      width: wide,
       height: 380,
-      marginLeft: 50,
-      marginRight: 80,
-      marginTop: 30,
-      x: {
-        type: "point",
-        domain: axes.map((_, at) => at),
-        axis: "top",
-        label: null,
-        tickSize: 0,
-        tickFormat: (at) => axes[at].title,
-      },
+      ...margins(30, 80, 20, 50),
+      x: { ...WORDS, type: "point", domain: [...axes.keys()], axis: "top", tickFormat: (at) => axes[at].title },
       y: { domain: [0, 1], axis: null },
       marks: [
         paths(false),
@@ -161,20 +152,16 @@ function placesOf({ facet, low, high }) {
 
 /** Filters the page by a range: an axis and two numbers. */
 function rangeForm(state) {
-  const numbers = AXES.filter(({ write }) => write);
-  const titleOf = (name) => numbers.find((axis) => axis.name === name).title;
-  const axis = selectOf({ "aria-label": "Axis" }, numbers.map(({ name }) => name), titleOf, () => {});
-  const [low, high] = ["from", "to"].map((name) =>
-    el("input", { type: "number", step: "any", min: "0", placeholder: name, "aria-label": name }),
-  );
+  const titles = new Map(AXES.filter(({ write }) => write).map(({ name, title }) => [name, title]));
+  const axis = selectOf({ "aria-label": "Axis" }, [...titles.keys()], (name) => titles.get(name), () => {});
+  const number = { type: "number", step: "any", min: "0" };
+  const [low, high] = ["from", "to"].map((word) => el("input", { ...number, placeholder: word, "aria-label": word }));
   const submit = (event) => {
     event.preventDefault();
     const scale = axis.value === "macs" ? 1e9 : 1;
-    const ends = [[low, -99], [high, 99]].map(([{ value }, open]) =>
-      Number(value) > 0 ? Math.log10(Number(value) * scale) : open,
-    );
-    state.set({ brush: new Map([...state.brush, [axis.value, ends]]) });
+    const end = ({ value }, open) => (value > 0 ? Math.log10(value * scale) : open);
+    state.set({ brush: new Map([...state.brush, [axis.value, [end(low, -99), end(high, 99)]]]) });
   };
   const filter = el("button", { type: "submit" }, "Filter");
-  return folded("Set a range by numbers", el("form", { class: "tools", on: { submit } }, axis, low, high, filter));
+  return folded("Set a range by numbers", el("form.tools", { on: { submit } }, axis, low, high, filter));
 }

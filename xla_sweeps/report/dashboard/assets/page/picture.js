@@ -1,18 +1,13 @@
-/**
- * Pictures: a chart as a file of its own, with title, subject, legend and source, so that it can leave the page.
- */
-
-const SVG = "http://www.w3.org/2000/svg";
+/** Pictures: a chart as a file of its own, with title, subject, legend and source, so that it can leave the page. */
 
 /** The buttons of a chart. */
 function pictureButtons(name, parts) {
-  const button = (text, label, click) =>
-    el("button", { type: "button", class: "small", "aria-label": label, on: { click } }, text);
+  const take = (text, label, click) => button({ class: "small", "aria-label": label }, click, text);
+  const save = () => download(`${name}.svg`, pictureOf(parts).text, "image/svg+xml");
   return el(
-    "span",
-    { class: "take" },
-    button("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, parts)),
-    button("SVG", `Save the chart ${name} as SVG`, () => download(`${name}.svg`, pictureOf(parts).text, "image/svg+xml")),
+    "span.take",
+    take("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, parts)),
+    take("SVG", `Save the chart ${name} as SVG`, save),
   );
 }
 
@@ -38,31 +33,32 @@ async function pngOf({ text, width, height }) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
+const PAD = 16;
+
 /** The whole figure as one SVG: `{text, width, height}`. */
 function pictureOf({ finding, subject, legend, canvas, source }) {
   const theme = colours();
   const chart = canvas.querySelector("svg").cloneNode(true);
   const [width, height] = ["width", "height"].map((name) => Number(chart.getAttribute(name)));
-  const pad = 16;
   const font = getComputedStyle(document.body).fontFamily;
   const lines = [];
-  let y = pad;
+  let y = PAD;
   const write = (text, size, colour, weight = "normal") => {
     for (const line of wrapped(text, `${weight} ${size}px ${font}`, width)) {
       y += size * 1.35;
-      lines.push(svgElement("text", { x: pad, y, fill: colour, "font-size": size, "font-weight": weight }, line));
+      lines.push(svgElement("text", { x: PAD, y, fill: colour, "font-size": size, "font-weight": weight }, line));
     }
   };
   write(finding.textContent, 16, theme.text, "bold");
   write(subject.textContent, 12, theme.quiet);
   if (legend.children.length) y += 4;
   for (const spans of legendLines(legend, `12px ${font}`, width, theme))
-    lines.push(svgElement("text", { x: pad, y: (y += 18), fill: theme.text, "font-size": 12 }, ...spans));
+    lines.push(svgElement("text", { x: PAD, y: (y += 18), fill: theme.text, "font-size": 12 }, ...spans));
   y += 8;
-  for (const [name, value] of Object.entries({ x: pad, y, overflow: "visible" })) chart.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x: PAD, y, overflow: "visible" })) chart.setAttribute(name, value);
   y += height;
   write(source.textContent, 11, theme.quiet);
-  const [wide, high] = [width + 2 * pad, Math.ceil(y + pad)];
+  const [wide, high] = [width + 2 * PAD, Math.ceil(y + PAD)];
   const whole = svgElement(
     "svg",
     { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, color: theme.text, "font-family": font },
@@ -95,7 +91,7 @@ function legendLines(legend, font, width, theme) {
 }
 
 function svgElement(tag, attributes, ...children) {
-  const element = document.createElementNS(SVG, tag);
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;

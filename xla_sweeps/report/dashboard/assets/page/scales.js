@@ -1,6 +1,4 @@
-/**
- * Scales: colours of the theme, and logarithmic scales with round ticks, as options for Plot.
- */
+/** Scales: colours of the theme, and logarithmic scales with round ticks, as options for Plot. */
 
 const THEME = ["text", "quiet", "line", "panel", "band", "middle"];
 
@@ -8,21 +6,17 @@ const THEME = ["text", "quiet", "line", "panel", "band", "middle"];
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => [name, style.getPropertyValue(`--${name}`).trim()];
-  return Object.assign(Object.create(null), Object.fromEntries([...THEME, ...Object.keys(VERDICTS)].map(of)));
+  return { __proto__: null, ...Object.fromEntries([...THEME, ...Object.keys(VERDICTS)].map(of)) };
 }
 
-/** A colour between two `#rrggbb`. */
+/** Red, green and blue of `#rrggbb`. */
+const channelsOf = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+/** A colour between two. */
 function mixed(from, to, part) {
-  const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-  const [a, b] = [channels(from), channels(to)];
+  const ends = channelsOf(to);
   const hex = (value) => Math.round(value).toString(16).padStart(2, "0");
-  return `#${a.map((value, i) => hex(value + (b[i] - value) * part)).join("")}`;
-}
-
-/** The more readable of black and white on a colour. */
-function inkOn(colour) {
-  const [r, g, b] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
+  return `#${channelsOf(from).map((value, i) => hex(value + (ends[i] - value) * part)).join("")}`;
 }
 
 /** A speedup's colour: slower – middle – faster, full at twice. */
@@ -31,11 +25,17 @@ function speedupColour(theme, speedup) {
   return mixed(theme.middle, part < 0 ? theme.slower : theme.faster, Math.abs(part) ** 0.8);
 }
 
+/** The more readable of black and white on a colour. */
+function inkOn(colour) {
+  const [r, g, b] = channelsOf(colour).map((value) => (value / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
+}
+
 /** Lowest and highest finite value, or null. */
 function extent(values) {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
-    if (!Number.isFinite(value)) continue;
+    if (!present(value)) continue;
     if (value < low) low = value;
     if (value > high) high = value;
   }
@@ -43,13 +43,13 @@ function extent(values) {
 }
 
 /** About `wanted` round numbers between two positive ones, evenly on a logarithmic scale. */
-function logTicks(low, high, wanted = 6) {
+function logTicks(low, high, wanted) {
   const decades = Math.log10(high / low);
   const fine = decades > wanted / 2.2 ? [1, 3] : decades > wanted / 3.5 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
   const [steps, every] = decades > wanted ? [[1], Math.ceil(decades / wanted)] : [fine, 1];
   const ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
-    if (power % every === 0) for (const step of steps) ticks.push(Number(`${step}e${power}`));
+    if (power % every === 0) ticks.push(...steps.map((step) => Number(`${step}e${power}`)));
   const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
   return inside.length > wanted / 2 ? inside : linearTicks(low, high, wanted);
 }
@@ -59,19 +59,20 @@ function linearTicks(low, high, wanted) {
   if (!(high > low)) return [low];
   const raw = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= raw);
+  const step = power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= raw);
   const first = Math.ceil(low / step);
-  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  const places = Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => first + i);
+  return places.map((place) => Number((place * step).toPrecision(12)));
 }
 
-/** A logarithmic scale of positive values. */
-function logScale(label, values, { write = short, wanted = 6, pad = 0.04 } = {}) {
+/** A logarithmic scale of positive values, with a grid and about `wanted` ticks. */
+function logScale(label, values, { write = short, wanted = 6 } = {}) {
   const [low, high] = extent(values) ?? [1, 10];
   const [from, to] = low === high ? [low / 1.5, high * 1.5] : [low, high];
-  const margin = (to / from) ** pad;
+  const margin = (to / from) ** 0.04;
   const domain = [from / margin, to * margin];
   const ticks = logTicks(...domain, wanted);
-  return { type: "log", base: Math.E, domain, label, ticks, tickFormat: (tick) => write(tick) }; // base 10 drops words
+  return { type: "log", base: Math.E, domain, label, grid: true, ticks, tickFormat: write }; // base 10 drops words
 }
 
 /** A logarithmic scale of speedups, with 1× inside. */
@@ -80,6 +81,10 @@ function speedupScale(label, values, options = {}) {
   const ends = [Math.min(low, 1 / 1.03), Math.max(high, 1.03)];
   return logScale(label, ends, { write: (tick) => `${digits(tick, 3)}×`, ...options });
 }
+
+/** Margins of a plot, in the order of CSS; and an axis of words alone. */
+const margins = (marginTop, marginRight, marginBottom, marginLeft) => ({ marginTop, marginRight, marginBottom, marginLeft });
+const WORDS = { label: null, tickSize: 0 };
 
 /** Untrusted text for a chart: on one line, and well formed, since a picture of it is XML. */
 function chartText(text) {

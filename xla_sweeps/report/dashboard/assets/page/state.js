@@ -13,42 +13,41 @@ const VERDICTS = {
 };
 
 /**
- * Facets that can have several values at once: column, title, unit of a value, what is said where any will do, and what
- * "" means where it is a value as any other.
+ * Facets that can have several values at once: column, title, unit of a value, what "" means where it is a value as any
+ * other, and the title of several values; of those at the front, the word before them and what is said where any will do.
  */
 const FACETS = [
-  { column: "device", title: "Device", any: "any device" },
-  { column: "resolution_px", title: "Resolution", unit: " px", any: "any px" },
-  { column: "batch_size", title: "Batch", any: "any" },
+  { column: "device", title: "Device", before: "on", any: "any device" },
+  { column: "resolution_px", title: "Resolution", unit: " px", before: "at", any: "any px" },
+  { column: "batch_size", title: "Batch", before: "batch", any: "any", many: "batch sizes" },
   { column: "precision", title: "Precision" },
   { column: "source", title: "Source" },
   { column: "batches", title: "Batches a call" },
   { column: "keras", title: "Keras", blank: "its own" },
   { column: "optimizer", title: "Optimizer" },
-  { column: "runtime", title: "Options", blank: "defaults" },
+  { column: "runtime", title: "Options", blank: "defaults", many: "sets of options" },
   { column: "effort", title: "Effort" },
   { column: "modes", title: "Modes" },
   { column: "software", title: "Software" },
   { column: "family", title: "Family" },
   { column: "results", title: "Results" },
 ];
-const MULTIPLE = [...FACETS.map((facet) => facet.column), "verdict"];
-const SINGLE = ["model", "scenario", "baseline", "candidate", "origin", "sort", "tab", "place", "images", "theme"];
+
+/** Filters of several values. */
+const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
+
+/** Filters of one value; the data say which they have at first. */
+const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
+
+/** Choices that filter nothing, and what they are at first. */
+const LOOKS = { sort: "-speedup", tab: "throughput", place: "", images: "", theme: "auto" };
 
 class State {
   #listeners = [];
 
   /** @param {object} defaults of the single values, from the data. */
   constructor(defaults) {
-    this.defaults = {
-      model: "",
-      sort: "-speedup",
-      tab: "throughput",
-      place: "",
-      images: "",
-      theme: "auto",
-      ...defaults,
-    };
+    this.defaults = { ...SINGLE, ...LOOKS, ...defaults };
     this.read();
     const navigated = () => {
       const before = this.query();
@@ -68,11 +67,12 @@ class State {
   read() {
     const params = new URLSearchParams(location.hash.slice(1));
     for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
-    for (const name of SINGLE) this[name] = params.get(name) ?? this.defaults[name];
+    for (const name in this.defaults) this[name] = params.get(name) ?? this.defaults[name];
     this.brush = new Map();
     for (const text of params.getAll("brush")) {
-      const [axis, low, high] = text.split(":");
-      if (axis && present(Number(low)) && present(Number(high))) this.brush.set(axis, [Number(low), Number(high)]);
+      const [axis, ...ends] = text.split(":");
+      const [low, high] = ends.map(Number);
+      if (axis && present(low) && present(high)) this.brush.set(axis, [low, high]);
     }
   }
 
@@ -80,9 +80,9 @@ class State {
   query() {
     const params = new URLSearchParams();
     for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
-    for (const name of SINGLE) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
-    for (const [axis, [low, high]] of this.brush)
-      params.append("brush", `${axis}:${digits(low, 5)}:${digits(high, 5)}`);
+    for (const name in this.defaults) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
+    for (const [axis, ends] of this.brush)
+      params.append("brush", [axis, ...ends.map((end) => digits(end, 5))].join(":"));
     return params.toString();
   }
 
@@ -113,19 +113,17 @@ class State {
 
   /** Removes all filters; theme, order and tab stay. */
   reset() {
-    const { scenario, baseline, candidate, origin } = this.defaults;
-    const change = { model: "", scenario, baseline, candidate, origin, brush: new Map() };
+    const change = { brush: new Map() };
     for (const name of MULTIPLE) change[name] = new Set();
+    for (const name in SINGLE) change[name] = this.defaults[name];
     this.set(change);
   }
 
   /** Whether any filter is on. */
   get filtering() {
     return (
-      MULTIPLE.some((name) => this[name].size) ||
-      this.model !== "" ||
-      this.brush.size > 0 ||
-      ["scenario", "baseline", "candidate", "origin"].some((name) => this[name] !== this.defaults[name])
+      [...MULTIPLE, "brush"].some((name) => this[name].size > 0) ||
+      Object.keys(SINGLE).some((name) => this[name] !== this.defaults[name])
     );
   }
 

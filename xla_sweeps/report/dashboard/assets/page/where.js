@@ -3,45 +3,40 @@
  */
 
 function whereSection() {
-  byId("where-charts").append(
-    chart({ name: "where", build: heatMap, table: heatTable, worth: (view) => view.pairs.length > 1 }),
-    familyList(),
-  );
+  const map = chart("where", { build: heatMap, table: heatTable, worth: (view) => view.pairs.length > 1 });
+  byId("where-charts").append(map, familyList());
 }
 
 /** Cells of the map: groups down, devices and resolutions across; or only devices, merged over resolutions. */
 function heatCells(view, merged = false) {
   return view.once(`heat ${merged}`, () => {
     const name = view.distinct("family").length <= 2 && view.distinct("model").length <= 60 ? "model" : "family";
-    const [group, model, verdict, status] = [name, "model", "verdict", "status"].map((one) => view.rows.column(one));
-    const [device, resolution] = [view.index.facets.get("device"), view.index.facets.get("resolution_px")];
+    const [group, model, verdict] = [name, "model", "verdict"].map((one) => view.rows.column(one));
+    const [device, resolution] = ["device", "resolution_px"].map((facet) => view.index.facets.get(facet));
     const speedup = view.rows.number("speedup");
-    const [failed, skipped] = [verdict.values.indexOf("failed"), status.values.indexOf("skipped")];
+    const failed = verdict.values.indexOf("failed");
     const [columns, lines] = [new Map(), new Map()];
     for (const row of view.counted) {
-      const place = device.ranks[device.data[row]] * 65536 + (merged ? 0 : resolution.ranks[resolution.data[row]]);
+      const [one, px] = [device, resolution].map(({ data }) => data[row]);
+      const place = device.ranks[one] * 65536 + (merged ? 0 : resolution.ranks[px]);
+      const column = () => ({ place, device: device.values[one], resolution: merged ? "all" : resolution.values[px] });
+      getOrMake(columns, place, column);
       const code = group.data[row];
-      if (!lines.has(code)) lines.set(code, { name: group.values[code], mean: new GeometricMean(), cells: new Map() });
-      if (!columns.has(place))
-        columns.set(place, {
-          place,
-          device: device.values[device.data[row]],
-          resolution: merged ? "all" : resolution.values[resolution.data[row]],
-        });
-      const line = lines.get(code);
-      if (!line.cells.has(place)) line.cells.set(place, { mean: new GeometricMean(), rows: [], failed: 0, skipped: 0 });
-      const cell = line.cells.get(place);
-      if (speedup[row] === speedup[row]) {
+      const line = getOrMake(lines, code, () => ({ name: group.values[code], mean: new GeometricMean(), cells: new Map() }));
+      const empty = () => ({ mean: new GeometricMean(), rows: [], failed: 0, skipped: 0 });
+      const cell = getOrMake(line.cells, place, empty);
+      if (present(speedup[row])) {
         cell.rows.push(row);
         for (const { mean } of [cell, line]) mean.add(speedup[row], model.data[row]);
-      } else if (verdict.data[row] === failed) cell[status.data[row] === skipped ? "skipped" : "failed"] += 1;
+      } else if (verdict.data[row] === failed)
+        cell[view.at(row).status === "skipped" ? "skipped" : "failed"] += 1;
     }
     return {
       name,
       columns: [...columns.values()].sort((a, b) => a.place - b.place),
       lines: [...lines.values()].sort((a, b) => (b.mean.value ?? 0) - (a.mean.value ?? 0)),
       devices: view.distinct("device"),
-      resolutions: [...new Set([...columns.values()].map((column) => column.resolution))].sort(naturally),
+      resolutions: [...new Set(Array.from(columns.values(), (column) => column.resolution))].sort(naturally),
     };
   });
 }
@@ -52,17 +47,18 @@ function heatMap(view, theme, width) {
   const across = ({ devices, resolutions }) => (width - left) / (devices.length * resolutions.length);
   const whole = heatCells(view);
   const merged = across(whole) < 26;
-  const { name, columns, lines, devices, resolutions } = merged ? heatCells(view, true) : whole;
-  const cellWidth = (width - left) / (devices.length * resolutions.length);
+  const cells = merged ? heatCells(view, true) : whole;
+  const { name, columns, lines, devices, resolutions } = cells;
+  const cellWidth = across(cells);
   const items = lines.flatMap((line, y) =>
-    columns
-      .filter(({ place }) => line.cells.has(place))
-      .map((column) => {
-        const cell = line.cells.get(column.place);
-        return { cell, line, y, column, dead: !cell.mean.n, doubt: view.doubtOfAll(cell.rows) };
-      }),
+    columns.flatMap((column) => {
+      const cell = line.cells.get(column.place);
+      return cell ? { cell, line, y, column, dead: !cell.mean.n, doubt: view.doubtOfAll(cell.rows) } : [];
+    }),
   );
   const letters = Math.max(9, Math.floor((width - left) / devices.length / 7));
+  const title = (y) => chartText(cutMiddle(lines[y].name, Math.floor(left / 6.4)));
+  const colourOf = (speedup) => speedupColour(theme, speedup);
   return {
     finding: gains(lines),
     how: "A cell is the geometric mean over its models; small: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
@@ -73,63 +69,51 @@ function heatMap(view, theme, width) {
     legend: [
       ...[0.5, 0.7, 1, 1.4, 2].map((speedup) => ({
         mark: "■",
-        colour: speedupColour(theme, speedup),
+        colour: colourOf(speedup),
         text: { 0.5: "0.5× or less", 1: "1×", 2: "2× or more" }[speedup] ?? "",
       })),
       ...doubtLegend(items),
     ],
     plot: {
       height: lines.length * 23 + 84,
-      marginLeft: left,
-      marginTop: 30,
-      marginBottom: 40,
+      ...margins(30, 16, 40, left),
       fx: { axis: "top", label: null, padding: 0.02, tickFormat: (device) => chartText(cutMiddle(device, letters)) },
       x: {
-        label: merged ? null : "resolution (px)",
+        ...WORDS,
         domain: resolutions,
         padding: 0,
-        tickSize: 0,
-        tickFormat: (resolution) => (merged ? "" : resolution),
-        tickRotate: cellWidth < 34 ? -60 : 0,
+        ...(merged ? { ticks: [] } : { label: "resolution (px)", tickRotate: cellWidth < 34 ? -60 : 0 }),
       },
-      y: {
-        label: null,
-        domain: lines.map((_, y) => y),
-        padding: 0,
-        tickSize: 0,
-        tickFormat: (y) => chartText(cutMiddle(lines[y].name, Math.floor(left / 6.4))),
-      },
-      marks: heatMarks(items, theme, cellWidth),
+      y: { ...WORDS, domain: [...lines.keys()], padding: 0, tickFormat: title },
+      marks: heatMarks(items, colourOf, theme, cellWidth),
     },
     tip: (item) => cellTip(view, item),
     click: ({ line, column }) =>
       view.state.set({
         device: new Set([column.device]),
-        ...(column.resolution === "all" ? {} : { resolution_px: new Set([column.resolution]) }),
+        ...(merged ? {} : { resolution_px: new Set([column.resolution]) }),
         ...(name === "family" ? { family: new Set([line.name]) } : { model: line.name }),
       }),
   };
 }
 
 /** Squares, small for few models and hollow for doubt, and what is written in them. */
-function heatMarks(items, theme, cellWidth) {
-  const colour = ({ cell, dead }) => (dead ? theme.failed : speedupColour(theme, cell.mean.value));
+function heatMarks(items, colourOf, theme, cellWidth) {
+  const colour = ({ cell, dead }) => (dead ? theme.failed : colourOf(cell.mean.value));
   const hollow = ({ dead, doubt }) => dead || doubt !== "";
+  const isFew = ({ cell, dead }) => !dead && cell.mean.models < 3;
   const at = { fx: (item) => item.column.device, x: (item) => item.column.resolution, y: "y" };
-  const square = (few) =>
-    Plot.cell(
-      items.filter(({ cell }) => (cell.mean.models < 3 && cell.mean.n > 0) === few),
-      {
-        ...at,
-        inset: few ? 3 : 0.5,
-        fill: (item) => (hollow(item) ? theme.panel : colour(item)),
-        stroke: (item) => (hollow(item) ? colour(item) : "none"),
-        strokeWidth: 1.5,
-      },
-    );
+  const squares = (inset, own) =>
+    Plot.cell(own, {
+      ...at,
+      inset,
+      fill: (item) => (hollow(item) ? theme.panel : colour(item)),
+      stroke: (item) => (hollow(item) ? colour(item) : "none"),
+      strokeWidth: 1.5,
+    });
   return [
-    square(false),
-    square(true),
+    squares(0.5, items.filter((item) => !isFew(item))),
+    squares(3, items.filter(isFew)),
     Plot.text(items, {
       ...at,
       text: (item) => cellText(item.cell, cellWidth, item.doubt),
@@ -141,19 +125,19 @@ function heatMarks(items, theme, cellWidth) {
 }
 
 /** What a mouse over a cell says. */
-function cellTip(view, { cell: { mean, rows, failed, skipped }, line, column, doubt }) {
-  const speedup = view.rows.number("speedup");
-  const between = mean.n > 1 ? `; ${rangeWords(reach(rows.map((row) => speedup[row]), mean.models), mean.models)}` : "";
+function cellTip({ rows }, { cell, line, column, doubt }) {
+  const { mean, failed, skipped } = cell;
+  const speedup = rows.number("speedup");
+  const ends = reach(cell.rows.map((row) => speedup[row]), mean.models);
+  const most = mean.models < SPREAD_MODELS ? "all" : "8 of 10";
+  const between = mean.n > 1 ? `; ${most} between ${range(...ends)}` : "";
   return [
-    phrase([line.name, column.device, column.resolution !== "all" && `${column.resolution} px`], " · "),
+    dotted(line.name, column.device, column.resolution !== "all" && `${column.resolution} px`),
     mean.n && `${times(mean.value)}${doubt} over ${countedOf(mean)}${between}`,
     failed && `✕ ${count(failed)} failed`,
     skipped && `– ${count(skipped)} skipped`,
   ];
 }
-
-/** "8 of 10 between 1.30–2.10", or of few models "all between 1.30–2.10". */
-const rangeWords = (ends, models) => `${models < SPREAD_MODELS ? "all" : "8 of 10"} between ${range(...ends)}`;
 
 /** "ResNetV2 gains most, 1.71×; HGNetV2 loses most, 0.88×", of lines in descending order. */
 function gains(lines) {
@@ -187,32 +171,32 @@ function heatTable(view) {
     if (!cell?.mean.n) return cell ? lostOf(cell) : "";
     return `${times(cell.mean.value)}${view.doubtOfAll(cell.rows)} (${phrase([cell.mean.n, lostOf(cell)], ", ")})`;
   };
-  return {
-    caption: "Geometric mean speedup",
-    head: [name, ...columns.map(({ device, resolution }) => `${device} ${resolution} px`)],
-    rows: lines.map((line) => [line.name, ...columns.map(({ place }) => written(line.cells.get(place)))]),
-  };
+  const cells = columns.map(({ device, resolution, place }) => [
+    `${device} ${resolution} px`,
+    (line) => written(line.cells.get(place)),
+  ]);
+  return plainTable("Geometric mean speedup", lines, [[name, (line) => line.name], ...cells], { most: Infinity });
 }
 
 /** The families, best first: figures, their range drawn to scale, names that filter. */
 function familyList() {
-  const box = el("div", { class: "chart wide", id: "family-list" });
+  const box = el("div.chart.wide", { id: "family-list" });
+  const caption = `Geometric mean over models, never the best variant. Range: where 8 of 10 configurations lie, or all of fewer than ${SPREAD_MODELS} models. Click a family to filter.`;
   const draw = (view) => {
     const families = view.overview.families.toSorted((a, b) => (b.geomean ?? 0) - (a.geomean ?? 0));
     const ends = extent(families.flatMap(({ geomean, low, high }) => [1, geomean, low, high]));
     const place = (value) => (100 * Math.log(value / ends[0])) / (Math.log(ends[1] / ends[0]) || 1);
-    const columns = {
-      Family: ({ family }) => linkButton(family || NONE, () => view.state.only("family", family)),
-      "Geometric mean": ({ geomean, rows }) => `${times(geomean)}${view.doubtOfAll(rows)}`,
-      Range: ({ n, low, high }) => (n > 1 ? range(low, high) : NONE),
-      "Around 1×": (family) => (family.n ? rangeStrip(family, place) : ""),
-      Configurations: ({ n }) => n,
-      Models: ({ models }) => models,
-      Slower: ({ n, share_slower: slower }) => (n ? `${percent(100 * slower)} %` : NONE),
-      Failed: ({ failed }) => failed,
-    };
-    const caption = `Geometric mean over models, never the best variant. Range: where 8 of 10 configurations lie, or all of fewer than ${SPREAD_MODELS} models. Click a family to filter.`;
-    fill(box, el("h3", { text: "Families" }), plainTable(itemsTable(caption, families, columns)));
+    const table = plainTable(caption, families, [
+      ["Family", ({ family }) => linkButton(family || NONE, () => view.state.only("family", family))],
+      ["Geometric mean", ({ geomean, rows }) => `${times(geomean)}${view.doubtOfAll(rows)}`],
+      ["Range", ({ n, low, high }) => (n > 1 ? range(low, high) : NONE)],
+      ["Around 1×", (family) => (family.n ? rangeStrip(family, place) : "")],
+      ["Configurations", ({ n }) => n],
+      ["Models", ({ models }) => models],
+      ["Slower", ({ n, share_slower: slower }) => (n ? `${percent(100 * slower)} %` : NONE)],
+      ["Failed", ({ failed }) => failed],
+    ]);
+    fill(box, el("h3", "Families"), table);
   };
   addPanel(box, draw, { worth: (view) => view.overview.families.length > 1 });
   return box;
@@ -220,8 +204,10 @@ function familyList() {
 
 /** The range as a line, the geometric mean as a dot and 1× as a tick, placed in percent of the cell's width. */
 function rangeStrip({ geomean, low, high }, place) {
-  const mark = (name, from, to = from) =>
-    el("span", { class: name, style: { left: `${place(from)}%`, width: to > from ? `${place(to) - place(from)}%` : "" } });
+  const mark = (name, from, to = from) => {
+    const style = { left: `${place(from)}%`, width: to > from ? `${place(to) - place(from)}%` : "" };
+    return el("span", { class: name, style });
+  };
   const marks = [mark("unity", 1), mark("reach", low, high), mark("dot", geomean)];
-  return el("span", { class: "interval", "aria-hidden": "true" }, marks);
+  return el("span.interval", { "aria-hidden": "true" }, marks);
 }
