@@ -9,25 +9,15 @@ function colours() {
   return { __proto__: null, ...Object.fromEntries([...THEME, ...Object.keys(VERDICTS)].map(of)) };
 }
 
-/** Red, green and blue of `#rrggbb`. */
-const channelsOf = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-
-/** A colour between two. */
-function mixed(from, to, part) {
-  const ends = channelsOf(to);
-  const hex = (value) => Math.round(value).toString(16).padStart(2, "0");
-  return `#${channelsOf(from).map((value, i) => hex(value + (ends[i] - value) * part)).join("")}`;
+/** Colours of speedups: slower – middle – faster, full at twice. */
+function speedupColours({ slower, middle, faster }) {
+  const color = { type: "diverging-log", pivot: 1, domain: [0.5, 2], range: [slower, middle, faster], clamp: true };
+  return Plot.plot({ color }).scale("color").apply;
 }
 
-/** A speedup's colour: slower – middle – faster, full at twice. */
-function speedupColour(theme, speedup) {
-  const part = Math.max(-1, Math.min(1, Math.log2(speedup)));
-  return mixed(theme.middle, part < 0 ? theme.slower : theme.faster, Math.abs(part) ** 0.8);
-}
-
-/** The more readable of black and white on a colour. */
+/** The more readable of black and white on a colour `rgb(r, g, b)`. */
 function inkOn(colour) {
-  const [r, g, b] = channelsOf(colour).map((value) => (value / 255) ** 2.2);
+  const [r, g, b] = colour.match(/\d+/g).map((value) => (value / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
 }
 

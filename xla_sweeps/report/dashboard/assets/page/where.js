@@ -58,7 +58,7 @@ function heatMap(view, theme, width) {
   );
   const letters = Math.max(9, Math.floor((width - left) / devices.length / 7));
   const title = (y) => chartText(cutMiddle(lines[y].name, Math.floor(left / 6.4)));
-  const colourOf = (speedup) => speedupColour(theme, speedup);
+  const colourOf = speedupColours(theme);
   return {
     finding: gains(lines),
     how: "A cell is the geometric mean over its models; small: fewer than three; ✕: failed; –: skipped; blank: not run. Click a cell to filter.",
