@@ -26,16 +26,23 @@ NAMES = {
 DESKTOP = (1280, 900)
 PHONE = (375, 700)
 
+HOVER_S = 20.0
+"""A page has seen the mouse by then, on a busy machine too."""
+
 VIOLATIONS = """document.addEventListener('securitypolicyviolation', (event) =>
   console.error(
     `policy violation: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`));"""
 """Runs before the page's own scripts: browsers do not agree on where they report violations."""
 
-_PLACE = """((selector) => {
+_PLACE = """(async (selector) => {
   const found = document.querySelectorAll(selector);
   if (found.length !== 1) return `${found.length} elements match`;
   const [element] = found;
+  const before = element.getBoundingClientRect();
   element.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+  const moved = element.getBoundingClientRect();
+  if (moved.top !== before.top || moved.left !== before.left)  // drawn, so that the mouse meets it
+    for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
   const box = element.getBoundingClientRect();
   if (!box.width || !box.height) return 'not visible';
   const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
@@ -45,6 +52,9 @@ _PLACE = """((selector) => {
     return `covered by ${hit && hit.outerHTML.slice(0, 200)}`;
   return [x, y, box.left, box.top, box.width, box.height];
 })"""
+
+_UNDER_MOUSE = """((selector) => [...document.querySelectorAll(selector)].some((element) =>
+  element.matches(':hover') || element.closest('label')?.matches(':hover')))"""
 
 
 class Browser:
@@ -142,17 +152,29 @@ class Browser:
         x, y, left, top, width, height = found
         return x, y, left, top, width, height
 
-    def hover(self, selector: str) -> None:
-        """Put the mouse over the middle of an element."""
-        self.hover_at(*self.place(selector)[:2])
+    def hover(self, selector: str) -> tuple[float, float]:
+        """Put the mouse over the middle of an element, which is returned.
+
+        Raises:
+            BrowserError: as of `place`, or the page does not see the mouse there.
+        """
+        x, y = self.place(selector)[:2]
+        deadline = time.monotonic() + HOVER_S
+        self.hover_at(x, y)
+        while not self.evaluate(f"{_UNDER_MOUSE}({json.dumps(selector)})"):
+            if time.monotonic() > deadline:
+                raise BrowserError(f"{selector}: the page does not see the mouse over it")
+            time.sleep(0.02)
+            self.hover_at(x, y)
+        return x, y
 
     def hover_at(self, x: float, y: float) -> None:
         """Put the mouse at a place of the viewport."""
         self._engine.pointer("move", x, y)
 
     def click(self, selector: str) -> None:
-        """Click in the middle of an element."""
-        self.click_at(*self.place(selector)[:2])
+        """Click in the middle of an element, once the page sees the mouse over it."""
+        self.click_at(*self.hover(selector))
 
     def click_at(self, x: float, y: float) -> None:
         """Click at a place of the viewport."""
