@@ -87,6 +87,8 @@ def test_a_command_holds_every_option_that_defines_the_trial() -> None:
         "batches": 4,
         "optimizer": "adam",
         "learning_rate": 0.1,
+        "data": "pictures",
+        "drop_remainder": True,
         "source": "hub",
         "model": {"name": "vgg16"},
         "modes": ["graph", "xla"],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from commands import command
+from paths import SUPPORT
 
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
@@ -67,3 +70,68 @@ def test_the_answer_is_about_the_own_step(
     assert record.modes["xla"].compile_s > 0
     assert "train_on_batch" in done.stdout
     assert "graph → xla" in done.stdout
+
+
+OWN = ("model=local", "trust_code=true", f"path={SUPPORT / 'own_models.py'}")
+
+FIT = ("scenario=fit", "data=pics", "device=cpu", "ui=plain", "tracker=none", *SHORT)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a set `pics` of ten pictures of ten classes."""
+    cwd = tmp_path_factory.mktemp("fit")
+    done = command(
+        *("make-data", "pics", "--images", "10", "--width-px", "48", "--height-px", "40"), cwd=cwd
+    )
+    assert done.returncode == 0, done.stderr
+    return cwd
+
+
+def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
+    pictures: Path,
+) -> None:
+    own = [*OWN[:2], f"{OWN[2]}:build", "resolution=32"]
+    done = command(*own, *FIT, "batch_size=4", cwd=pictures)
+    assert done.returncode == 0, done.stderr
+    ((record,),) = Store(pictures / "results").load().records.values()
+    assert {outcome.status for outcome in record.modes.values()} == {Status.OK}
+    assert record.data is not None
+    assert (record.data.pictures, record.config["batches"]) == (10, 3)
+    assert record.modes["input"].last_batch_compile_s is None
+    compiled = record.modes["fit_xla"].last_batch_compile_s
+    assert compiled is not None
+    assert 0 < compiled < (record.modes["fit_xla"].compile_s or 0)
+    text = " ".join(done.stdout.split())
+    assert "3 batches a call · the last of 2" in text
+    assert "Its input pipeline alone gives" in text
+    assert "The last batch of an epoch has 2 of 4 samples. Compiling for its size takes:" in text
+    rows = command(
+        *("results", "--format", "json", "--where", "candidate=fit_xla and baseline=fit_graph"),
+        cwd=pictures,
+    )
+    (row,) = json.loads(rows.stdout)
+    assert (row["samples"], row["data"]) == (10, "pics")
+    assert row["throughput_samples_per_s"] == pytest.approx(10 / (row["call_ms"] / 1e3))
+    assert row["input_share"] > 0
+    checked = command("check", cwd=pictures).stdout.splitlines()[:-1]
+    assert all(line.startswith("note: ") for line in checked), checked
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("model=mnist_mlp",), "mnist_mlp does not take pictures: expected one"),
+        (
+            (*OWN[:2], f"{OWN[2]}:of_any_size", "resolution=32"),
+            "labels from 0 to 9, but the model's head has 8 outputs",
+        ),
+    ],
+)
+def test_pictures_that_the_model_cannot_train_on_end_the_trial_with_one_line(
+    pictures: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    done = command(*words, *FIT, "results_dir=refused", cwd=pictures)
+    assert done.returncode == 1
+    assert complaint in " ".join(done.stdout.split())
+    assert "Traceback" not in done.stdout + done.stderr

@@ -22,6 +22,7 @@ from xla_sweeps.schema.modes import (
     mode_of,
 )
 from xla_sweeps.schema.trial import (
+    Data,
     Precision,
     Runtime,
     Training,
@@ -30,6 +31,8 @@ from xla_sweeps.schema.trial import (
     request_id,
     trial_id,
 )
+
+DATA = Data(path="/pictures", pictures=10, fingerprint="a" * 16)
 
 IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
 
@@ -118,10 +121,33 @@ def test_options_of_other_scenarios_leave_the_identity_of_a_call_as_it_was() -> 
         replace(TRIAL, device="gpu:0"),
         replace(TRIAL, training=Training()),
         replace(TRIAL, training=Training(optimizer="adam")),
+        replace(TRIAL, training=Training(data=DATA)),
     ],
 )
 def test_whatever_affects_the_numbers_changes_the_identity(other: Trial) -> None:
     assert trial_id(other, IDENTITY) != trial_id(TRIAL, IDENTITY)
+
+
+def test_of_pictures_the_content_counts_and_not_the_path() -> None:
+    ids = [
+        trial_id(replace(TRIAL, training=Training(data=data)), IDENTITY)
+        for data in (
+            DATA,
+            replace(DATA, path="/elsewhere"),
+            replace(DATA, fingerprint="b" * 16),
+            replace(DATA, pictures=9),
+            replace(DATA, drop_remainder=True),
+        )
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 4
+
+
+def test_an_epoch_has_at_most_as_many_samples_as_there_are_pictures() -> None:
+    epoch = replace(TRIAL, batch_size=4, batches=3, training=Training(data=DATA))
+    assert epoch.samples == 10
+    assert replace(epoch, batches=2).samples == 8
+    assert replace(epoch, training=Training()).samples == 12
 
 
 def test_trials_with_the_defaults_of_tensorflow_keep_the_ids_of_earlier_versions() -> None:

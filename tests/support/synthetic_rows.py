@@ -153,7 +153,8 @@ def base_row(**changes: Any) -> Row:
         "rounds": 300,
         "freedom": 4,
     }
-    return {**row, **changes}
+    found = {**row, **changes}
+    return {"samples": found["batch_size"] * (found.get("batches") or 1), **found}
 
 
 def compared(baseline: float, candidate: float, half_width: float, *, floor: float = 0.01) -> Row:

@@ -25,9 +25,20 @@ from xla_sweeps.system import devices, environment
 PLACE = Place(devices.devices()[-1], devices.usable_cores())
 
 
+@pytest.fixture
+def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder `pictures` of forty files in the current one, as `make-data pictures` leaves it."""
+    for number in range(40):
+        path = tmp_path / "pictures" / "class" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "sweeps").glob("*.yaml")), ids=lambda path: str(path.name)
 )
+@pytest.mark.usefixtures("pictures")
 def test_every_shipped_definition_composes_into_trials(path: Path) -> None:
     sweep = load_sweep(path)
     assert sweep.warnings == ()
@@ -68,6 +79,28 @@ def test_the_fast_composer_gives_the_same_as_hydra(model: str, values: dict[str,
     )
     assert task.key == identify(composed, environment.environment())
     assert task.request_id == request_id(composed.trial)
+
+
+@pytest.mark.parametrize("data", [("scenario=fit", "data=pictures"), ("scenario=fit",)])
+@pytest.mark.usefixtures("pictures")
+def test_the_batches_of_an_epoch_follow_from_their_size(
+    data: tuple[str, ...],
+) -> None:
+    given = dict(word.split("=") for word in data)
+    for composer, values in (
+        (Composer(data, places=[PLACE], environ={}), {}),
+        (Composer([], places=[PLACE], environ={}), given),
+    ):
+        for size in (4, 8, 16):
+            words = [*data, f"batch_size={size}"]
+            expected = to_settings(compose_config(words), explicit={*given, "batch_size"}).trial
+            task = composer.task({**values, "batch_size": size})
+            assert task.request_id == request_id(expected)
+            assert composer.of_words(words).request_id == request_id(expected)
+    over = Composer(data, places=[PLACE], environ={})
+    if len(data) > 1:
+        with pytest.raises(ConfigError, match="batch_size=64: data=pictures has 40 pictures"):
+            over.task({"batch_size": 64})
 
 
 @pytest.mark.parametrize("given", [["weights=random", "ui=quiet"], ["tracker=none", "seed=3"]])

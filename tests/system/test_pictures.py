@@ -81,7 +81,8 @@ def test_what_is_no_record_is_the_first_one_damaged(tmp_path: Path) -> None:
 
 def test_nothing_to_train_on_is_said_in_one_line(tmp_path: Path) -> None:
     assert complaint(tmp_path / "gone") == (
-        f"data={tmp_path / 'gone'}: there is no such file or folder"
+        f"data={tmp_path / 'gone'}: there is no such file or folder; `xla-sweeps make-data "
+        f"{tmp_path / 'gone'}` makes a small set"
     )
     (tmp_path / "empty" / "class").mkdir(parents=True)
     assert complaint(tmp_path / "empty").startswith(f"data={tmp_path / 'empty'}: holds no picture")

@@ -335,7 +335,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
         if _state(mode, modes_b.get(mode.label)) == "both":
             both = [counting(side, mode.label) for side in sides]
             rates = [([-np.log(call_s[:, 0]) for call_s in found], busy) for found, busy in both]
-            scale = math.log(a.summary.batch_size * a.summary.batches)
+            scale = math.log(a.summary.samples)
             measured.append((f"{mode.label} throughput", THROUGHPUT, rates, scale))
     pairs = [
         {

@@ -29,7 +29,7 @@ USUALLY = 0.6
 
 QUESTION = (
     *("model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"),
-    *("batches", "keras", "optimizer"),
+    *("batches", "keras", "optimizer", "data"),
     *("device", "origin", "candidate", "baseline"),
 )
 """Columns that make a question, however often it was measured."""

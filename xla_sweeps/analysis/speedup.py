@@ -43,7 +43,7 @@ from xla_sweeps.schema.columns import (
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
-from xla_sweeps.schema.overrides import optimizer_of, runtime_of
+from xla_sweeps.schema.overrides import data_of, optimizer_of, runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 
@@ -97,7 +97,9 @@ def shared_of(
             batch_size=int(first.config.get("batch_size") or 1),
             batches=int(first.config.get("batches") or 1),
             keras=str(first.config.get("keras") or ""),
+            samples=samples_of_call(first),
             optimizer=optimizer_of(first.config),
+            data=data_of(first.config),
             precision=str(first.config.get("precision", "")),
             scenario=options.name_of(first.config.get("scenario")),
             effort=options.name_of(first.config.get("effort")),
@@ -131,8 +133,9 @@ def shared_of(
 
 
 def samples_of_call(record: Record) -> int:
-    """Samples of one call."""
-    return math.prod(int(record.config.get(name) or 1) for name in ("batch_size", "batches"))
+    """Samples of one call; of an epoch over pictures at most as many as there are."""
+    count = math.prod(int(record.config.get(name) or 1) for name in ("batch_size", "batches"))
+    return min(count, record.data.pictures) if record.data else count
 
 
 def compare(
@@ -294,6 +297,8 @@ def _mode_columns(mode: ModeSummary) -> ModeColumns:
         call_high_ms=call.high if call else None,
         copy_input_ms=mode.copy_input_ms,
         copy_output_ms=mode.copy_output_ms,
+        last_batch_compile_s=mode.last_batch_compile_s,
+        input_share=mode.input_share,
         latency_p50_ms=mode.latency_p50_ms,
         latency_p90_ms=mode.latency_p90_ms,
         latency_p99_ms=mode.latency_p99_ms,

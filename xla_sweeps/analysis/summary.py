@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from xla_sweeps.analysis import speedup, stats
 from xla_sweeps.analysis.estimates import (
     Replicates,
@@ -25,7 +27,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
-from xla_sweeps.schema.modes import Entry, comparison_pairs, entry_of, mode_of
+from xla_sweeps.schema.modes import Entry, ExecutionMode, comparison_pairs, entry_of, mode_of
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
@@ -115,7 +117,7 @@ def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
         pool: what other trials of the device and effort say; without it the comparisons have no
             interval yet and a verdict that means nothing.
     """
-    modes = {label: _summarize_mode(trial, label) for label in trial.labels}
+    modes = _with_input_share({label: _summarize_mode(trial, label) for label in trial.labels})
     model = next(
         (record.model for record in reversed(trial.records) if record.model.params),
         trial.records[-1].model,
@@ -133,6 +135,7 @@ def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
         device=shared.trial.device,
         batch_size=shared.trial.batch_size,
         batches=shared.trial.batches,
+        samples=shared.trial.samples,
         replicates=sum(bool(counted_rounds(record)) for record in trial.counted),
         flags=shared.flags,
         modes=tuple(modes.values()),
@@ -222,6 +225,7 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
         copy_input_ms=_copy_ms(outcomes, "input"),
         copy_output_ms=_copy_ms(outcomes, "output"),
+        last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
         host_bound_index=_host_bound_index(outcomes, log_s) if on_gpu and queues else None,
         rounds=sum(map(len, blocks)),
         replicates=len(within),
@@ -231,6 +235,17 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
         jit_compile=_jit_compile(outcomes),
     )
+
+
+def _with_input_share(modes: dict[str, ModeSummary]) -> dict[str, ModeSummary]:
+    """The modes; those of Keras's `fit` with the share that their input pipeline takes alone."""
+    alone = modes[ExecutionMode.INPUT].call_ms if ExecutionMode.INPUT in modes else None
+    return {
+        label: msgspec.structs.replace(mode, input_share=alone.value / mode.call_ms.value)
+        if alone and mode.call_ms and entry_of(mode_of(label)) is Entry.FIT
+        else mode
+        for label, mode in modes.items()
+    }
 
 
 def _jit_compile(outcomes: Sequence[ModeOutcome]) -> bool | None:

@@ -150,6 +150,8 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
     model = model or documents[-1]["model"]
     batch_size, batches = (first["config"].get(name) or 1 for name in ("batch_size", "batches"))
+    samples, data = batch_size * batches, first.get("data")
+    samples = min(samples, data["pictures"]) if data else samples
     labels = [label for label in (baseline, candidate) if label]
     statuses = [_status(documents, label) for label in labels[::-1]]
     failed = next((status for status in statuses if status != "ok"), None)
@@ -170,7 +172,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
         alone, _ = _counting(documents, label)
         log_s = _estimate([[math.log(call_s) for (call_s,) in group] for group in alone])
         expected[f"{prefix}call_ms"] = None if log_s is None else 1e3 * math.exp(log_s)
-        rate = None if log_s is None else batch_size * batches / math.exp(log_s)
+        rate = None if log_s is None else samples / math.exp(log_s)
         expected[f"{prefix}throughput_samples_per_s"] = rate
     return expected
 

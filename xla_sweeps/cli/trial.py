@@ -45,6 +45,9 @@ if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request 
 
 _FLAGS = ("--multirun", "--run", "--resolve", "--hydra-help", "--shell-completion")
 
+_PATHS = ("weights", "data")
+"""Options that a server may set to a name, and a person to a path."""
+
 _End = tuple[int, str]
 """How a job ended: its exit code, and its trial where something was recorded, else ""."""
 
@@ -123,7 +126,7 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
             continue  # the version that was loaded, as earlier versions logged it
         elif key in typed or (option.foreign == "nothing" and value == option.default):
             continue
-        elif option.foreign == "nothing" or (key == "weights" and not may_set(key, value)):
+        elif option.foreign == "nothing" or (key in _PATHS and not may_set(key, value)):
             refused.append(key)
         else:
             check_size(value, where=f"the JSON argument: {key}")

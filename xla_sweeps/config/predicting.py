@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,6 @@ from xla_sweeps.schema.trial import ModelSpec
 
 MAX_BATCHES = 10_000
 
-FIT_BATCHES = 8
-"""Batches of an epoch of `fit`, unless the user says how many."""
-
 LEGACY = "tf_keras"
 """The library that is Keras 2."""
 
@@ -24,14 +21,12 @@ _STEPS = (ExecutionMode.PREDICT_GRAPH_STEPS, ExecutionMode.PREDICT_XLA_STEPS)
 _AUTO = (ExecutionMode.PREDICT_AUTO, ExecutionMode.PREDICT_ON_BATCH_AUTO)
 
 
-def batches_of(document: dict[str, Any], explicit: Collection[str], scenario: Scenario) -> int:
-    """How many batches a call handles; of `fit`, which has a fixed cost, several by default.
+def batches_of(document: dict[str, Any], scenario: Scenario) -> int:
+    """How many batches a call handles.
 
     Raises:
         ConfigError: no number, or several in a scenario whose calls take one batch.
     """
-    if scenario is Scenario.FIT and "batches" not in explicit and document["batches"] == 1:
-        document["batches"] = FIT_BATCHES
     batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
     if batches > 1 and scenario not in (Scenario.PREDICT, Scenario.FIT):
         raise ConfigError(

@@ -163,10 +163,9 @@ def _to_trial(
     _check_precision(precision, spec, document["model"])
     limit_gib = document["memory_limit_gib"]
     scenario = _scenario(document, spec)
-    modes, batches = (
-        _modes(document, explicit, scenario),
-        predicting.batches_of(document, explicit, scenario),
-    )
+    modes = _modes(document, explicit, scenario)
+    training = training_of(document, explicit, scenario, spec)
+    batches = predicting.batches_of(document, scenario)
     predicting.check_predict(spec, scenario, modes, batches=batches)
     return Trial(
         model=spec,
@@ -178,7 +177,7 @@ def _to_trial(
         seed=values.integer(document, "seed", at_least=0, at_most=MAX_SEED),
         device=device.label,
         scenario=scenario,
-        training=training_of(document, explicit, scenario, spec),
+        training=training,
         effort=_effort(document),
         timeouts=_timeouts(document),
         memory_limit_bytes=devices.memory_limit_default()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 from typing import Any
 
 from xla_sweeps.config import values
+from xla_sweeps.config.predicting import MAX_BATCHES
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import TRAINING, Scenario
-from xla_sweeps.schema.trial import ModelSpec, Training
+from xla_sweeps.schema.options import SYNTHETIC
+from xla_sweeps.schema.trial import Data, ModelSpec, Training
+from xla_sweeps.system import pictures
 
-KEYS = ("optimizer", "learning_rate")
+KEYS = ("optimizer", "learning_rate", "data", "drop_remainder")
 
 MAX_RATE = 10
+
+FIT_BATCHES = 8
+"""Batches of an epoch of `fit` on drawn values, unless the user says how many."""
 
 _TASKS = ("classification", "segmentation", "video", "custom")
 """Tasks whose models give class scores; of the user's own model (`custom`) the outputs decide."""
@@ -21,17 +28,20 @@ _TASKS = ("classification", "segmentation", "video", "custom")
 def training_of(
     document: dict[str, Any], explicit: Collection[str], scenario: Scenario, spec: ModelSpec
 ) -> Training | None:
-    """How the trial trains; None, and its keys null, where it does not.
+    """How the trial trains, and on what; None, and its keys null, where it does not.
+
+    `batches` is completed: those of an epoch.
 
     Raises:
         ConfigError: a value is wrong, the trial trains nothing, or the model cannot be trained.
     """
     if scenario not in TRAINING:
         for key in KEYS:
-            if key in explicit and document[key] is not None:
+            if key in explicit and document[key] not in (None, SYNTHETIC):
+                right = Scenario.FIT if key in KEYS[2:] else TRAINING[0]
                 raise ConfigError(
-                    f"{key}={document[key]}: scenario={scenario} trains nothing; add "
-                    f"scenario={TRAINING[0]} or remove {key}"
+                    f"{key}={_written(document[key])}: scenario={scenario} trains nothing; add "
+                    f"scenario={right} or remove {key}"
                 )
             document[key] = None
         return None
@@ -48,4 +58,61 @@ def training_of(
     return Training(
         optimizer=values.choice(document, "optimizer"),
         learning_rate=values.number(document, "learning_rate", at_most=MAX_RATE),
+        data=_data(document, explicit, scenario),
     )
+
+
+def _data(document: dict[str, Any], explicit: Collection[str], scenario: Scenario) -> Data | None:
+    """The pictures of `data`, as they are now; None for values that are drawn."""
+    given = values.text(document, "data")
+    several = "batches" in explicit or document["batches"] != 1
+    if given == SYNTHETIC:
+        if document["drop_remainder"] is not None and "drop_remainder" in explicit:
+            raise ConfigError(
+                f"drop_remainder={_written(document['drop_remainder'])}: only an epoch over "
+                "pictures has a smaller last batch; add data=PATH (`xla-sweeps make-data` makes a "
+                "small set)"
+            )
+        document["drop_remainder"] = None
+        if scenario is Scenario.FIT and not several:
+            document["batches"] = FIT_BATCHES
+        return None
+    if scenario is not Scenario.FIT:
+        raise ConfigError(
+            f"data={given}: a step of scenario={scenario} trains on values that are drawn; use "
+            "scenario=fit"
+        )
+    path = values.path_of(given).absolute()
+    if not path.exists() and difflib.get_close_matches(given, [SYNTHETIC]):
+        raise ConfigError(
+            f"data={given}: there is no such file or folder; did you mean data={SYNTHETIC}?"
+        )
+    found = pictures.find(str(path), shown=given)
+    drop = values.boolean(document, "drop_remainder")
+    size = values.integer(document, "batch_size", at_least=1)
+    whole, rest = divmod(found.count, size)
+    if not whole:
+        raise ConfigError(
+            f"batch_size={size}: data={given} has {found.count:,} pictures; use batch_size="
+            f"{found.count} or less"
+        )
+    epoch = whole + (rest > 0 and not drop)
+    batches = values.integer(document, "batches", at_least=1) if several else epoch
+    if batches > epoch:
+        raise ConfigError(
+            f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
+            f"batches={epoch} or less"
+        )
+    if batches > MAX_BATCHES:
+        raise ConfigError(
+            f"data={given}: an epoch is {epoch:,} batches of {size}, and a call handles at most "
+            f"{MAX_BATCHES:,}; add batches=100"
+        )
+    document["batches"] = batches
+    return Data(
+        path=str(path), pictures=found.count, fingerprint=found.fingerprint, drop_remainder=drop
+    )
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

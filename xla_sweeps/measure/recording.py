@@ -55,6 +55,7 @@ def make_record(
         request_id=request_id(trial),
         words=settings.words,
         process=attempt.process,
+        data=trial.training.data if trial.training else None,
     )
 
 

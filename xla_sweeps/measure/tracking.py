@@ -16,7 +16,7 @@ from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import Scenario, headline_candidates, headline_of, mode_of
 from xla_sweeps.schema.options import name_of
-from xla_sweeps.schema.overrides import optimizer_of, runtime_of
+from xla_sweeps.schema.overrides import data_of, optimizer_of, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import size_text
@@ -109,6 +109,7 @@ def _trial_scalars(config: Mapping[str, Any]) -> dict[str, Any]:
         "batches": config.get("batches", 1),
         "keras": config.get("keras"),
         **({"optimizer": optimizer} if (optimizer := optimizer_of(config)) else {}),
+        **({"data": data} if (data := data_of(config)) else {}),
         "precision": config["precision"],
         "scenario": name_of(config.get("scenario")),
         "effort": name_of(config["effort"]),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xla_sweeps.schema.row import ComparisonRow, value_of
 
 TELLING = (
-    *("source", "precision", "scenario", "batches", "keras", "optimizer"),
+    *("source", "precision", "scenario", "batches", "keras", "optimizer", "data"),
     *("runtime", "effort", "modes"),
     *("software", "driver", "environment_flags", "host", "trial_id"),
 )

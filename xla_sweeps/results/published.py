@@ -341,6 +341,7 @@ def _row(
             task=entry.task if entry else "",
             resolution_px=size,
             batch_size=BATCH_SIZE,
+            samples=BATCH_SIZE,
             precision="float32",
             scenario="call",
             effort="",

@@ -45,7 +45,7 @@ from xla_sweeps.system.parquet import check_size
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 14
+VERSION = 15
 
 _LIMIT_BYTES = 2**30
 

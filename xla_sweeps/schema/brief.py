@@ -21,6 +21,7 @@ from xla_sweeps.schema.record import (
     is_present,
     verified,
 )
+from xla_sweeps.schema.trial import Data
 
 _FromOne = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 
@@ -52,6 +53,7 @@ class _Mode(msgspec.Struct, frozen=True, gc=False):
     latency_enqueue_ns: tuple[Count, ...] = ()
     sustained_call_s: tuple[Positive, ...] = ()
     copies_s: Mapping[str, Seconds] = {}
+    last_batch_compile_s: Seconds | None = None
     failure: Failure | None = None
     agreement: Agreement | None = None
 
@@ -77,6 +79,7 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
     request_id: str = ""
     words: tuple[str, ...] | None = None
     process: ProcessStart = "unknown"
+    data: Data | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Record)

@@ -98,11 +98,17 @@ class TrialColumns:
     precision: str = as_column("float32, mixed_float16, mixed_bfloat16", page=True, wandb=True)
     scenario: str = as_column("call, detect, predict, train_step, fit", page=True, wandb=True)
     batches: int = as_column(
-        "batches of one call; more than one in scenario `predict` only",
+        "batches of one call; more than one in scenarios `predict` and `fit` only",
         unit="1",
         page=True,
         wandb=True,
         default=1,
+    )
+    samples: int = as_column(
+        "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
+        "smaller",
+        unit="samples",
+        page=True,
     )
     keras: str = as_column(
         "the version of Keras that the trial asks for; empty for the model's own",
@@ -112,6 +118,13 @@ class TrialColumns:
     )
     optimizer: str = as_column(
         "Keras's optimizer; empty where the trial does not train", page=True, wandb=True, default=""
+    )
+    data: str = as_column(
+        "the name of the pictures that the trial trains on, and whether an epoch leaves out the "
+        "last, smaller batch; empty for values that are drawn",
+        page=True,
+        wandb=True,
+        default="",
     )
     effort: str = as_column("quick, standard, publish", page=True)
     modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
@@ -184,7 +197,7 @@ class ModeColumns:
         "upper bound of its 95 % interval", unit="samples/s", page=True, wandb=True
     )
     call_ms: float | None = _number(
-        "one call, from the same blocks (batch_size × batches / throughput)", unit="ms"
+        "one call, from the same blocks (samples / throughput)", unit="ms"
     )
     call_low_ms: float | None = _number(
         "lower bound of its 95 % interval; missing for fewer than three replicates", unit="ms"
@@ -196,6 +209,18 @@ class ModeColumns:
     )
     copy_output_ms: float | None = _number(
         "copying a call's output to NumPy, alone; missing where it stays on the device", unit="ms"
+    )
+    last_batch_compile_s: float | None = _number(
+        "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
+        "batches are of one size",
+        unit="s",
+        wandb=True,
+    )
+    input_share: float | None = _number(
+        "the input pipeline alone takes this share of the mode's time; in scenario `fit`",
+        unit="ratio",
+        page=True,
+        wandb=True,
     )
     latency_p50_ms: float | None = _number(
         "median time of one call with a synchronization after it (the latency pass)",

@@ -252,6 +252,9 @@ class ModeOutcome:
             was not measured.
         copies_s: median seconds of copying a call's `input` to the device and its `output` back,
             each alone; empty where a call does not copy.
+        last_batch_compile_s: how much longer the first step on the last, smaller batch of an epoch
+            takes than a later one, seconds: XLA compiles for its size. It is a part of compile_s;
+            None where all batches are of one size.
         warmup_calls: calls before the mode counted as warm.
         warmup_trend: whether the speed still changed; None in older records, and where neither
             warm-up nor rounds were long enough to tell.
@@ -271,6 +274,7 @@ class ModeOutcome:
     latency_passes: tuple[LatencyPass, ...] = ()
     sustained_call_s: tuple[Positive, ...] = ()
     copies_s: Mapping[str, Seconds] = field(default_factory=dict)
+    last_batch_compile_s: Seconds | None = None
     warmup_calls: Count = 0
     warmup_trend: Trend | None = None
     warmup_block_calls: tuple[Count, ...] = ()

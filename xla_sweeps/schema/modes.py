@@ -156,7 +156,7 @@ SCENARIOS: Mapping[Scenario, ScenarioModes] = {
             *(_M.FIT_EAGER, _M.FIT_AUTO, _M.FIT_GRAPH, _M.FIT_XLA),
         ),
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
-        call="step",
+        call="epoch",
     ),
 }
 """The scenarios, and what each measures and compares: the one place that says so."""
@@ -217,7 +217,7 @@ def headline_of(scenario: str) -> tuple[str, str]:
 
 
 def call_of(scenario: str) -> str:
-    """What people call one timed call: `call`, or `step` of training."""
+    """What people call one timed call: `call`, or `step` and `epoch` of training."""
     return SCENARIOS[known_scenario(scenario)].call
 
 

@@ -26,6 +26,9 @@ EXECUTED = "How it is executed"
 PRECISION = "How precisely"
 ENVIRONMENT = "Where, and how it is shown"
 
+SYNTHETIC = "synthetic"
+"""The value of `data` that stands for values that are drawn."""
+
 PURPOSES = (MEASURED, OWN, EXECUTED, PRECISION, ENVIRONMENT)
 """The headings of the options, in the order of the help text."""
 
@@ -173,6 +176,26 @@ OPTIONS = (
         help="likewise: its learning rate; speed does not depend on it as long as losses are "
         "finite",
         default=Training().learning_rate,
+        identifies=True,
+    ),
+    Option(
+        name="data",
+        usage="data=PATH",
+        purpose=MEASURED,
+        help="with scenario=fit: what to train on: synthetic, TFRecord files of JPEGs, or a folder "
+        "with a folder of JPEGs for each class; a call is then an epoch over all of them, or over "
+        "batches=N",
+        default=SYNTHETIC,
+        identifies=True,
+        foreign="name",
+    ),
+    Option(
+        name="drop_remainder",
+        usage="drop_remainder=BOOL",
+        purpose=MEASURED,
+        help="with data=PATH: leave out the last batch of an epoch if it is smaller, which XLA "
+        "compiles once more",
+        default=False,
         identifies=True,
     ),
     Option(

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.options import NESTED, RUNTIME, name_of
+from xla_sweeps.schema.options import NESTED, RUNTIME, SYNTHETIC, name_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
@@ -116,6 +116,15 @@ def optimizer_of(config: Mapping[str, Any]) -> str:
     """The optimizer of a configuration that trains; "" of one that does not."""
     trains = name_of(config.get("scenario")) in (Scenario.TRAIN_STEP, Scenario.FIT)
     return name_of(config.get("optimizer")) if trains else ""
+
+
+def data_of(config: Mapping[str, Any]) -> str:
+    """The name of the pictures that a configuration trains on; "" of values that are drawn."""
+    given = config.get("data")
+    if not isinstance(given, str) or given == SYNTHETIC:
+        return ""
+    name = given.rstrip("/").rpartition("/")[2] or given
+    return f"{name}, last batch dropped" if config.get("drop_remainder") else name
 
 
 def tidy(number: float) -> int | float:

@@ -19,7 +19,7 @@ import msgspec
 
 from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
 from xla_sweeps.schema.modes import baseline_of, headline_candidates, is_mode
-from xla_sweeps.schema.trial import EXAMPLE, size_text
+from xla_sweeps.schema.trial import EXAMPLE, Data, size_text
 
 SCHEMA_VERSION = 3
 """A new status, mode or meaning of a field is a new schema; a new field with a default is not."""
@@ -161,6 +161,7 @@ class Record:
         words: arguments of the command that measures the trial again; None in older records.
         process: whether the measuring process was started afresh, or forked from one that had
             loaded TensorFlow.
+        data: the pictures that it trains on; None for values that are drawn.
     """
 
     trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
@@ -184,6 +185,7 @@ class Record:
     request_id: str = ""
     words: tuple[str, ...] | None = None
     process: ProcessStart = "unknown"
+    data: Data | None = None
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:

@@ -37,9 +37,13 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         throughput_samples_per_s: images per second over blocks of back-to-back calls, one
             synchronization each.
-        call_ms: one call, from the same blocks (batch_size × batches / throughput).
+        call_ms: one call, from the same blocks (samples / throughput).
         copy_input_ms: copying a call's input from NumPy to the device, alone; copy_output_ms its
             output to NumPy. None where there is nothing to copy.
+        last_batch_compile_s: the part of compile_s that is for the last, smaller batch of an epoch;
+            None where all batches are of one size.
+        input_share: time of the input pipeline alone / time of the mode; None where that was not
+            measured.
         latency_p50_ms: median of the latency pass (a synchronization after every call); p90
             likewise.
         latency_p99_ms: only from at least 1000 calls, else None.
@@ -75,6 +79,8 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     cv_percent: float | None = None
     copy_input_ms: float | None = None
     copy_output_ms: float | None = None
+    last_batch_compile_s: float | None = None
+    input_share: float | None = None
     prepare_s: tuple[float | None, ...] = ()
     sustained: Estimate | None = None
     jit_compile: bool | None = None
@@ -196,6 +202,7 @@ class TrialSummary:
     device: str
     batch_size: int
     batches: int = 1
+    samples: int
     replicates: int
     flags: tuple[str, ...]
     modes: tuple[ModeSummary, ...]

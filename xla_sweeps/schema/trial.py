@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -196,16 +196,35 @@ OPTIMIZERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Pictures to train on, as they were found.
+
+    Attributes:
+        path: of the folder or the file, absolute.
+        pictures: how many there are.
+        fingerprint: sixteen hex digits of the files' names and sizes.
+        drop_remainder: whether an epoch leaves out the last batch if it is smaller.
+    """
+
+    path: str
+    pictures: Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+    fingerprint: str
+    drop_remainder: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """How a model is trained.
 
     Attributes:
         optimizer: a name of `OPTIMIZERS`; `sgd` has a momentum of 0.9.
         learning_rate: of the optimizer; constant.
+        data: what it trains on; None for values that are drawn.
     """
 
     optimizer: str = "sgd"
     learning_rate: float = 1e-3
+    data: Data | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,8 +264,10 @@ class Trial:
 
     @property
     def samples(self) -> int:
-        """Samples of one call."""
-        return self.batch_size * self.batches
+        """Samples of one call; of an epoch over pictures at most as many as there are."""
+        count = self.batch_size * self.batches
+        data = self.training.data if self.training else None
+        return min(count, data.pictures) if data else count
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -369,6 +390,10 @@ def _affecting(trial: Trial) -> dict[str, Any]:
             document["effort"].pop(key)
     if trial.training is None:
         document.pop("training")
+    elif trial.training.data is None:  # as in earlier versions
+        document["training"].pop("data")
+    else:  # the content counts, not the path
+        document["training"]["data"]["path"] = ""
     runtime = document.pop("runtime")
     asked = {name: value for name, value in runtime.items() if value not in (None, {})}
     document |= {"runtime": asked} if asked else {}

@@ -35,6 +35,7 @@ from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.options import SYNTHETIC
 from xla_sweeps.schema.overrides import flattened, overrides, repeating
 from xla_sweeps.schema.trial import Ids, Trial, request_ids
 from xla_sweeps.system import devices, environment
@@ -94,7 +95,12 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
 
 
 _FREE = {"batch_size": range(1, MAX_BATCH + 1), "seed": range(MAX_SEED + 1)}
-"""What large sweeps vary most, and nothing else of a trial depends on."""
+"""What large sweeps vary most, and nothing else of a trial depends on.
+
+But where it trains on pictures: the batches of an epoch depend on their size.
+"""
+
+_DATA = "data="
 
 _NUMBER = re.compile(f"({'|'.join(_FREE)})=(0|[1-9][0-9]{{0,9}})")
 
@@ -164,6 +170,7 @@ class Composer:
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
         self._families: dict[tuple[str, ...], _Family] = {}
         self._free = [key for key in _FREE if key not in self._keys]
+        self._data = _data_in(given)
         self._patterns: dict[_Pattern, tuple[_Family, tuple[str, ...], dict[str, int]]] = {}
 
     def base(self) -> dict[str, Any]:
@@ -187,7 +194,9 @@ class Composer:
         numbers = {
             key: value
             for key in self._free
-            if type(value := values.get(key)) is int and value in _FREE[key]
+            if (key != "batch_size" or not _pictures(values.get("data", self._data)))
+            and type(value := values.get(key)) is int
+            and value in _FREE[key]
         }
         pattern = _pattern(values, numbers)
         known = None if pattern is None else self._patterns.get(pattern)
@@ -216,6 +225,8 @@ class Composer:
         """
         found = filter(None, map(_NUMBER.fullmatch, words))
         numbers = {match[1]: int(match[2]) for match in found}
+        if _pictures(_data_in(words)):
+            numbers.pop("batch_size", None)
         if not all(number in _FREE[key] for key, number in numbers.items()):
             numbers = {}  # refused below
         others = (word for word in words if word.partition("=")[0] not in numbers)
@@ -356,6 +367,17 @@ class Composer:
             key: dict(value) if isinstance(value, dict) else value for key, value in base.items()
         }
         return document | plain | ({"model": dict(_model(model))} if isinstance(model, str) else {})
+
+
+def _data_in(words: Sequence[str]) -> str:
+    """The value of `data` in the last of these overrides that sets it."""
+    found = [word.removeprefix(_DATA) for word in words if word.startswith(_DATA)]
+    return found[-1] if found else SYNTHETIC
+
+
+def _pictures(data: Any) -> bool:
+    """Whether this value of `data` names pictures; a wrong value does too."""
+    return data not in (None, SYNTHETIC)
 
 
 _Pattern = tuple[Any, ...]

@@ -46,30 +46,37 @@ class Pictures:
 
 
 @cache
-def find(path: str) -> Pictures:
+def find(path: str, *, shown: str = "") -> Pictures:
     """The pictures of a folder, or of one TFRecord file.
+
+    Args:
+        path: of the folder or the file.
+        shown: how errors write it: as the user gave it.
 
     Raises:
         ConfigError: nothing is there, nothing in it is a picture, or a file is damaged.
     """
-    root = Path(path)
+    root, shown = Path(path), shown or path
     if not root.exists():
-        raise ConfigError(f"data={path}: there is no such file or folder")
+        raise ConfigError(
+            f"data={shown}: there is no such file or folder; `xla-sweeps make-data {shown}` makes "
+            "a small set"
+        )
     if root.is_file():
-        return _of_records(path, [root])
+        return _of_records(root, [root], shown)
     try:
         entries = sorted(root.iterdir())
     except OSError as error:
-        raise ConfigError(f"data={path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
     records = [item for item in entries if item.is_file() and ".tfrecord" in item.name]
     if records:
-        return _of_records(path, records)
+        return _of_records(root, records, shown)
     folders = [item for item in entries if item.is_dir()]
     found = [(label, item) for label, item in enumerate(folders) for item in _pictures_in(item)]
     if not found:
         raise ConfigError(
-            f"data={path}: holds no picture: expected *.tfrecord files, or a folder for each class "
-            "with .jpg files; `xla-sweeps make-data` makes a small set"
+            f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
+            "class with .jpg files; `xla-sweeps make-data` makes a small set"
         )
     return Pictures(
         form="folder",
@@ -108,23 +115,23 @@ def records_in(path: Path) -> int:
     return count
 
 
-def _of_records(path: str, files: Iterable[Path]) -> Pictures:
+def _of_records(root: Path, files: Iterable[Path], shown: str) -> Pictures:
     files = list(files)
     try:
         count = sum(map(records_in, files))
     except OSError as error:
-        raise ConfigError(f"data={path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
     except ConfigError as error:
         raise ConfigError(f"data={error}") from error
     if not count:
-        raise ConfigError(f"data={path}: holds no picture: its TFRecord files are empty")
+        raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
     return Pictures(
         form="tfrecord",
         files=tuple(map(str, files)),
         labels=(),
         classes=(),
         count=count,
-        fingerprint=_fingerprint(Path(path), files),
+        fingerprint=_fingerprint(root, files),
     )
 
 

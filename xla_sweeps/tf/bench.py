@@ -21,6 +21,7 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial, size_text
 from xla_sweeps.tf import devices, macs, models, modes
 from xla_sweeps.tf.fingerprint import fingerprint
+from xla_sweeps.tf.pictures import Feed
 from xla_sweeps.tf.training import Trainer
 
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
@@ -80,13 +81,10 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     _check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
     device = devices.tf_device(trial.device)
-    batches = [
-        tf.nest.map_structure(
-            lambda tensor: models.placed(tensor, device),
-            models.draw(built.inputs, trial.batch_size, rng),
-        )
-        for _ in range(INPUT_BATCHES + trial.batches - 1)
-    ]
+    feed = Feed(trial, built.inputs) if trial.training and trial.training.data else None
+    given = feed.first(INPUT_BATCHES) if feed else _drawn(built, trial, rng)
+    placed = tf.nest.map_structure(lambda tensor: models.placed(tensor, device), given)
+    batches, labels = map(list, zip(*placed, strict=True)) if feed else (placed, [])
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
     facts = facts_of(trial, built)
@@ -94,7 +92,7 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     if facts.eager_is_graph:
         channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
     channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
-    trainer = Trainer(built, trial, batches) if trial.training else None
+    trainer = Trainer(built, trial, batches, feed=feed, labels=labels) if trial.training else None
     bench = Bench(
         trial=trial,
         device=device,
@@ -119,6 +117,11 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     if job.measure and trial.effort.always_reference and job.replicate == 0:
         add_reference(bench, channel)
     return bench
+
+
+def _drawn(built: models.BuiltModel, trial: Trial, rng: np.random.Generator) -> list[Any]:
+    count = INPUT_BATCHES + trial.batches - 1
+    return [models.draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
 
 
 def add_reference(bench: Bench, channel: Channel) -> None:

@@ -66,6 +66,10 @@ class ModeExecutable:
         self.last = self.run(self.inputs[self.position])
         self.position = (self.position + 1) % len(self.inputs)
 
+    def first(self) -> None:
+        """Start the first call, in which XLA compiles."""
+        self.step()
+
     def synchronize(self) -> None:
         """Wait for the device."""
         if self.sync_by_reading:
@@ -129,6 +133,10 @@ class ModeExecutable:
         """Seconds that copying a call's `input` and `output` takes alone; empty if none is."""
         return {}
 
+    def last_batch_compile_s(self) -> float | None:
+        """Seconds of compiling for a smaller last batch of a call; None if there is none."""
+        return None
+
 
 def set_autoclustering(enabled: bool) -> None:
     """Switch auto-clustering on or off for the calls that follow."""
@@ -183,7 +191,7 @@ def first_call_s(executable: ModeExecutable) -> float:
     executable.prepare()
     with collected_graphs() as graphs:
         started = time.perf_counter()
-        executable.step()
+        executable.first()
         executable.synchronize()
         elapsed = time.perf_counter() - started
     executable.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.system.pictures import Pictures
+from xla_sweeps.schema.trial import InputSpec, Trial
+from xla_sweeps.system.pictures import Pictures, find
 
 SHUFFLED = 1024
 """Pictures among which the next one is drawn."""
@@ -25,10 +27,81 @@ _ENCODED = ("image/encoded", "image")
 _LABEL = ("image/class/label", "label")
 
 
+class Feed:
+    """The batches of a trial that trains on pictures, as its model takes them.
+
+    Attributes:
+        fixed_size: whether every batch has the size that was asked for.
+        last: pictures of the last batch of an epoch if it is smaller, else 0.
+    """
+
+    def __init__(self, trial: Trial, inputs: Sequence[InputSpec]) -> None:
+        """Find the pictures again.
+
+        Args:
+            trial: names them.
+            inputs: of the model.
+
+        Raises:
+            ConfigError: they have changed, or the model does not take pictures.
+        """
+        assert trial.training
+        assert trial.training.data
+        self._data, self._trial = trial.training.data, trial
+        self._pictures = find(self._data.path)
+        if self._pictures.fingerprint != self._data.fingerprint:
+            raise ConfigError(f"data={self._data.path}: changed since the trial was asked for")
+        self._input = inputs[0]
+        shape = self._input.shape
+        if len(inputs) != 1 or len(shape) != 3 or shape[2] != 3 or shape[0] != shape[1]:
+            shapes = ", ".join(str(list(item.shape)) for item in inputs)
+            raise ConfigError(
+                f"data={self._data.path}: {trial.model.name} does not take pictures: expected one "
+                f"input [side, side, 3], found {shapes}"
+            )
+        self.fixed_size = self._data.drop_remainder
+        self.last = trial.samples % trial.batch_size
+
+    def epoch(self) -> Any:
+        """The batches of one call: tuples of images and labels."""
+        count = self._trial.batches
+        batches = self._batches(drop_remainder=self.fixed_size).take(count)
+        # Keras warns where an epoch ends before it expects that; records do not say how many.
+        return batches.apply(tf.data.experimental.assert_cardinality(count))
+
+    def first(self, count: int) -> list[Any]:
+        """So many batches of the size that was asked for, in the host's memory."""
+        return list(self._batches(drop_remainder=True).repeat().take(count))
+
+    def check_labels(self, classes: int) -> None:
+        """Refuse labels that a head with so many outputs does not have."""
+        check_labels(self._pictures, classes=classes, path=self._data.path)
+
+    def _batches(self, *, drop_remainder: bool) -> Any:
+        given = self._input
+        with tf.device("/device:CPU:0"):
+            return pipeline(
+                self._pictures,
+                batch_size=self._trial.batch_size,
+                side=given.shape[0],
+                seed=self._trial.seed,
+                drop_remainder=drop_remainder,
+                scaled=lambda image: tf.cast(
+                    given.low + image * ((given.high - given.low) / 255), given.dtype
+                ),
+            )
+
+
 def pipeline(
-    pictures: Pictures, *, batch_size: int, side: int, seed: int, drop_remainder: bool
+    pictures: Pictures,
+    *,
+    batch_size: int,
+    side: int,
+    seed: int,
+    drop_remainder: bool,
+    scaled: Callable[[Any], Any] = lambda image: image,
 ) -> Any:
-    """One epoch as batches: float32 (batch, side, side, 3) from 0 to 255, and int64 (batch,).
+    """One epoch as batches: (batch, side, side, 3), and the classes, int32 (batch,).
 
     Pictures are shuffled, decoded, cropped at random to between 8 and 100 % of their area, resized,
     flipped at random, batched and prefetched, with as many threads as tf.data chooses.
@@ -39,6 +112,7 @@ def pipeline(
         side: of the square, pixels.
         seed: of the order.
         drop_remainder: whether to leave out the last batch if it is smaller.
+        scaled: makes what a model takes of a picture, float32 (side, side, 3) from 0 to 255.
 
     Raises:
         ConfigError: the records hold no picture under a name that is known.
@@ -50,7 +124,8 @@ def pipeline(
         encoded.with_options(options)
         .shuffle(SHUFFLED, seed=seed)
         .map(
-            lambda data, label: (_augmented(data, side), label), num_parallel_calls=tf.data.AUTOTUNE
+            lambda data, label: (scaled(_augmented(data, side)), tf.cast(label, tf.int32)),
+            num_parallel_calls=tf.data.AUTOTUNE,
         )
         .batch(batch_size, drop_remainder=drop_remainder)
         .prefetch(tf.data.AUTOTUNE)

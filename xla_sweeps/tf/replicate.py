@@ -97,6 +97,7 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
             )
             memory_bytes = devices.steady_memory_bytes(bench.device)
             copies_s = entry.executable.copies_s()
+            last_batch_s = entry.executable.last_batch_compile_s()
         except Exception as error:
             traceback.print_exc()
             channel.send(
@@ -122,6 +123,7 @@ def _warm_up(bench: Bench, prepared: dict[str, Prepared], channel: Channel) -> N
             compile_s=max(0.0, first_call_s - warm.call_s),
             steady_memory_bytes=memory_bytes,
             copies_s=copies_s,
+            last_batch_compile_s=last_batch_s,
         )
         entry.executable.steady_call_s = warm.call_s
         channel.send(protocol.ModeReady(mode=label, outcome=entry.outcome))

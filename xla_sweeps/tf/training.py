@@ -21,6 +21,7 @@ from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
 from xla_sweeps.tf import devices, models, modes
 from xla_sweeps.tf.models import BuiltModel
+from xla_sweeps.tf.pictures import Feed
 
 MOMENTUM = 0.9
 """Of `optimizer=sgd`."""
@@ -57,16 +58,26 @@ class State:
 class Trainer:
     """What all modes of a trial train: one model with one optimizer and one loss."""
 
-    def __init__(self, built: BuiltModel, trial: Trial, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        built: BuiltModel,
+        trial: Trial,
+        inputs: Sequence[Any],
+        *,
+        feed: Feed | None = None,
+        labels: Sequence[Any] = (),
+    ) -> None:
         """Choose loss, labels and optimizer, and keep the state.
 
         Args:
             built: the model; its weights are those that every block starts from.
             trial: what is measured.
             inputs: batches of the model's inputs, on the device.
+            feed: the pictures that it trains on; without it values that are drawn.
+            labels: of the inputs, on the device; drawn without a feed.
 
         Raises:
-            ConfigError: the model has nothing to train, or no loss fits its outputs.
+            ConfigError: the model has nothing to train, or no loss or label fits its outputs.
         """
         model = built.loaded.keras_model
         if model is None or not model.trainable_variables:
@@ -85,7 +96,11 @@ class Trainer:
         self._changed = [*self.trainable, *_statistics(model)]
         self.state = State([*model.variables, *_variables(self.optimizer)])
         rng = np.random.default_rng(trial.seed)
-        self.batches = [(images, _labels(head, rng)) for images in inputs]
+        self.feed = feed
+        if feed:
+            _check_head(head, feed, trial)
+        drawn = labels or [_labels(head, rng) for _ in inputs]
+        self.batches = list(zip(inputs, drawn, strict=True))
         self._settle_loss_scale()
         self._reference: FirstSteps | None = None
 
@@ -286,6 +301,15 @@ def _head(outputs: Any, trial: Trial) -> Any:
             f"expected scores of at least 2 classes, (batch, classes), found {shapes}"
         )
     return scores[0]
+
+
+def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
+    if len(head.shape) != 2:
+        raise ConfigError(
+            f"data: pictures have one class each, which does not fit the outputs of "
+            f"{trial.model.name}: expected (batch, classes), found {tuple(head.shape)}"
+        )
+    feed.check_labels(int(head.shape[-1]))
 
 
 def _adds_up_to_one(head: Any) -> bool:

@@ -223,6 +223,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         "batches": 1,
         "keras": "",
         "optimizer": "",
+        "data": "",
         "runtime": "",
         "title": "t",
     }

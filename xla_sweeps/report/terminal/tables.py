@@ -16,6 +16,7 @@ from xla_sweeps.analysis.overview import by_scenario
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice
+from xla_sweeps.report.epoch import epoch_notes
 from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -49,6 +50,8 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
     steps = decomposition(summary)
     if len(steps) > 1:
         paragraph(console, _decomposition(steps), indent=8)
+    for note in epoch_notes(summary):
+        paragraph(console, note, indent=8)
     console.print()
     for row in summary.comparisons:
         if row.headline:
@@ -223,8 +226,11 @@ def _title(summary: TrialSummary) -> Text:
     facts = [model.size] if model.size else []
     facts.append(f"batch {summary.batch_size}")
     facts += [f"{summary.batches} batches a call"] if summary.batches > 1 else []
-    scenario = next((row.trial.scenario for row in summary.comparisons), "")
-    facts += [scenario] if scenario not in ("", Scenario.CALL) else []
+    epoch = summary.samples < summary.batch_size * summary.batches
+    facts += [f"the last of {summary.samples % summary.batch_size}"] if epoch else []
+    asked = next((row.trial for row in summary.comparisons), None)
+    facts += [asked.scenario] if asked and asked.scenario not in ("", Scenario.CALL) else []
+    facts += [f"Keras {asked.keras}"] if asked and asked.keras else []
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:

@@ -133,7 +133,7 @@ def run_content(
     records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
     """What a finished run contains: history rows, summary, histograms, exit code."""
-    batch_size = summary.batch_size * summary.batches if summary else 1
+    samples = summary.samples if summary else 1
     return {
         "rows": [
             row
@@ -141,7 +141,7 @@ def run_content(
             for row in history_rows(
                 record.replicate,
                 record.rounds,
-                batch_size=batch_size,
+                batch_size=samples,
                 modes=record.config.get("modes"),
             )
         ],

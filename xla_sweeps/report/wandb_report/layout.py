@@ -42,6 +42,7 @@ SETTING = {
     "batches": "batches",
     "keras": "keras",
     "optimizer": "optimizer",
+    "data": "data",
     "runtime": "runtime",
 }
 """The key in a run's config for each field of a setting."""

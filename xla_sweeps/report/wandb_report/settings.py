@@ -22,6 +22,7 @@ class Setting:
     batches: int
     keras: str
     optimizer: str
+    data: str
     runtime: str
 
     def __str__(self) -> str:
@@ -37,6 +38,7 @@ class Setting:
             f"{self.batches} batches a call" if self.batches > 1 else "",
             f"Keras {self.keras}" if self.keras else "",
             self.optimizer,
+            self.data,
             self.runtime,
         ]
         return ", ".join(filter(None, parts))

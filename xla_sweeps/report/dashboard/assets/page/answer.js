@@ -200,15 +200,16 @@ function paysBackOne(row) {
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
 function breakEvenRange(row) {
-  const size = row.batch_size * (row.batches || 1);
-  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * size);
+  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
   return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
 }
 
 /** The caveats of a pair's figures. */
 function caveats({ rows }, row) {
   const flags = row.flags.split(" ").filter(Boolean);
+  const share = row.input_share;
   return [
+    present(share) && `The input pipeline alone takes ${percent(100 * share)} % of an epoch's time.`,
     row.preliminary && `From ${plural(row.replicates, "replicate")}: preliminary${withinOneProcess(row)}.`,
     flags.length && `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.`,
   ];

@@ -119,12 +119,12 @@ const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);
 function addBreakEven(rows) {
   rows.add("break_even_images", () => {
     const [extra, calls, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "speedup");
-    const [batch, batches] = rows.numbers("batch_size", "batches");
+    const samples = rows.number("samples");
     const { data, values } = rows.column("verdict");
     const ambiguous = values.indexOf("ambiguous");
     return calls.map((value, row) => {
       if (Number.isNaN(speedup[row]) || Number.isNaN(extra[row]) || data[row] === ambiguous) return NaN;
-      return Number.isNaN(value) ? Infinity : value * batch[row] * (batches[row] || 1);
+      return Number.isNaN(value) ? Infinity : value * samples[row];
     });
   });
 }

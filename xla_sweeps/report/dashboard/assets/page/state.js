@@ -25,6 +25,7 @@ const FACETS = [
   { column: "batches", title: "Batches a call" },
   { column: "keras", title: "Keras", blank: "its own" },
   { column: "optimizer", title: "Optimizer" },
+  { column: "data", title: "Data", blank: "synthetic" },
   { column: "runtime", title: "Options", blank: "defaults", many: "sets of options" },
   { column: "effort", title: "Effort" },
   { column: "modes", title: "Modes" },

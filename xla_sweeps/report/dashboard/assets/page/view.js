@@ -9,7 +9,7 @@ const IN_ALL = 31;
 
 const CONFIGURATION = [
   ...["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"],
-  ...["batches", "keras", "optimizer"],
+  ...["batches", "keras", "optimizer", "data"],
 ];
 const SIDES = ["device", "origin", "candidate", "baseline"];
 const QUESTION = [...CONFIGURATION, ...SIDES];
@@ -122,7 +122,7 @@ const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device",
 
 /** What tells rows of one name apart, the plainest first; and how some of it is written. */
 const TOLD_APART_BY = [
-  ...["results", "origin", "source", "scenario", "batches", "keras", "optimizer", "runtime", "effort", "modes"],
+  ...["results", "origin", "source", "scenario", "batches", "keras", "optimizer", "data", "runtime", "effort", "modes"],
   ...["software", "driver", "environment_flags", "host", "measured_at", "trial_id"],
 ];
 const WRITTEN = {

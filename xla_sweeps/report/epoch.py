@@ -1,0 +1,60 @@
+"""What an epoch of `fit` spends on its input, and on its last, smaller batch, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xla_sweeps.report import advice
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.row import ModeSummary, TrialSummary
+
+_M = ExecutionMode
+
+_STEP = {_M.FIT_XLA: _M.XLA, _M.FIT_GRAPH: _M.GRAPH}
+"""The step alone of each mode of `fit`, in the order in which one is told about."""
+
+
+def epoch_notes(summary: TrialSummary) -> list[str]:
+    """Sentences on a trial of `scenario=fit`; none of others."""
+    modes = {mode.label: mode for mode in summary.modes}
+    unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
+    return [*_input_note(modes, unit), *_last_batch_note(summary)]
+
+
+def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
+    """How fast an epoch is, and its input and its steps alone."""
+    found = [label for label in _STEP if label in modes and modes[label].input_share is not None]
+    rates = {label: _rate(mode) for label, mode in modes.items()}
+    for label in found:
+        whole, pipeline, step = (rates.get(name) for name in (label, _M.INPUT, _STEP[label]))
+        share = modes[label].input_share
+        if not (whole and pipeline and step and share):
+            continue
+        slower = "input" if pipeline < step else "step"
+        return [
+            f"{advice.NAMES[label]} trains on {whole:.4g} {unit}. Its input pipeline alone gives "
+            f"{pipeline:.4g} ({share:.0%} of an epoch's time), its step alone {step:.4g}: the "
+            f"{slower} sets the pace."
+        ]
+    return []
+
+
+def _last_batch_note(summary: TrialSummary) -> list[str]:
+    """What each mode compiles for the last batch."""
+    known = {
+        mode.label: mode.last_batch_compile_s
+        for mode in summary.modes
+        if mode.last_batch_compile_s is not None
+    }
+    if not known:
+        return []
+    told = ", ".join(f"{label} {seconds:.1f} s" for label, seconds in known.items())
+    return [
+        f"The last batch of an epoch has {summary.samples % summary.batch_size} of "
+        f"{summary.batch_size} samples. Compiling for its size takes: {told}. "
+        "drop_remainder=true leaves it out."
+    ]
+
+
+def _rate(mode: ModeSummary) -> float | None:
+    return mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None
