@@ -293,6 +293,15 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         assert part in out, part
 
 
+def test_a_trial_shows_the_keras_and_the_precision_that_were_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = {**make_record().config, "keras": 2, "precision": "mixed_bfloat16"}
+    show_trial(summarize([make_record(noise=0.01, config=config)]), places={})
+    text = " ".join(capsys.readouterr().out.split())
+    assert "ResNet50 224 px · batch 4 · Keras 2 · mixed_bfloat16 · 25.6 M params" in text
+
+
 def test_the_size_of_an_example_is_not_in_pixels(capsys: pytest.CaptureFixture[str]) -> None:
     show_model(catalog.load_catalog()["seq_conv_lstm"])
     assert "LSTM and Conv1D · Example · example · size 400" in capsys.readouterr().out

@@ -30,6 +30,7 @@ from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import KERAS_METHODS, ExecutionMode, Scenario, entry_of, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
@@ -229,8 +230,10 @@ def _title(summary: TrialSummary) -> Text:
     epoch = summary.samples < summary.batch_size * summary.batches
     facts += [f"the last of {summary.samples % summary.batch_size}"] if epoch else []
     asked = next((row.trial for row in summary.comparisons), None)
-    facts += [asked.scenario] if asked and asked.scenario not in ("", Scenario.CALL) else []
-    facts += [f"Keras {asked.keras}"] if asked and asked.keras else []
+    if asked is not None:
+        facts += [asked.scenario] if asked.scenario not in ("", Scenario.CALL) else []
+        facts += [f"Keras {asked.keras}"] if asked.keras else []
+        facts += [asked.precision] if asked.precision not in ("", Precision.FLOAT32) else []
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
@@ -239,7 +242,7 @@ def _title(summary: TrialSummary) -> Text:
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
-    text.append(" · ".join([*facts, displayable(summary.device)]), style="default")
+    text.append(" · ".join(map(displayable, [*facts, summary.device])), style="default")
     return text
 
 
