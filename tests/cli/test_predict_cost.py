@@ -148,7 +148,11 @@ def test_a_number_of_samples_that_is_none_is_refused_before_anything_is_measured
     ("words", "message"),
     [
         (["mobilenet_v2"], "'mobilenet_v2': expected KEY=VALUE, as in model=mobilenet_v2"),
+        ([], "name a model, as in `xla-sweeps predict-cost model=mobilenet_v2`"),
+        (["keras=2"], "name a model, as in"),
         (["batch_size=4"], "batch_size=4: leave it out; --batch-sizes chooses the sizes"),
+        (["batches=4"], "batches=4: leave it out; --batches chooses the numbers of batches"),
+        (["scenario=call"], "scenario=call: leave it out; it is scenario=predict"),
         (["--batch-sizes", "1,8"], "expected at least 3 different numbers from 1"),
         (["--batch-sizes", "1,x,8"], "expected at least 3 different numbers from 1"),
         (["model=vit_b16", "source=hub"], "is no Keras model, so it has no predict"),

@@ -34,6 +34,13 @@ BATCHES = (4, 16)
 
 MAX_SAMPLES = 10**9
 
+_CHOSEN = {
+    "scenario": "it is scenario=predict",
+    "batch_size": "--batch-sizes chooses the sizes",
+    "batches": "--batches chooses the numbers of batches",
+}
+"""Keys that the command sets itself."""
+
 _EXAMPLES = """examples:
   xla-sweeps predict-cost model=mobilenet_v2
   xla-sweeps predict-cost model=resnet50 keras=2 --batch-sizes 1,4,16
@@ -115,9 +122,12 @@ def _words(overrides: Sequence[str]) -> list[str]:
         key, equals, _ = word.partition("=")
         if not equals:
             raise ConfigError(f"predict-cost: '{word}': expected KEY=VALUE, as in model={word}")
-        if key in ("scenario", "batch_size", "batches"):
-            other = "--batch-sizes" if key == "batch_size" else "--batches"
-            raise ConfigError(f"predict-cost: {word}: leave it out; {other} chooses the sizes")
+        if key in _CHOSEN:
+            raise ConfigError(f"predict-cost: {word}: leave it out; {_CHOSEN[key]}")
+    if not any(word.lstrip("+").startswith("model=") for word in overrides):
+        raise ConfigError(
+            "predict-cost: name a model, as in `xla-sweeps predict-cost model=mobilenet_v2`"
+        )
     return ["scenario=predict", *overrides]
 
 
