@@ -169,6 +169,14 @@ def test_ways_that_noise_hides_from_each_other_may_both_be_the_fastest() -> None
     assert all(item.may_be_fastest for item in ranking(costs, 100))
 
 
+def test_many_small_batches_that_seem_to_cost_nothing_by_chance_are_not_the_best() -> None:
+    cost = fitted(0.041, 0.002, -0.001, noise=0.3)
+    assert cost.further is not None
+    assert cost.further.low < 0 < cost.further.high
+    (ranked,) = ranking({"predict": cost}, 1000)
+    assert ranked.best.batch_size >= 32
+
+
 def test_a_way_whose_interval_reaches_0_is_no_answer() -> None:
     blurred = replace(fitted(0.0001, 0.00001, 0.0), covariance=((1.0, 0.0), (0.0, 1.0)))
     blurred = replace(blurred, further=None)

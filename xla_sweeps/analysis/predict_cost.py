@@ -84,7 +84,7 @@ class Ranked:
     """One way among all, for a number of samples.
 
     Attributes:
-        best: at the batch size at which it takes least.
+        best: at the batch size at which it takes least, by the upper end of the interval.
         behind: seconds that it takes more than the fastest; None of the fastest itself.
     """
 
@@ -225,7 +225,7 @@ def ranking(costs: Mapping[str, Cost], samples: int) -> list[Ranked]:
     that count the fits as independent, as in `crossing`.
     """
     found = [
-        (label, min(totals_of(cost, samples), key=lambda total: total.seconds.estimate))
+        (label, min(totals_of(cost, samples), key=lambda total: total.seconds.high))
         for label, cost in costs.items()
     ]
     found.sort(key=lambda item: (item[1].seconds.low <= 0, item[1].seconds.estimate))

@@ -26,6 +26,7 @@ from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system import environment
 
 SIZES = (1, 8, 32, 128)
@@ -182,7 +183,9 @@ def _show(
         return
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
     built = next(record.model for records in trials for record in records if record.model)
-    name = " ".join(filter(None, (spec.variant, built.size)))
-    title = f"{name} · {asked[0].device.name or asked[0].device.label}"
+    facts = [" ".join(filter(None, (spec.variant, built.size)))]
+    facts += [f"Keras {keras}"] if (keras := asked[0].document["keras"]) else []
+    facts += [precision] if (precision := asked[0].trial.precision) is not Precision.FLOAT32 else []
+    title = " · ".join([*facts, asked[0].device.name or asked[0].device.label])
     text = cost_text(costs, copies, title=title, unit=unit, samples=samples)
     export.write_text(text, output)
