@@ -134,10 +134,11 @@ def test_two_pushes_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> 
     assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)
 
 
+@pytest.mark.parametrize("finish_timeout_s", [4.0, 0.001], ids=["answers", "too late"])
 def test_push_repairs_the_agents_run_and_makes_no_other(
-    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finish_timeout_s: float
 ) -> None:
-    head = header(tmp_path, finish_timeout_s=4.0)
+    head = header(tmp_path, finish_timeout_s=finish_timeout_s)
     monkeypatch.setenv("WANDB_SWEEP_ID", "s1")
     monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
     tracker = online_tracker()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -103,14 +104,17 @@ class WandbTracker:
         )
         self._helper.end(0.0 if answer is None else CLOSE_GRACE_S)
         place = str(self._header.results_dir / "wandb")
+        numbers = [record.replicate for record in records]
         if answer is None:
+            if self._online and os.environ.get("WANDB_SWEEP_ID"):  # `push` repairs the agent's run
+                run_id = os.environ.get("WANDB_RUN_ID") or self._header.trial_id
+                note_run(self._header, run_id, numbers, confirmed=False)
             warning = (
                 f"W&B: finishing the run timed out after {within_s:.0f} s; the records are safe, "
                 f"and {REPAIR}"
             )
             return TrackerReport(place=place, complete=False, warnings=(warning,))
         if self._online and "run_id" in answer:
-            numbers = [record.replicate for record in records]
             known = {"confirmed": answer["complete"], "url": answer.get("url", "")}
             note_run(self._header, answer["run_id"], numbers, **known)
         return TrackerReport(
