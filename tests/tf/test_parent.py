@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ended import join
 from factories import TRIAL
 
 from xla_sweeps.measure.attempt import Attempt
@@ -54,7 +55,7 @@ def test_a_process_with_a_thread_is_not_forked() -> None:
             unfit(order())
     finally:
         ended.set()
-        thread.join()
+        join(thread)
     assert unfit(order()) == ""
 
 
