@@ -60,7 +60,7 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_pa
             env=environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert made.returncode == 0, made.stderr
         sweep = made.stderr.rpartition("wandb agent ")[2].split()[0]
@@ -70,7 +70,7 @@ def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_pa
             env=environ,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
         (run,) = server.backend.runs.values()

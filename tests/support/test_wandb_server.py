@@ -31,7 +31,7 @@ def test_a_real_sweep_and_agent_work_with_it(server: WandbServer, tmp_path: Path
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     handed_out = server.backend.sweeps[name].handed_out

@@ -38,13 +38,16 @@ ENVIRONMENT = {
     "flags": {"TF_XLA_FLAGS": "--a"},
 }
 
+PATIENT: dict[str, Any] = {"connect_timeout_s": 120.0, "finish_timeout_s": 240.0}
+"""Time limits of a run on a machine that is busy with other tests."""
+
 WANDB = str(Path(sys.executable).with_name("wandb"))
 
 
 def header(
     results_dir: Path, *, tracker: Mapping[str, Any] | None = None, **changes: Any
 ) -> RunHeader:
-    """The header of a run, with short time limits; `tracker` holds options of the tracker."""
+    """The header of a run, which waits long for a server; `tracker` holds the tracker's options."""
     made = run_header(
         {**CONFIG, "tracker": {**CONFIG["tracker"], **(tracker or {})}},
         trial_id=TRIAL_ID,
@@ -53,7 +56,7 @@ def header(
         environment=ENVIRONMENT,
         results_dir=results_dir,
     )
-    return replace(made, **{"connect_timeout_s": 10.0, "finish_timeout_s": 30.0, **changes})
+    return replace(made, **{**PATIENT, **changes})
 
 
 def tracked(
@@ -114,7 +117,7 @@ def assert_repaired(server: WandbServer, head: RunHeader, log: Path) -> None:
     Its address is noted.
     """
     server.heal()
-    patient = replace(head, connect_timeout_s=20.0, finish_timeout_s=60.0)
+    patient = replace(head, **PATIENT)
     report = push([(patient, [FIRST], SUMMARY)], log=log)
     assert (report.sent, report.failed) == (1, ())
     assert rounds_of(server.runs[TRIAL_ID]) == rows_of(FIRST)

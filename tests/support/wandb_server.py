@@ -47,7 +47,7 @@ def log_in(server: WandbServer, home: Path, patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, value)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 120.0) -> bool:
     """Wait for something to become true; whether it did in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -12,6 +12,7 @@ from wandb_runs import WANDB
 from wandb_server import API_KEY
 
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb.credentials import base_url, login, require_login
 
 OWN = "https://wandb.example.org:8443"
@@ -25,6 +26,7 @@ def wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in [name for name in os.environ if name.startswith(("WANDB_", "NETRC"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(credentials, "ANSWER_S", 300.0)
 
     def run(*arguments: str) -> None:
         subprocess.run(

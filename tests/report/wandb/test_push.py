@@ -12,6 +12,7 @@ import pytest
 from factories import TRIAL_ID, make_outcome
 from wandb_runs import (
     FIRST,
+    PATIENT,
     SECOND,
     SUMMARY,
     WANDB,
@@ -105,7 +106,8 @@ def test_push_gives_up_on_a_server_that_does_not_answer(
     assert report.failed[0].startswith("0000000000000000 (resnet50 224 px b4 xla Some CPU): ")
     assert report.failed[1] == "2 more not tried"
     server.heal()
-    assert push(trials, log=tmp_path / "log").sent == 3
+    patient = [(replace(head, **PATIENT), records, summary) for head, records, summary in trials]
+    assert push(patient, log=tmp_path / "log").sent == 3
     assert all(rounds_of(server.runs[head.trial_id]) == rows_of(FIRST) for head in heads)
 
 
@@ -152,7 +154,7 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
     monkeypatch.delenv("WANDB_RUN_ID")
     assert (
         push(
-            [(replace(head, finish_timeout_s=30.0), [FIRST], summarize([FIRST]))],
+            [(replace(head, **PATIENT), [FIRST], summarize([FIRST]))],
             log=tmp_path / "log",
         ).sent
         == 1
@@ -168,6 +170,7 @@ def test_push_does_not_duplicate_rounds_that_were_already_uploaded(
     tracker = online_tracker()
     tracker.open(head)
     tracker.log_rounds(0, FIRST.rounds[:5], batch_size=4)
+    assert wait_until(lambda: TRIAL_ID in server.runs)  # what follows a signal has little time
     tracker.finish([FIRST], None, exit_code=143)
     assert len(rounds_of(server.runs[TRIAL_ID])) == 5
     assert_repaired(server, head, tmp_path / "push.log")

@@ -127,6 +127,7 @@ def test_a_stopped_run_is_marked_as_preempting(server: WandbServer, tmp_path: Pa
     tracker = online_tracker()
     tracker.open(header(tmp_path))
     tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
+    assert wait_until(lambda: TRIAL_ID in server.runs)  # what follows a signal has little time
     tracker.preempt()
     tracker.finish([FIRST], SUMMARY, exit_code=143)
     run = server.runs[TRIAL_ID]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ def refusal(results_dir: Path) -> str:
 
 
 @pytest.mark.parametrize("fault", ["refused", "dead"])
-def test_a_server_that_refuses_or_is_down_is_reported_in_one_line_in_time(
+def test_a_server_that_refuses_or_is_down_is_reported_in_one_line_before_a_timeout(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
     measure(tmp_path / "r", "a")
@@ -35,9 +34,9 @@ def test_a_server_that_refuses_or_is_down_is_reported_in_one_line_in_time(
         server.die()
     else:
         server.fail_with(401)
-    started = time.monotonic()
-    assert refusal(tmp_path / "r").startswith("nothing was written: W&B at 127.0.0.1")
-    assert time.monotonic() - started < 60
+    text = refusal(tmp_path / "r")
+    assert text.startswith("nothing was written: W&B at 127.0.0.1")
+    assert "did not answer within" not in text
 
 
 def test_a_server_that_hangs_is_abandoned_after_a_timeout(
