@@ -2,9 +2,9 @@
 
 Started by a launcher as `python quick_trial.py id=ID do=HOW results_dir=DIR ...`. HOW is a
 status, or: `die` (kill -9 of itself), `term` (SIGTERM, unhandled), `exitN` (exit code N without a
-record), `stop` (SIGSTOP of itself), `hang`, `slow` (3 s, then `ok`), `gate` (until the file now_ok
-is there), `sleep` (until it is stopped, then an interrupted record); several
-joined by `+` are for the first, second, ... record of the trial.
+record), `stop` (SIGSTOP of itself), `hang`, `slow` (3 s, then `ok`), `gate` (until the file now_ok,
+or that of the word `until`, is there), `sleep` (until it is stopped, then an interrupted record);
+several joined by `+` are for the first, second, ... record of the trial.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def main() -> int:
                 time.sleep(3)
                 how = "ok"
             if how == "gate":
-                while not (Path(words["results_dir"]) / "now_ok").exists():
+                while not Path(words.get("until", f"{words['results_dir']}/now_ok")).exists():
                     time.sleep(0.05)
                 time.sleep(0.5)
                 how = "ok"

@@ -54,10 +54,10 @@ SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=0
 GresTypes=gpu
 ReturnToService=2
-SlurmdTimeout=15
-SlurmctldTimeout=10
+SlurmdTimeout=300
+MessageTimeout=60
 InactiveLimit=0
-KillWait=6
+KillWait=60
 MinJobAge=60
 JobRequeue=1
 PreemptType=preempt/partition_prio
@@ -68,7 +68,7 @@ SwitchType=switch/none
 MailProg=/bin/true
 NodeName=n0 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 1)) CPUs=4 RealMemory=1000 Gres=gpu:a100:2 State=UNKNOWN
 NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 2)) CPUs=4 RealMemory=1000 Gres=gpu:v100:2 State=UNKNOWN
-PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=4
+PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=60
 PartitionName=vip Nodes=n0,n1 MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
 CONF
   cat >"$sim/etc/gres.conf" <<CONF
@@ -81,7 +81,7 @@ CONF
 alive() { [ -s "$sim/run/$1.pid" ] && kill -0 "$(cat "$sim/run/$1.pid")" 2>/dev/null; }
 
 wait_for() {
-  for _ in $(seq 150); do
+  for _ in $(seq 1200); do
     "$@" >/dev/null 2>&1 && return
     sleep 0.1
   done

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def cluster() -> Iterator[Any]:
         try:
             for kind in ("A100", "A100", "T4"):
                 made.add_node(num_cpus=2, num_gpus=1, resources={f"accelerator_type:{kind}": 1})
-            made.wait_for_nodes()
+            made.wait_for_nodes(timeout=300)
             yield made
         finally:
             made.shutdown()
@@ -60,6 +60,21 @@ def ray_task(name: str, how: str, results: Path, accelerator: str | None = None)
     made = task(name, how, results)
     made.trial_ids, made.accelerator = (), accelerator
     return made
+
+
+class Waiting(Notes):
+    """Notes where trials run that wait, and not those that die by themselves."""
+
+    def running(self, slot: str, what: str, log: Path) -> None:
+        if what.startswith("id=u"):
+            super().running(slot, what, log)
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def drive(
@@ -74,7 +89,10 @@ def drive(
 @pytest.mark.slow
 def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
     warnings: list[str] = []
-    launcher = RayLauncher(cluster.address, warn=warnings.append, command=QUICK)
+    begun = tmp_path / "begun"
+    begun.touch()
+    command = ["env", f"XLA_SWEEPS_FP_LOG={begun}", *QUICK]
+    launcher = RayLauncher(cluster.address, warn=warnings.append, command=command)
     assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
     assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
     jobs = [
@@ -85,13 +103,10 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
         for number in range(5)
     ]
     futures = [launcher.submit(job) for job in jobs]
-    deadline = time.monotonic() + 60
-    while sum(bool(launcher.slot_of(future)) for future in futures) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    time.sleep(2)
+    wait_for(lambda: sum(bool(launcher.slot_of(future)) for future in futures) == 3)
+    wait_for(lambda: begun.read_text().split().count("claim.after") == 3)
     launcher.stop(now=False)
-    ended = [future.result(60) for future in futures]
+    ended = [future.result(300) for future in futures]
     assert {item.how for item in ended} == {End.STOPPED}
     assert sum(bool(item.records) for item in ended) == 3, "what ran was saved"
     launcher.close()
@@ -111,7 +126,7 @@ def test_a_task_gets_no_number_of_threads_from_ray(cluster: Any, tmp_path: Path)
     command = [sys.executable, "-c", script]
     launcher = RayLauncher(cluster.address, warn=pytest.fail, command=command)
     log = tmp_path / "job.log"
-    launcher.submit(Job(arguments=(), log=log)).result(60)
+    launcher.submit(Job(arguments=(), log=log)).result(300)
     launcher.close()
     assert log.read_text() == "none given\n"
 
@@ -130,21 +145,21 @@ def test_trials_run_on_their_nodes_are_copied_back_and_survive_a_node(
     assert (tmp_path / "logs").is_dir(), "what the trials printed came home"
 
     # A node dies while its trial runs; so does a trial; the rest goes on, each trial once.
-    notes = Notes()
+    notes, gate = Waiting(), tmp_path / "gate"
 
     def kill_a_node() -> None:
-        deadline = time.monotonic() + 120
-        while not notes.where and time.monotonic() < deadline:
-            time.sleep(0.05)  # until a trial, which takes 3 s, runs on a node
+        wait_for(lambda: bool(notes.where))
         running = notes.where[-1].rpartition(":")[2]
         victim = next(item for item in cluster.worker_nodes if item.node_id.startswith(running))
         cluster.remove_node(victim, allow_graceful=False)
+        gate.touch()  # only now do the other trials end
 
     killer = threading.Thread(target=kill_a_node)
     killer.start()
-    tasks = [ray_task(f"u{number}", "slow", tmp_path) for number in range(4)] + [
-        ray_task("dead", "die", tmp_path)
-    ]
+    tasks = [ray_task(f"u{number}", "gate", tmp_path) for number in range(4)]
+    for item in tasks:
+        item.words += (f"until={gate}",)
+    tasks.append(ray_task("dead", "die", tmp_path))
     outcome, _ = drive(cluster.address, tmp_path, tasks, notes)
     killer.join()
     assert {name: counts for name, counts in counted(tmp_path).items() if name.startswith("u")} == {
