@@ -26,6 +26,7 @@ def chromium(binary: str) -> Iterator[Chromium]:
         pw.sync_playwright() as playwright,
         playwright.chromium.launch(
             executable_path=binary,
+            timeout=300_000,
             args=FLAGS,
             ignore_default_args=["--hide-scrollbars"],
             env={**os.environ, "HOME": home},

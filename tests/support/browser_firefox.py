@@ -108,7 +108,7 @@ def _process(command: list[str], home: Path) -> Iterator[subprocess.Popen[bytes]
         process.wait()
 
 
-def _address(home: Path, process: subprocess.Popen[bytes], *, timeout_s: float = 60) -> str:
+def _address(home: Path, process: subprocess.Popen[bytes], *, timeout_s: float = 300) -> str:
     """Where the starting browser listens, which it writes into its profile."""
     path = home / "profile" / "WebDriverBiDiServer.json"
     deadline = time.monotonic() + timeout_s
@@ -213,7 +213,7 @@ class Firefox:
 
     def _take_focus(self) -> None:
         """Give the page the focus."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + TIMEOUT_S
         while not self._script("document.hasFocus()", self._context)["value"]:
             if time.monotonic() > deadline:
                 raise BrowserError("the page does not get the focus")

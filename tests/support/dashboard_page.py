@@ -138,6 +138,17 @@ def bring(browser: Browser, selector: str) -> None:
     )
 
 
+def tip_at(browser: Browser, x: float, y: float) -> str:
+    """What a mouse at this place of a chart says, once the page has seen it and drawn that."""
+    browser.hover_at(x - 1, y)
+    browser.hover_at(x, y)
+    browser.wait(f"document.elementFromPoint({x}, {y})?.closest('svg')?.matches(':hover')")
+    browser.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    browser.wait("!document.getElementById('tip').hidden")
+    said: str = browser.evaluate("document.getElementById('tip').innerText")
+    return said
+
+
 def draw_everything(browser: Browser) -> None:
     """Scroll through the page, so that every part has been near the viewport and is drawn."""
     browser.evaluate(

@@ -163,7 +163,7 @@ def test_keys_reach_the_page_although_the_browsers_own_bar_took_the_focus(
     engine = browser._engine
     if isinstance(engine, Firefox):  # which does so by itself at some time after its start
         engine.focus_address_bar()
-        browser.wait("!document.hasFocus()", timeout_s=10)
+        browser.wait("!document.hasFocus()")
     browser.evaluate("document.getElementById('one').focus()")
     browser.press("Enter")
     assert browser.evaluate("log") == ["keydown Enter true false", "click one true false"]

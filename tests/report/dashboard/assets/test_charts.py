@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser
-from dashboard_page import bring, draw_everything, visit, write_page
+from dashboard_page import bring, draw_everything, tip_at, visit, write_page
 from synthetic_rows import base_row, compared
 
 pytestmark = pytest.mark.browser
@@ -21,11 +21,7 @@ def tip_over(browser: Browser, chart: str, mark: str) -> str:
           document.querySelector('[data-chart={chart}] [data-mark={mark}] :is(path, rect)')
             .getBoundingClientRect())"""
     )
-    browser.hover_at(x - 1, y)
-    browser.hover_at(x, y)
-    browser.wait("!document.getElementById('tip').hidden", timeout_s=5)
-    said: str = browser.evaluate("document.getElementById('tip').innerText")
-    return said
+    return tip_at(browser, x, y)
 
 
 def test_operations_without_a_throughput_make_no_chart(browser: Browser, tmp_path: Path) -> None:

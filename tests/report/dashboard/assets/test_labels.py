@@ -13,6 +13,7 @@ from dashboard_page import (
     bring,
     draw_everything,
     open_everything,
+    tip_at,
     turn,
     visit,
     write_page,
@@ -252,12 +253,7 @@ def test_a_mouse_over_each_mark_of_a_chart_brings_its_figure(
 
 def check_tips(browser: Browser, chart: str, marks: str, words: set[str]) -> None:
     bring(browser, f"[data-chart={chart}] .canvas")
-    said = set()
-    for x, y in browser.evaluate(CENTRES.format(chart, marks)):
-        browser.hover_at(x - 1, y)
-        browser.hover_at(x, y)
-        browser.wait("!document.getElementById('tip').hidden", timeout_s=5)
-        said.add(browser.evaluate("document.getElementById('tip').innerText"))
+    said = {tip_at(browser, x, y) for x, y in browser.evaluate(CENTRES.format(chart, marks))}
     for figure in words:
         assert any(figure in text for text in said), (chart, figure, said)
 

@@ -191,7 +191,6 @@ def check_tooltip(browser: Browser, number: int) -> None:
     browser.wait(
         f"['extra compile', {name}].every((text) =>"
         " document.getElementById('tip').innerText.includes(text))",
-        timeout_s=10,
     )
 
 
