@@ -11,6 +11,7 @@ from zlib import crc32
 
 import pytest
 from browser import NAMES, Browser, find, started
+from hypothesis import HealthCheck, settings
 from workers import ByGroup, place_of
 
 from xla_sweeps.system.leases import LEASES
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from wandb_server import WandbServer
     from xdist.remote import Producer
 
+
+settings.register_profile(
+    "tests",
+    derandomize="FUZZ_EXAMPLES" not in os.environ,  # a change fails for what it changes
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tests")
 
 for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup and in a shell's background
     signal.signal(number, signal.SIG_DFL)
