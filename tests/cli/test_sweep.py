@@ -5,6 +5,7 @@ The measuring process is scripted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -12,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -482,19 +482,13 @@ def on_terminal(folder: Path, *, presses: int, worker: str = "") -> tuple[int, s
         os.execve(
             sys.executable, [sys.executable, SWEEP, "sweep", "mine.yaml", "tracker=none"], environ
         )
-    shown, deadline = b"", time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            chunk = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        shown += chunk
-        if presses and b"measure" in shown:
-            time.sleep(1)
-            os.write(terminal, b"\x03")
-            presses -= 1
+    shown, logs = b"", folder / "results" / "logs"
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while chunk := os.read(terminal, 65536):  # drawn every second
+            shown += chunk
+            if presses and any("review" in log.read_text() for log in logs.glob("*/*.log")):
+                os.write(terminal, b"\x03")
+                presses -= 1
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     return os.waitstatus_to_exitcode(status), re.sub(

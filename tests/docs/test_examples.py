@@ -51,7 +51,7 @@ def test_the_shell_completes_as_described(tmp_path: Path) -> None:
             "PYTHONPATH": str(ROOT),
             "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         },
-        timeout=60,
+        timeout=300,
     )
     assert "resnet50v2" in done.stdout, done.stderr
 

@@ -303,7 +303,7 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, "FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")},
     )
     assert done.returncode == 0, done.stderr
@@ -335,7 +335,7 @@ def test_a_secret_in_a_models_error_is_in_no_file_and_on_no_screen(place: Path) 
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={
             **os.environ,
             "FAKE_WORKER": f"raise:xla text:https://me:p4ssw0rd@host/{KEY}",

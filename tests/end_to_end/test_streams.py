@@ -24,7 +24,7 @@ def shell(script: str, folder: Path, **environ: str) -> subprocess.CompletedProc
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, "FAKE_WORKER": "", **environ},
     )
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,8 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
 
 def test_many_trials_leave_no_descriptor_thread_or_file_behind(tmp_path: Path) -> None:
     def used() -> tuple[int, int]:
+        while any(thread.name.startswith("job on ") for thread in threading.enumerate()):
+            time.sleep(0.01)  # each ends a little later than its job
         return sum(1 for _ in Path("/proc/self/fd").iterdir()), threading.active_count()
 
     drive(tmp_path, *(f"a{number}=ok" for number in range(4)))

@@ -73,7 +73,7 @@ def start(*arguments: str, cwd: Path, program: Sequence[str] = PROGRAM) -> subpr
 
 def finished(*arguments: str, cwd: Path, program: Sequence[str] = PROGRAM) -> tuple[int, str, str]:
     process = start(*arguments, cwd=cwd, program=program)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
@@ -101,7 +101,7 @@ def line_with(stream: Any, text: str) -> str:
     pytest.fail(f"no line with {text!r}")
 
 
-def gone(pids: list[int], seconds: float = 10) -> bool:
+def gone(pids: list[int], seconds: float = 120) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not any(Path(f"/proc/{pid}").exists() for pid in pids):
@@ -351,7 +351,7 @@ def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     pids = children(process.pid)
     assert pids
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert gone(pids)
     (record,) = records(tmp_path)
@@ -374,7 +374,7 @@ def test_a_killed_measuring_process_is_recorded_as_a_crash(tmp_path: Path) -> No
     process = start(*SMALL, "tracker=none", cwd=tmp_path)
     line_with(process.stderr, "build")
     os.kill(children(process.pid)[0], signal.SIGSEGV)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 1
     (record,) = records(tmp_path)
     assert (record.status, record.failure.kind if record.failure else "") == (
@@ -392,9 +392,12 @@ def test_a_killed_measuring_process_is_recorded_as_a_crash(tmp_path: Path) -> No
 def test_the_same_trial_twice_at_once_is_refused(tmp_path: Path) -> None:
     first = start(*SMALL, "tracker=none", cwd=tmp_path)
     line_with(first.stderr, "import")
+    (measuring,) = children(first.pid)
+    os.kill(measuring, signal.SIGSTOP)  # so that the first lasts longer than the second
     code, out, err = finished(*SMALL, "tracker=none", cwd=tmp_path)
+    os.kill(measuring, signal.SIGCONT)
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=60)
+    first.communicate(timeout=300)
     assert code == 75
     assert out == ""
     assert f"by another process (pid {first.pid} on " in err

@@ -50,6 +50,9 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 START: Parent | None = None
 
+STAGE_S, WAIT_S = 2.0, 3.0
+"""A deadline that a busy machine keeps, and a longer wait."""
+
 
 @dataclass
 class QuietMachine:
@@ -204,7 +207,7 @@ def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
     pid = int(
         next(flag for flag in result.flags if flag.startswith("grandchild:")).partition(":")[2]
     )
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 120
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(pid)
@@ -360,10 +363,10 @@ def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs
         def note(event: protocol.Event) -> None:
             if isinstance(event, protocol.Waiting):
                 waits.append(event.holder)
-                threading.Timer(1.5, other.close).start()
+                threading.Timer(WAIT_S, other.close).start()
 
         leases = Leases(["core-0"], holder="mine")
-        result = attempt(tmp_path, on_event=note, leases=leases, warmup_s=0.5)
+        result = attempt(tmp_path, on_event=note, leases=leases, warmup_s=STAGE_S)
     assert result.finished
     assert waits == [f"the other trial (pid {os.getpid()})"]
 
@@ -385,14 +388,14 @@ def test_a_replicate_waits_for_quiet_and_says_what_disturbs_and_no_deadline_runs
     tmp_path: Path,
 ) -> None:
     said: list[protocol.Event] = []
-    busy = ["others use 1.4 of 2 cores (python)"] * 3 + ["others use 0.9 of 2 cores"]
+    busy = ["others use 1.4 of 2 cores (python)"] * 7 + ["others use 0.9 of 2 cores"]
     machine = QuietMachine(disturbances=busy)
-    result = attempt(tmp_path, on_event=said.append, machine=machine, quiet_s=60, warmup_s=0.5)
+    result = attempt(tmp_path, on_event=said.append, machine=machine, quiet_s=60, warmup_s=STAGE_S)
     assert result.finished
     (event,) = [item for item in said if isinstance(item, protocol.Disturbed)]
     assert event == protocol.Disturbed(cause="others use 1.4 of 2 cores (python)", at_most_s=60)
     assert not machine.disturbances
-    assert 1 < result.contamination["waited_s"] < 60
+    assert WAIT_S <= result.contamination["waited_s"] < 60
 
 
 def test_a_wait_for_quiet_ends_after_its_limit_and_can_be_stopped(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from paths import ROOT, SUPPORT
 
 from xla_sweeps.system import forking
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 600.0
 
 
 def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
@@ -109,7 +109,7 @@ def in_terminal(*arguments: str, cwd: Path, columns: int) -> list[str]:
         while part := os.read(parent, 65536):
             shown += part
     os.close(parent)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     return shown.decode().replace("\r", "").splitlines()
 
 

@@ -104,7 +104,7 @@ def alive_in(results: Path) -> list[int]:
     return found
 
 
-def gone(results: Path, within_s: float) -> bool:
+def gone(results: Path, within_s: float = 120) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if not alive_in(results):
@@ -114,7 +114,7 @@ def gone(results: Path, within_s: float) -> bool:
 
 
 def wait_for_records(results: Path, count: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while sum(1 for _ in (results / "records").glob("*/*.json")) < count:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -21,9 +21,10 @@ WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 def use_script() -> None:
     """Have this process's trials follow the script."""
     script = os.environ.get("FAKE_WORKER", "").split()
-    monitor.FOREIGN_CORES = monitor.STEAL_SHARE = math.inf  # the other tests run beside it
     if "busy" in script:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
+    else:  # whatever the other tests do beside it
+        monitor.contamination = lambda samples, *, cores: ""
     process.run_attempt = functools.partial(process.run_attempt, command=(*WORKER, *script))
 
 

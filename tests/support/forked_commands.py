@@ -240,7 +240,7 @@ def _waited(pid: int, deadline: float) -> tuple[int, bool]:
 def _end_session(leader: int) -> list[str]:
     """Kill what is left of a session a moment later; their command lines."""
     left = _session(leader)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while left and time.monotonic() < deadline:
         time.sleep(0.02)
         left = _session(leader)

@@ -21,8 +21,9 @@ def hog(folder: Path, name: str = "hungry") -> Iterator[int]:
     pid = int(
         subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
     )
-    time.sleep(0.2)
     try:
+        while Path(f"/proc/{pid}/comm").read_text().strip() != name:
+            time.sleep(0.01)
         yield pid
     finally:
         os.kill(pid, signal.SIGKILL)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driving import Notes, alive_in, counted, drive, gone, start, wait_for_records
+from driving import Notes, counted, drive, gone, start, wait_for_records
 from quick_sweep import QUICK, slots_of, task, tasks_of
 from quick_trial import record
 
@@ -25,7 +25,7 @@ from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.launchers import Ended, Job
-from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers.local import STOP_GRACE_S, LocalLauncher
 from xla_sweeps.sweep.outcomes import Judge
 from xla_sweeps.sweep.plan import match
 from xla_sweeps.sweep.progress import Progress
@@ -117,7 +117,7 @@ def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path:
     outcome = Driver(launcher, store, notes, extra=(), logs=tmp_path / "logs").run(tasks)
     assert outcome.counts == {"ok": 1, "infra": 1}
     assert "hung: not a line for 1 s" in outcome.gave_up["a"]
-    assert gone(tmp_path, 5)
+    assert gone(tmp_path)
 
 
 @pytest.mark.parametrize("error", [ValueError("embedded null byte"), OSError(28, "No space left")])
@@ -245,6 +245,14 @@ def replace_wanted(item: Task, wanted: int) -> Task:
     return item
 
 
+def wait_for_claims(results: Path, names: str) -> None:
+    """Wait until trials of these names are measured."""
+    deadline = time.monotonic() + 120
+    while not all((results / "claims" / f"{name}.lock").exists() for name in names):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU]
 )
@@ -252,19 +260,16 @@ def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
-    deadline = time.monotonic() + 30
-    while not all((tmp_path / "claims" / f"{name}.lock").exists() for name in "bc"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_claims(tmp_path, "bc")
     begun = time.monotonic()
     sweep.send_signal(number)
-    output, _ = sweep.communicate(timeout=30)
-    assert time.monotonic() - begun < 10
+    output, _ = sweep.communicate(timeout=120)
+    assert time.monotonic() - begun < STOP_GRACE_S
     assert sweep.returncode == 128 + number
     assert "stopping: running trials are being saved" in output
     assert counted(tmp_path)["b"] == {"interrupted": 1}
     assert "Traceback" not in output
-    assert gone(tmp_path, 5)
+    assert gone(tmp_path)
     again, _ = drive(tmp_path, "a=ok", "b=sleep+ok", "c=sleep+ok", "d=ok")
     assert again.counts == {"ok": 4}
     assert counted(tmp_path)["a"] == {"ok": 1}
@@ -272,16 +277,15 @@ def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
 
 def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     sweep = start(tmp_path, "a=hang", "b=hang")
-    while len(alive_in(tmp_path)) < 3:
-        time.sleep(0.02)
-    time.sleep(0.5)
-    sweep.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    wait_for_claims(tmp_path, "ab")
     begun = time.monotonic()
     sweep.send_signal(signal.SIGINT)
-    sweep.communicate(timeout=30)
+    assert sweep.stdout is not None
+    assert any("press Ctrl-C again to kill them" in line for line in sweep.stdout)
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=120)
     assert sweep.returncode == 130
-    assert gone(tmp_path, max(0.1, 3 - (time.monotonic() - begun)))
+    assert gone(tmp_path, begun + STOP_GRACE_S - time.monotonic()), "before the grace has ended"
 
 
 def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest(
@@ -291,7 +295,7 @@ def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest
     wait_for_records(tmp_path, 3)
     sweep.kill()
     sweep.communicate()
-    assert gone(tmp_path, 5)
+    assert gone(tmp_path)
     before = counted(tmp_path)
     names = [f"t{number:06d}=ok" for number in range(12)]
     _, notes = drive(tmp_path, "x=sleep+ok", *names)
@@ -335,7 +339,7 @@ class Holding(LocalLauncher):
         return super().free(accelerator, slot)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_signal_during_a_lock_stops_the_sweep_too(
     tmp_path: Path,
 ) -> None:
