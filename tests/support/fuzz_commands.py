@@ -35,7 +35,7 @@ from xla_sweeps.sweep.definition import DISTRIBUTIONS, KEYS, METHODS, PARAMETER_
 
 CODES = (0, 1, USAGE_CODE, LEFT_CODE, HELD_CODE)
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 SPAWNED_EVERY = 20
 """One case in so many is a fresh interpreter instead of a fork."""

@@ -44,7 +44,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
 
-HANG_S = 60
+HANG_S = 300
 
 VALUES: Sequence[Any] = (
     None,

@@ -258,7 +258,7 @@ def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.yaml"
