@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.measure import monitor, process
+from xla_sweeps.measure import attempt, monitor, process
 
 WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
@@ -25,6 +25,7 @@ def use_script() -> None:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
     else:  # whatever the other tests do beside it
         monitor.contamination = lambda samples, *, cores: ""
+        attempt.CLOCK_SLACK_S = math.inf
     process.run_attempt = functools.partial(process.run_attempt, command=(*WORKER, *script))
 
 
