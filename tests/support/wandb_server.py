@@ -36,7 +36,7 @@ def wandb_server() -> Iterator[WandbServer]:
     try:
         yield server
     finally:
-        server.die()
+        server.close()
 
 
 def log_in(server: WandbServer, home: Path, patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,11 @@ class WandbServer:
         self._open.set()
         self._connections: set[socket.socket] = set()
         self._http: ThreadingHTTPServer | None = None
-        self._port = 0
+        # Bound and never listening: while the server is dead, no other process gets its port.
+        self._kept = socket.socket()
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        self._port: int = self._kept.getsockname()[1]
         self._listen()
 
     @property
@@ -138,6 +142,11 @@ class WandbServer:
                 connection.shutdown(socket.SHUT_RDWR)
         self._open.set()
 
+    def close(self) -> None:
+        """Die for ever."""
+        self.die()
+        self._kept.close()
+
     def heal(self) -> None:
         """Work again, at the same address and with everything that was stored."""
         self._status = 0
@@ -147,7 +156,6 @@ class WandbServer:
 
     def _listen(self) -> None:
         self._http = _Http(("127.0.0.1", self._port), _handler_of(self))
-        self._port = self._http.server_port
         threading.Thread(
             target=self._http.serve_forever, args=(0.05,), name="wandb server", daemon=True
         ).start()
@@ -188,6 +196,7 @@ class WandbServer:
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    allow_reuse_port = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a connection that `die` or the client closed."""
