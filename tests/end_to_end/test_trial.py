@@ -392,10 +392,11 @@ def test_a_killed_measuring_process_is_recorded_as_a_crash(tmp_path: Path) -> No
 def test_the_same_trial_twice_at_once_is_refused(tmp_path: Path) -> None:
     first = start(*SMALL, "tracker=none", cwd=tmp_path)
     line_with(first.stderr, "import")
-    (measuring,) = children(first.pid)
-    os.kill(measuring, signal.SIGSTOP)  # so that the first lasts longer than the second
+    while not (measuring := children(first.pid)):
+        time.sleep(0.05)
+    os.kill(measuring[0], signal.SIGSTOP)  # so that the first lasts longer than the second
     code, out, err = finished(*SMALL, "tracker=none", cwd=tmp_path)
-    os.kill(measuring, signal.SIGCONT)
+    os.kill(measuring[0], signal.SIGCONT)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=300)
     assert code == 75
