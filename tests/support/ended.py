@@ -1,10 +1,18 @@
-"""Wait for what ends a little later than it says."""
+"""Wait for what ends or stops a little later than it was asked to."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from pathlib import Path
+
+
+def freeze(child: int) -> None:
+    """Stop a child of this process, and wait until it has stopped."""
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
 
 
 def join(thread: threading.Thread) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from ended import join
+from ended import freeze, join
 from paths import SUPPORT
 
 from xla_sweeps.system import forking
@@ -147,7 +147,7 @@ def test_a_frozen_parent_is_not_waited_for_and_forks_nothing_once_it_thaws(
 ) -> None:
     with forked(parent, tmp_path / "log", "exit", "0") as process:
         process.wait(PATIENCE_S)
-    os.kill(pid_of(parent), signal.SIGSTOP)
+    freeze(pid_of(parent))
     connection = parent.connection()
     assert connection is not None
     with connection, (tmp_path / "log").open("ab") as output:

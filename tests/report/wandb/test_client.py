@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ended import freeze
 from factories import TRIAL_ID
 from paths import ROOT, SUPPORT
 from wandb_runs import FIRST, header, inspected, marked
@@ -43,7 +43,7 @@ def test_logging_waits_for_a_hanging_helper_once(
 ) -> None:
     tracker = offline_tracker()
     monkeypatch.setattr("xla_sweeps.report.wandb.tracker.ACK_S", 0.2)
-    tracker._helper = Helper(tmp_path / "log")
+    tracker._helper, tracker._header = Helper(tmp_path / "log"), header(tmp_path)
     order = tracker._helper.order
     monkeypatch.setattr(tracker._helper, "order", lambda name, **arguments: None)
     waits = waits_for(tracker._helper, monkeypatch)
@@ -94,7 +94,7 @@ def test_a_stopped_helper_delays_nothing_and_is_ended(
     assert wait_until(lambda: any("wandb-core" in line for line in alive()))
     assert tracker._helper is not None
     waits = waits_for(tracker._helper, monkeypatch)
-    os.kill(tracker._helper._process.pid, signal.SIGSTOP)
+    freeze(tracker._helper._process.pid)
     for _ in range(40):  # far more than a pipe holds
         tracker.log_rounds(0, FIRST.rounds, batch_size=4)
     report = tracker.finish([FIRST], summarize([FIRST]), exit_code=0)
