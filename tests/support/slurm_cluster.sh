@@ -57,7 +57,7 @@ ReturnToService=2
 SlurmdTimeout=300
 MessageTimeout=60
 InactiveLimit=0
-KillWait=30
+KillWait=10
 MinJobAge=60
 JobRequeue=1
 PreemptType=preempt/partition_prio
@@ -68,7 +68,7 @@ SwitchType=switch/none
 MailProg=/bin/true
 NodeName=n0 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 1)) CPUs=4 RealMemory=1000 Gres=gpu:a100:2 State=UNKNOWN
 NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 2)) CPUs=4 RealMemory=1000 Gres=gpu:v100:2 State=UNKNOWN
-PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=12
+PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=10
 PartitionName=vip Nodes=n0,n1 MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
 CONF
   cat >"$sim/etc/gres.conf" <<CONF
