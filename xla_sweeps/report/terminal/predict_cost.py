@@ -52,7 +52,7 @@ def cost_text(
         )
     bent = {label: cost for label, cost in costs.items() if cost.misfit > MAX_MISFIT}
     said += [
-        f"{label}: a point lies {cost.misfit:.0%} from the line; its cost of a {unit} depends on "
+        f"{label}: a point lies {cost.misfit:.0%} from the line; what each {unit} costs depends on "
         "the batch size, and the intervals say so."
         for label, cost in bent.items()
     ]
