@@ -65,7 +65,7 @@ def _dense(library: Any, _: int) -> Any:
     """The smallest model of the thread in `_conv_lstm`: 4 numbers, 13 parameters."""
     inputs = library.Input((4,))
     found = library.layers.Dense(2, activation="relu")(inputs)
-    return library.Model(inputs, library.layers.Dense(1, activation="sigmoid")(found))
+    return library.Model(inputs, _answer(library)(found))
 
 
 def _conv(library: Any, steps: int) -> Any:
@@ -74,7 +74,7 @@ def _conv(library: Any, steps: int) -> Any:
     found = library.layers.Conv1D(128, 400, strides=4, padding="same")(inputs)
     found = library.layers.Dropout(0.5)(library.layers.Flatten()(found))
     found = library.layers.Dense(64, activation="relu")(found)
-    return library.Model(inputs, library.layers.Dense(1, activation="sigmoid")(found))
+    return library.Model(inputs, _answer(library)(found))
 
 
 def _conv_lstm(library: Any, steps: int) -> Any:
@@ -94,7 +94,15 @@ def _conv_lstm(library: Any, steps: int) -> Any:
     found = layers.Dropout(0.5)(layers.Dense(256, activation="relu")(found))
     for units in (128, 64):
         found = layers.Dense(units, activation="relu")(found)
-    return library.Model(inputs, layers.Dense(1, activation="sigmoid")(found))
+    return library.Model(inputs, _answer(library)(found))
+
+
+def _answer(library: Any) -> Any:
+    """One probability; mixed precision leaves it in float32, as Keras advises.
+
+    Random weights give answers that differ by less than half precision shows beside 0.5.
+    """
+    return library.layers.Dense(1, activation="sigmoid", dtype=library.backend.floatx())
 
 
 def _mnist_mlp(library: Any, side: int) -> Any:
