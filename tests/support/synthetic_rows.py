@@ -154,7 +154,7 @@ def base_row(**changes: Any) -> Row:
         "freedom": 4,
     }
     found = {**row, **changes}
-    return {"samples": found["batch_size"] * (found.get("batches") or 1), **found}
+    return {**found, "samples": found["batch_size"] * (found["batches"] or 1)}
 
 
 def compared(baseline: float, candidate: float, half_width: float, *, floor: float = 0.01) -> Row:
