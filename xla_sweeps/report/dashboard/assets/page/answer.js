@@ -218,8 +218,9 @@ function caveats({ rows }, row) {
 /** The median number of images to break even; infinite if most pairs never do, null if unknown. */
 const breakEvenMedian = (view) =>
   view.once("break-even median", () => {
-    const needed = costPairs(view).map((pair) => pair.images);
-    return needed.length ? median(needed) : null;
+    const needed = view.rows.number("break_even_images");
+    const known = view.counted.filter((row) => needed[row] === needed[row]);
+    return known.length ? median(Array.from(known, (row) => needed[row])) : null;
   });
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. */

@@ -45,7 +45,7 @@ function imagesWanted(state) {
 function costPairs(view) {
   return view.once("cost", () => {
     const [extra, needed] = view.rows.numbers("compile_s_extra", "break_even_images");
-    const known = view.counted.filter((row) => !Number.isNaN(needed[row]));
+    const known = view.counted.filter((row) => needed[row] === needed[row]);
     return Array.from(known, (row) => ({ row, extra: extra[row], images: needed[row] }));
   });
 }

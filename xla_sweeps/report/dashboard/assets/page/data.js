@@ -39,8 +39,9 @@ function integersFrom(planes, count, Integers, zeros = 0) {
 
 /** The value of a key in a map, made if it is not there yet. */
 function getOrMake(map, key, make) {
-  if (!map.has(key)) map.set(key, make());
-  return map.get(key);
+  let value = map.get(key);
+  if (value === undefined) map.set(key, (value = make()));
+  return value;
 }
 
 /** All rows, by column. */
@@ -75,10 +76,11 @@ class Rows {
   }
 
   #named(name) {
-    const columns = this;
+    const unpack = () => this.column(name);
+    let column = null;
     Object.defineProperty(this.#Row.prototype, name, {
       get() {
-        const { data, values } = columns.column(name);
+        const { data, values } = (column ??= unpack());
         return values ? values[data[this.place]] : data[this.place];
       },
     });
@@ -102,6 +104,15 @@ class Rows {
   /** One row, whose columns are its properties: numbers and text. */
   at(row) {
     return new this.#Row(row);
+  }
+
+  /** The indices of the rows in which columns have these texts. */
+  matching(texts) {
+    const tests = Object.entries(texts).map(([name, text]) => {
+      const { data, values } = this.column(name);
+      return { data, code: values.indexOf(text) };
+    });
+    return this.where((row) => tests.every(({ data, code }) => data[row] === code));
   }
 
   /** The indices of the rows that pass a test. */
@@ -136,16 +147,22 @@ class Rows {
 /** Numbers as codes into their texts. */
 function coded(numbers) {
   const known = new Map();
-  const data = Uint32Array.from(numbers, (value) => getOrMake(known, value, () => known.size));
+  const data = new Uint32Array(numbers.length);
+  for (let row = 0; row < data.length; row++) {
+    const code = known.get(numbers[row]);
+    if (code === undefined) known.set(numbers[row], known.size);
+    data[row] = code ?? known.size - 1;
+  }
   return { data, values: Array.from(known.keys(), (value) => (present(value) ? String(value) : "")) };
 }
 
 /** For each float an unsigned integer with the same order; NaN is last. */
 function floatOrder(numbers) {
+  const keys = new Uint32Array(numbers.length).fill(0xffffffff);
   const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
-  return bits.map((value, i) =>
-    Number.isNaN(numbers[i]) ? 0xffffffff : value & 0x80000000 ? ~value : value | 0x80000000,
-  );
+  for (let i = 0; i < keys.length; i++)
+    if (!Number.isNaN(numbers[i])) keys[i] = bits[i] & 0x80000000 ? ~bits[i] : bits[i] | 0x80000000;
+  return keys;
 }
 
 /** For each row the alphabetic rank of its text. */
@@ -164,8 +181,10 @@ function naturalOrder(values) {
 
 /** Indices by ascending key. Packed into doubles (32 bits of key, 21 of index), keys sort ten times as fast. */
 function argsort(keys) {
-  const packed = Float64Array.from(keys).map((key, i) => key * 2097152 + i);
-  return Uint32Array.from(packed.sort().map((key) => key % 2097152));
+  const packed = new Float64Array(keys);
+  for (let i = 0; i < packed.length; i++) packed[i] = packed[i] * 2097152 + i;
+  packed.sort();
+  return new Uint32Array(packed.map((key) => key % 2097152));
 }
 
 const COLLATOR = new Intl.Collator("en", { numeric: true });

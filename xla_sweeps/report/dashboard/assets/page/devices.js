@@ -16,7 +16,7 @@ function deviceTable(view) {
   const devices = view.distinct("device").map((name) => {
     const code = values.indexOf(name);
     const isOn = (row) => data[row] === code;
-    return { name, sorted: known.filter(isOn), sums: overviewOf(view.rows, view.counted.filter(isOn)) };
+    return { name, sorted: known.filter(isOn), sums: sumsOf(view.rows, view.counted.filter(isOn)) };
   });
   const extreme = (row) => (row === undefined ? NONE : extremeOf(view, row));
   const logs = (rows) => Array.from(rows, (row) => Math.log2(speedup[row]));

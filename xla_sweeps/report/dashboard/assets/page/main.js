@@ -28,11 +28,8 @@ const devicesOf = ({ devices }) => devices.map(({ name }) => name);
 
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
 
-function modelsIn(rows, scenario) {
-  const { data, values } = rows.column("scenario");
-  const code = values.indexOf(scenario);
-  return oneOrMany(rows.textsOf("model", rows.where((row) => data[row] === code)).filter(Boolean), "model");
-}
+const modelsIn = (rows, scenario) =>
+  oneOrMany(rows.textsOf("model", rows.matching({ scenario })).filter(Boolean), "model");
 
 /** Labels of a study that is not complete, published by others, or preliminary. */
 function badgesOf({ rows, origins }) {
@@ -123,8 +120,8 @@ function addBreakEven(rows) {
     const { data, values } = rows.column("verdict");
     const ambiguous = values.indexOf("ambiguous");
     return calls.map((value, row) => {
-      if (Number.isNaN(speedup[row]) || Number.isNaN(extra[row]) || data[row] === ambiguous) return NaN;
-      return Number.isNaN(value) ? Infinity : value * samples[row];
+      if (speedup[row] !== speedup[row] || extra[row] !== extra[row] || data[row] === ambiguous) return NaN;
+      return value === value ? value * samples[row] : Infinity;
     });
   });
 }

@@ -15,7 +15,15 @@ const fastestFirst = (view) => view.sorted("speedup").toReversed();
 
 function sortedPairs(view, theme, width) {
   const rows = fastestFirst(view);
-  const of = (row) => markOf(view, row);
+  const [value, low, high] = view.rows.numbers("speedup", "speedup_low", "speedup_high");
+  const { data, values } = view.rows.column("verdict");
+  const of = (row) => ({
+    value: value[row],
+    low: low[row],
+    high: high[row],
+    verdict: values[data[row]],
+    doubt: view.doubt(row),
+  });
   const { faster, failed, pairs } = view.overview;
   const [candidate, baseline] = [view.state.candidate, view.state.baseline].map(shortMode);
   const models = view.distinct("model");
@@ -141,8 +149,11 @@ function buckets({ keys, of }, wanted) {
       key: keys[start + (own.length >> 1)],
       of: own.length,
       ends: [own[0].value, own.at(-1).value],
-      ...Object.fromEntries(["value", "low", "high"].map((name) => [name, meanOf(own.map((one) => one[name]))])),
-      ...Object.fromEntries(["verdict", "doubt"].map((name) => [name, sharedWord(own.map((one) => one[name]))])),
+      value: meanOf(own.map(({ value }) => value)),
+      low: meanOf(own.map(({ low }) => low)),
+      high: meanOf(own.map(({ high }) => high)),
+      verdict: sharedWord(own.map(({ verdict }) => verdict)),
+      doubt: sharedWord(own.map(({ doubt }) => doubt)),
     };
   });
 }

@@ -173,11 +173,15 @@ const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(in
 class View {
   #memory = new Map();
   #mask; // of each row the filters that let it through
+  #doubts;
 
   constructor(index, state) {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
+    const { data: status, values } = this.rows.column("status");
+    const contaminated = values.indexOf("contaminated");
+    this.#doubts = { preliminary: this.rows.number("preliminary"), status, contaminated };
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
     this.#brush();
@@ -273,7 +277,7 @@ class View {
   /** The same of a column of numbers, without those that have none. */
   sorted(name) {
     const values = this.rows.number(name);
-    return this.once(`sorted ${name}`, () => this.ordered(name).filter((row) => !Number.isNaN(values[row])));
+    return this.once(`sorted ${name}`, () => this.ordered(name).filter((row) => values[row] === values[row]));
   }
 
   /** The distinct texts of a column among the pairs, those of a facet in their order. */
@@ -292,8 +296,8 @@ class View {
 
   /** The marks of doubt of a row's figures, as the terminal has them: `*` preliminary, `~` contaminated. */
   doubt(row) {
-    const { preliminary, status } = this.at(row);
-    return (preliminary === 1 ? "*" : "") + (status === "contaminated" ? "~" : "");
+    const { preliminary, status, contaminated } = this.#doubts;
+    return (preliminary[row] === 1 ? "*" : "") + (status[row] === contaminated ? "~" : "");
   }
 
   /** The marks that all these rows share. */
@@ -325,51 +329,46 @@ function isBetter(one, other) {
   return differing !== undefined && one[differing] > other[differing];
 }
 
+/** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. */
+function sumsOf(rows, places) {
+  const { data, values } = rows.column("verdict");
+  const [speedup, model] = [rows.number("speedup"), rows.column("model").data];
+  const counts = new Uint32Array(values.length);
+  const [compared, mean] = [[], new GeometricMean()];
+  for (const row of places) {
+    counts[data[row]] += 1;
+    if (speedup[row] !== speedup[row]) continue; // none
+    compared.push(row);
+    mean.add(speedup[row], model[row]);
+  }
+  const verdicts = Object.keys(VERDICTS).map((word) => [word, counts[values.indexOf(word)] ?? 0]);
+  const { n, models, value: geomean } = mean;
+  return { pairs: places.length, ...Object.fromEntries(verdicts), rows: compared, n, models, geomean };
+}
+
 /** The summary of the pairs: the same figures as `analysis.overview`. */
 function overviewOf(rows, pairs) {
   const [speedup, extra, calls] = rows.numbers("speedup", "compile_s_extra", "break_even_calls");
-  const [verdict, family, model] = ["verdict", "family", "model"].map((name) => rows.column(name));
-  const empty = () => ({ mean: new GeometricMean(), verdicts: new Uint32Array(verdict.values.length), rows: [] });
-  const [whole, groups] = [empty(), new Map()];
-  for (const row of pairs) {
-    for (const sums of [whole, getOrMake(groups, family.data[row], empty)]) {
-      sums.verdicts[verdict.data[row]] += 1;
-      if (Number.isNaN(speedup[row])) continue;
-      sums.mean.add(speedup[row], model.data[row]);
-      sums.rows.push(row);
-    }
-  }
-  const countIn = ({ verdicts }, word) => verdicts[verdict.values.indexOf(word)] ?? 0;
-  const speedups = (own) => own.map((row) => speedup[row]);
-  const priced = whole.rows.filter((row) => !Number.isNaN(extra[row]));
-  const judged = priced.filter((row) => rows.at(row).verdict !== "ambiguous");
-  const breaks = judged.map((row) => (Number.isNaN(calls[row]) ? Infinity : calls[row]));
-  const middle = median(breaks);
-  const [spread_low, spread_high] =
-    whole.mean.models < SPREAD_MODELS ? [null, null] : tenths(speedups(whole.rows));
-  const families = Array.from(groups, ([code, group]) => {
-    const { mean, rows: own } = group;
-    const [low, high] = reach(speedups(own), mean.models);
-    return {
-      family: family.values[code],
-      rows: own,
-      n: mean.n,
-      models: mean.models,
-      failed: countIn(group, "failed"),
-      geomean: mean.value,
-      low,
-      high,
-      share_slower: mean.n ? countIn(group, "slower") / mean.n : 0,
-    };
+  const [verdict, family] = ["verdict", "family"].map((name) => rows.column(name));
+  const ambiguous = verdict.values.indexOf("ambiguous");
+  const groups = new Map();
+  for (const row of pairs) getOrMake(groups, family.data[row], () => []).push(row);
+  const families = Array.from(groups, ([code, own]) => {
+    const sums = sumsOf(rows, own);
+    const [low, high] = reach(sums.rows.map((row) => speedup[row]), sums.models);
+    return { ...sums, family: family.values[code], low, high, share_slower: sums.n ? sums.slower / sums.n : 0 };
   });
+  const { rows: compared, n, ...sums } = sumsOf(rows, pairs);
+  const priced = compared.filter((row) => extra[row] === extra[row]);
+  const judged = priced.filter((row) => verdict.data[row] !== ambiguous);
+  const breaks = judged.map((row) => (calls[row] === calls[row] ? calls[row] : Infinity));
+  const middle = median(breaks);
+  const spread = sums.models < SPREAD_MODELS ? [null, null] : tenths(compared.map((row) => speedup[row]));
   return {
-    pairs: pairs.length,
-    ...Object.fromEntries(Object.keys(VERDICTS).map((word) => [word, countIn(whole, word)])),
-    compared: whole.mean.n,
-    models: whole.mean.models,
-    geomean: whole.mean.value,
-    spread_low,
-    spread_high,
+    ...sums,
+    compared: n,
+    spread_low: spread[0],
+    spread_high: spread[1],
     median_extra_compile_s: priced.length ? median(priced.map((row) => extra[row])) : null,
     priced: breaks.length,
     median_break_even_calls: present(middle) ? middle : null,
