@@ -149,6 +149,35 @@ def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Stud
     assert browser.evaluate("document.querySelectorAll('figure.chart svg.plot').length") == 6
 
 
+def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
+    browser: Browser, study: Studies
+) -> None:
+    """What is drawn above it moves a part, a scroll moves it back: no observer reports that."""
+    visit(browser, study(300))
+    browser.evaluate(
+        """(async () => {
+          for (const other of document.querySelectorAll('main section:not(#trust), figure'))
+            other.style.display = 'none';
+          const part = document.querySelector('#trust-charts > :last-child');
+          const spacer = document.createElement('p');
+          document.getElementById('trust').before(spacer);
+          const place = (height) => { spacer.style.height = `${height}px`; };
+          place(5000);
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)));
+          const near = 5000 + innerHeight + 100 - part.getBoundingClientRect().top;
+          const seen = new IntersectionObserver(([{isIntersecting}]) => {
+            if (!isIntersecting) return;
+            seen.disconnect();
+            place(5000);
+            setTimeout(() => place(near));
+          }, {rootMargin: '250px 0px'});
+          seen.observe(part);
+          place(near);
+        })()"""
+    )
+    browser.wait("document.getElementById('trust-lines') !== null", timeout_s=10)
+
+
 def test_parallel_coordinates_are_drawn_on_opening_and_changes_only_where_folders_are_compared(
     browser: Browser, study: Studies
 ) -> None:

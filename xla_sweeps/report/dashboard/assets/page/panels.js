@@ -69,10 +69,19 @@ function drawNear() {
 }
 
 function drawNext() {
-  const next = PANELS.find((panel) => isWaiting(panel) && isWithin(panel, MARGIN));
-  if (!next) return;
-  drawPanel(next);
-  setTimeout(drawNext);
+  const waiting = PANELS.filter(isWaiting);
+  const next = waiting.find((panel) => isWithin(panel, MARGIN + 1));
+  if (next) {
+    drawPanel(next);
+    setTimeout(drawNext);
+  } else waiting.forEach(lookAgain);
+}
+
+/** Asks whether a panel is near that was moved away: one that is moved back before the next frame is not reported. */
+function lookAgain(panel) {
+  panel.near = false;
+  sight.unobserve(panel.element);
+  sight.observe(panel.element);
 }
 
 /** Draws everything, for printing. */
