@@ -58,11 +58,7 @@ function answerTo(view) {
 
 /** How many of the configurations are contaminated, published, preliminary, or of a saved graph. */
 function countsIn({ counted, rows }) {
-  const those = (name, value) => {
-    const { data, values } = rows.column(name);
-    const wanted = values ? values.indexOf(value) : value;
-    return counted.filter((row) => data[row] === wanted).length;
-  };
+  const those = (name, value) => counted.filter(rows.is(name, value)).length;
   return {
     contaminated: those("status", "contaminated"),
     published: those("origin", "imported"),

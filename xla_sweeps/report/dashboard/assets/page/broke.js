@@ -4,7 +4,7 @@ const FAILURES_SHOWN = 25;
 
 function brokeSection() {
   const local = { kind: null, shown: FAILURES_SHOWN };
-  const worth = (view) => failedRows(view).next().value !== undefined;
+  const worth = (view) => failedRows(view).length > 0;
   const draw = () => drawFailures(currentView, local, draw);
   const redraw = () => {
     local.shown = FAILURES_SHOWN;
@@ -15,12 +15,8 @@ function brokeSection() {
 }
 
 /** The rows that failed, of every pair of modes. */
-function* failedRows({ base, rows, state }) {
-  if (state.verdict.size && !state.verdict.has("failed")) return;
-  const { data, values } = rows.column("verdict");
-  const failed = values.indexOf("failed");
-  for (const row of base) if (data[row] === failed) yield row;
-}
+const failedRows = ({ base, rows, state: { verdict } }) =>
+  verdict.size && !verdict.has("failed") ? [] : base.filter(rows.is("verdict", "failed"));
 
 const statusWords = (status) => status.replaceAll("_", " ");
 
@@ -67,14 +63,13 @@ function drawFailures(view, local, redraw) {
 }
 
 function countsTable({ rows }, all, kinds, chosen, choose) {
-  const deviceOf = (row) => rows.at(row).device;
-  const devices = [...new Set(all.map(deviceOf))].sort(naturally);
+  const devices = rows.textsOf("device", all).sort(naturally);
   const pick = (kind) =>
     linkButton(statusWords(kind.status), () => choose(kind), { "aria-pressed": String(kind === chosen) });
   return plainTable("Failures by status, mode and device; choose one to list only its failures", kinds, [
     ["Status", pick],
     ["Mode", ({ mode }) => mode || NONE],
-    ...devices.map((name) => [name, (kind) => kind.rows.filter((row) => deviceOf(row) === name).length || ""]),
+    ...devices.map((name) => [name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""]),
     ["All", (kind) => kind.rows.length],
   ]);
 }

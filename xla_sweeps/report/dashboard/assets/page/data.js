@@ -106,13 +106,11 @@ class Rows {
     return new this.#Row(row);
   }
 
-  /** The indices of the rows in which columns have these texts. */
-  matching(texts) {
-    const tests = Object.entries(texts).map(([name, text]) => {
-      const { data, values } = this.column(name);
-      return { data, code: values.indexOf(text) };
-    });
-    return this.where((row) => tests.every(({ data, code }) => data[row] === code));
+  /** A test of rows: whether a column has this value, which is text or a number. */
+  is(name, value) {
+    const { data, values } = this.column(name);
+    const wanted = values ? values.indexOf(value) : value;
+    return (row) => data[row] === wanted;
   }
 
   /** The indices of the rows that pass a test. */

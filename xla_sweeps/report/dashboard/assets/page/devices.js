@@ -12,21 +12,21 @@ function deviceTable(view) {
   const speedup = view.rows.number("speedup");
   const known = view.sorted("speedup").filter((row) => view.best[row]);
   const ends = known.length ? [known[0], known.at(-1)].map((row) => Math.log2(speedup[row])) : [0, 0];
-  const { data, values } = view.rows.column("device");
   const devices = view.distinct("device").map((name) => {
-    const code = values.indexOf(name);
-    const isOn = (row) => data[row] === code;
+    const isOn = view.rows.is("device", name);
     return { name, sorted: known.filter(isOn), sums: sumsOf(view.rows, view.counted.filter(isOn)) };
   });
   const extreme = (row) => (row === undefined ? NONE : extremeOf(view, row));
+  const between = ends.map((end) => times(2 ** end)).join(" to ");
   const logs = (rows) => Array.from(rows, (row) => Math.log2(speedup[row]));
+  const spread = ({ sorted }) => (sorted.length ? spreadOf(logs(sorted), ends) : NONE);
   return plainTable("", devices, [
     ["Device", ({ name }) => name],
     ["Typical", ({ sums }) => el("b", times(sums.geomean))],
     ["Verdicts", ({ sums }) => verdictShares(sums)],
     ["Best", ({ sorted }) => extreme(sorted.at(-1))],
     ["Worst", ({ sorted }) => extreme(sorted[0])],
-    [`Spread, ${ends.map((end) => times(2 ** end)).join(" to ")}`, ({ sorted }) => (sorted.length ? spreadOf(logs(sorted), ends) : NONE)],
+    [`Spread, ${between}`, spread],
   ]);
 }
 

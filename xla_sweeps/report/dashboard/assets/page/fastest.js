@@ -119,7 +119,7 @@ function placePicker({ state }, places, chosen) {
 
 /** Rows of one device by a podium's figure, best first; those whose intervals overlap their leader's share its rank. */
 function ranked(view, places, device, podium) {
-  const figures = places.filter((place) => view.at(place).device === device).map((place) => {
+  const figures = places.filter(view.rows.is("device", device)).map((place) => {
     const [value, low, high] = podium.of(view.at(place));
     return { place, value, low, high, rank: null };
   });

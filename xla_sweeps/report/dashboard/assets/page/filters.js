@@ -75,7 +75,8 @@ function candidateFor(index, scenario, baseline) {
 /** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. */
 function pairFor(index, scenario, origin) {
   const { rows, pairs } = index;
-  const known = rows.textsOf("baseline", rows.matching(origin === "all" ? { scenario } : { scenario, origin }));
+  const isOf = origin === "all" ? () => true : rows.is("origin", origin);
+  const known = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
   const usual = scenarioOf(rows, scenario).baseline;
   const compared = (name) => known.includes(name) && pairs.get(scenario)?.has(name);
   const baseline = [usual, "eager", ...known].find(compared) ?? usual;

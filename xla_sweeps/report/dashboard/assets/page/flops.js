@@ -48,8 +48,8 @@ function flopsPoints(view) {
         if (macs[row] > 0) known.push({ row, mode, throughput: throughput[row], device: rows.at(row).device });
         else unknown += 1;
       }
-    const of = (name) => known.filter(({ device }) => device === name);
-    const byDevice = new Map(view.distinct("device").map((name) => [name, of(name)]).filter(([, own]) => own.length));
+    const byDevice = new Map();
+    for (const point of known) getOrMake(byDevice, point.device, () => []).push(point);
     return { unknown, known, byDevice };
   });
 }
@@ -59,7 +59,7 @@ const operationsOf = (view, { row }) => (2 * view.at(row).macs) / 1e9;
 
 function flopsScatter(view, theme, width) {
   const { unknown, known, byDevice } = flopsPoints(view);
-  const panels = devicePanels([...byDevice.keys()], width);
+  const panels = devicePanels(view.distinct("device").filter((name) => byDevice.has(name)), width);
   const params = view.rows.number("params");
   const most = known.reduce((high, { row }) => Math.max(high, params[row] || 0), 1);
   const own = panels.shown.map((device) => byDevice.get(device));

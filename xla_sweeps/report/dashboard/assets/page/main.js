@@ -29,7 +29,7 @@ const devicesOf = ({ devices }) => devices.map(({ name }) => name);
 const oneOrMany = (names, noun) => (names.length === 1 ? names[0] : plural(names.length, noun));
 
 const modelsIn = (rows, scenario) =>
-  oneOrMany(rows.textsOf("model", rows.matching({ scenario })).filter(Boolean), "model");
+  oneOrMany(rows.textsOf("model", rows.where(rows.is("scenario", scenario))).filter(Boolean), "model");
 
 /** Labels of a study that is not complete, published by others, or preliminary. */
 function badgesOf({ rows, origins }) {
@@ -117,10 +117,9 @@ function addBreakEven(rows) {
   rows.add("break_even_images", () => {
     const [extra, calls, speedup] = rows.numbers("compile_s_extra", "break_even_calls", "speedup");
     const samples = rows.number("samples");
-    const { data, values } = rows.column("verdict");
-    const ambiguous = values.indexOf("ambiguous");
+    const isAmbiguous = rows.is("verdict", "ambiguous");
     return calls.map((value, row) => {
-      if (speedup[row] !== speedup[row] || extra[row] !== extra[row] || data[row] === ambiguous) return NaN;
+      if (speedup[row] !== speedup[row] || extra[row] !== extra[row] || isAmbiguous(row)) return NaN;
       return value === value ? value * samples[row] : Infinity;
     });
   });

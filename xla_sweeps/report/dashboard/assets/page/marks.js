@@ -70,7 +70,8 @@ function nameParts(view) {
     const alike = SETTINGS.filter(([column]) => view.distinct(column).length < 2);
     const shared = alike.map(([column, write]) => view.distinct(column)[0] && write(view.distinct(column)[0]));
     const options = view.distinct("runtime").length === 1 ? view.distinct("runtime") : [];
-    return { shared: [...shared, ...options].filter(Boolean), differing: SETTINGS.filter((one) => !alike.includes(one)) };
+    const differing = SETTINGS.filter((setting) => !alike.includes(setting));
+    return { shared: [...shared, ...options].filter(Boolean), differing };
   });
 }
 

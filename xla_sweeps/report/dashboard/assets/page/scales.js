@@ -73,7 +73,8 @@ function speedupScale(label, values, options = {}) {
 }
 
 /** Margins of a plot, in the order of CSS; and an axis of words alone. */
-const margins = (marginTop, marginRight, marginBottom, marginLeft) => ({ marginTop, marginRight, marginBottom, marginLeft });
+const margins = (top, right, bottom, left) =>
+  ({ marginTop: top, marginRight: right, marginBottom: bottom, marginLeft: left });
 const WORDS = { label: null, tickSize: 0 };
 
 /** Untrusted text for a chart: on one line, and well formed, since a picture of it is XML. */

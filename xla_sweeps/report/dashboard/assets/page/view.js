@@ -179,9 +179,7 @@ class View {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
-    const { data: status, values } = this.rows.column("status");
-    const contaminated = values.indexOf("contaminated");
-    this.#doubts = { preliminary: this.rows.number("preliminary"), status, contaminated };
+    this.#doubts = [this.rows.is("preliminary", 1), this.rows.is("status", "contaminated")];
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
     this.#brush();
@@ -290,14 +288,14 @@ class View {
 
   /** Figures of only one mode, of whichever pair of modes is chosen. */
   get alone() {
-    const here = (row) => this.at(row).scenario === this.state.scenario;
+    const here = this.rows.is("scenario", this.state.scenario);
     return this.index.alone.filter((row) => this.#mask[row] & IN_FACETS && here(row));
   }
 
   /** The marks of doubt of a row's figures, as the terminal has them: `*` preliminary, `~` contaminated. */
   doubt(row) {
-    const { preliminary, status, contaminated } = this.#doubts;
-    return (preliminary[row] === 1 ? "*" : "") + (status[row] === contaminated ? "~" : "");
+    const [preliminary, contaminated] = this.#doubts;
+    return (preliminary(row) ? "*" : "") + (contaminated(row) ? "~" : "");
   }
 
   /** The marks that all these rows share. */
@@ -349,8 +347,8 @@ function sumsOf(rows, places) {
 /** The summary of the pairs: the same figures as `analysis.overview`. */
 function overviewOf(rows, pairs) {
   const [speedup, extra, calls] = rows.numbers("speedup", "compile_s_extra", "break_even_calls");
-  const [verdict, family] = ["verdict", "family"].map((name) => rows.column(name));
-  const ambiguous = verdict.values.indexOf("ambiguous");
+  const family = rows.column("family");
+  const isAmbiguous = rows.is("verdict", "ambiguous");
   const groups = new Map();
   for (const row of pairs) getOrMake(groups, family.data[row], () => []).push(row);
   const families = Array.from(groups, ([code, own]) => {
@@ -360,7 +358,7 @@ function overviewOf(rows, pairs) {
   });
   const { rows: compared, n, ...sums } = sumsOf(rows, pairs);
   const priced = compared.filter((row) => extra[row] === extra[row]);
-  const judged = priced.filter((row) => verdict.data[row] !== ambiguous);
+  const judged = priced.filter((row) => !isAmbiguous(row));
   const breaks = judged.map((row) => (calls[row] === calls[row] ? calls[row] : Infinity));
   const middle = median(breaks);
   const spread = sums.models < SPREAD_MODELS ? [null, null] : tenths(compared.map((row) => speedup[row]));

@@ -11,10 +11,10 @@ function whereSection() {
 function heatCells(view, merged = false) {
   return view.once(`heat ${merged}`, () => {
     const name = view.distinct("family").length <= 2 && view.distinct("model").length <= 60 ? "model" : "family";
-    const [group, model, verdict] = [name, "model", "verdict"].map((one) => view.rows.column(one));
+    const [group, model] = [name, "model"].map((one) => view.rows.column(one));
     const [device, resolution] = ["device", "resolution_px"].map((facet) => view.index.facets.get(facet));
     const speedup = view.rows.number("speedup");
-    const failed = verdict.values.indexOf("failed");
+    const [isFailed, isSkipped] = [view.rows.is("verdict", "failed"), view.rows.is("status", "skipped")];
     const [columns, lines] = [new Map(), new Map()];
     for (const row of view.counted) {
       const [one, px] = [device, resolution].map(({ data }) => data[row]);
@@ -22,14 +22,14 @@ function heatCells(view, merged = false) {
       const column = () => ({ place, device: device.values[one], resolution: merged ? "all" : resolution.values[px] });
       getOrMake(columns, place, column);
       const code = group.data[row];
-      const line = getOrMake(lines, code, () => ({ name: group.values[code], mean: new GeometricMean(), cells: new Map() }));
+      const newLine = () => ({ name: group.values[code], mean: new GeometricMean(), cells: new Map() });
+      const line = getOrMake(lines, code, newLine);
       const empty = () => ({ mean: new GeometricMean(), rows: [], failed: 0, skipped: 0 });
       const cell = getOrMake(line.cells, place, empty);
       if (present(speedup[row])) {
         cell.rows.push(row);
         for (const { mean } of [cell, line]) mean.add(speedup[row], model.data[row]);
-      } else if (verdict.data[row] === failed)
-        cell[view.at(row).status === "skipped" ? "skipped" : "failed"] += 1;
+      } else if (isFailed(row)) cell[isSkipped(row) ? "skipped" : "failed"] += 1;
     }
     return {
       name,
