@@ -28,6 +28,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
 from xla_sweeps.system import devices
 from xla_sweeps.system.devices import Device
+from xla_sweeps.system.leases import LEASES
 
 SWEEP = str(SUPPORT / "fake_sweep.py")
 
@@ -50,7 +51,7 @@ def sweep(
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("WANDB", "XLA_SWEEPS", "TF_XLA_FLAGS"))
+        if name == LEASES or not name.startswith(("WANDB", "XLA_SWEEPS", "TF_XLA_FLAGS"))
     }
     words = ("sweep", "mine.yaml", "tracker=none", *arguments)
     environment = {**kept, "FAKE_WORKER": worker, **environ}
