@@ -186,7 +186,7 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
             {"scenario": "fit", "candidate": "fit_auto", "baseline": "fit_graph"},
             'model.fit after compile(jit_compile="auto") is 1.38× faster than without XLA (95 % '
             '1.34–1.42, 1 replicate: preliminary); use compile(jit_compile="auto"); its 12.3 s '
-            "of compilation pay back after 5,400 steps (4,900–6,000).",
+            "of compilation pay back after 5,400 epochs (4,900–6,000).",
         ),
     ],
 )

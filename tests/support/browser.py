@@ -38,11 +38,14 @@ _PLACE = """(async (selector) => {
   const found = document.querySelectorAll(selector);
   if (found.length !== 1) return `${found.length} elements match`;
   const [element] = found;
-  const before = element.getBoundingClientRect();
-  element.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
-  const moved = element.getBoundingClientRect();
-  if (moved.top !== before.top || moved.left !== before.left)  // drawn, so that the mouse meets it
+  // Until it stays: after a key Firefox scrolls back to the element with the focus, a while later.
+  for (let times = 0; times < 20; times++) {
+    const before = element.getBoundingClientRect();
+    element.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+    const {top, left} = element.getBoundingClientRect();
+    if (top === before.top && left === before.left) break;
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
+  }
   const box = element.getBoundingClientRect();
   if (!box.width || !box.height) return 'not visible';
   const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
@@ -165,6 +168,7 @@ class Browser:
             if time.monotonic() > deadline:
                 raise BrowserError(f"{selector}: the page does not see the mouse over it")
             time.sleep(0.02)
+            x, y = self.place(selector)[:2]
             self.hover_at(x, y)
         return x, y
 
