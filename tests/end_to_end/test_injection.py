@@ -113,6 +113,8 @@ def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str
         ({"weights": "em.h5"}, "expected a name"),
         ({"weights": "Makefile"}, "expected a name"),
         ({"weights": "[" * 300}, "expected a name"),
+        ({"data": "/etc"}, "expected a name; a path or an address goes on your own command line"),
+        ({"data": "../pictures"}, "expected a name"),
         ({"input_spec": list(range(2000))}, "more than 1,000 values"),
         ({"tracker.notes": "?" + "key" * 60_000}, "a text of more than 10,000 characters"),
         ({"tracker.notes": "a\x1b[2Jb"}, "holds a control character"),
