@@ -8,30 +8,17 @@ from typing import Any
 
 import pytest
 import yaml
+from composed import complaint, settings
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import Settings, candidate_mode, settings_of, to_settings
-from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
+from xla_sweeps.errors import ConfigError, DeviceError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.trial import Precision, Training
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.devices import cpu_name
-
-
-def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
-    explicit = {text.lstrip("+").partition("=")[0] for text in overrides}
-    cpu = [] if "device" in explicit else ["device=cpu"]
-    return to_settings(compose_config([*cpu, *overrides]), explicit=explicit, environ=environ or {})
-
-
-def complaint(*overrides: str) -> str:
-    with pytest.raises(XlaSweepsError) as caught:
-        settings(*overrides)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
 
 CATALOG = catalog.load_catalog()
 
@@ -179,106 +166,6 @@ def test_every_scenario_composes() -> None:
     for scenario in Scenario:
         model = "yolo_v8_xs" if scenario is Scenario.DETECT else "resnet50"
         assert settings(f"model={model}", f"scenario={scenario}").trial.scenario is scenario
-
-
-def test_only_what_trains_has_an_optimizer() -> None:
-    adam = settings("scenario=train_step", "optimizer=adam", "learning_rate=0.01")
-    assert adam.trial.training == Training(optimizer="adam", learning_rate=0.01)
-    call = settings()
-    assert call.trial.training is None
-    assert call.document["optimizer"] is call.document["learning_rate"] is None
-
-
-@pytest.fixture
-def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder `pics` of ten pictures in the current one."""
-    for number in range(10):
-        path = tmp_path / "pics" / f"class{number % 2}" / f"{number}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * number)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "pics"
-
-
-FIT = ("scenario=fit", "data=pics")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "batches", "samples"),
-    [
-        ((), 3, 10),
-        (("drop_remainder=true",), 2, 8),
-        (("batches=2",), 2, 8),
-        (("batches=1",), 1, 4),
-        (("batch_size=5",), 2, 10),
-        (("batch_size=10",), 1, 10),
-    ],
-)
-def test_an_epoch_over_pictures_is_all_of_them_or_as_many_batches_as_asked(
-    pictures: Path, overrides: tuple[str, ...], batches: int, samples: int
-) -> None:
-    found = settings(*FIT, *overrides)
-    assert (found.trial.batches, found.trial.samples) == (batches, samples)
-    assert found.document["batches"] == batches
-    assert found.document["data"] == "pics"
-    assert found.trial.training is not None
-    assert found.trial.training.data is not None
-    assert found.trial.training.data.path == str(pictures)
-
-
-def test_a_trial_without_pictures_says_so() -> None:
-    fit = settings("scenario=fit")
-    assert (fit.document["data"], fit.document["drop_remainder"]) == ("synthetic", None)
-    assert fit.trial.training == Training()
-    call = settings("data=synthetic")
-    assert call.document["data"] is None
-
-
-@pytest.mark.parametrize(
-    ("overrides", "reason"),
-    [
-        (["data=pics"], "data=pics: scenario=call trains nothing; add scenario=fit or remove data"),
-        (
-            ["scenario=train_step", "data=pics"],
-            "data=pics: a step of scenario=train_step trains on values that are drawn; use "
-            "scenario=fit",
-        ),
-        (
-            ["scenario=fit", "data=pix"],
-            "data=pix: there is no such file or folder; `xla-sweeps make-data pix` makes a small",
-        ),
-        (
-            ["scenario=fit", "data=sinthetic"],
-            "data=sinthetic: there is no such file or folder; did you mean data=synthetic?",
-        ),
-        (["scenario=fit", "data=empty"], "data=empty: holds no picture: expected *.tfrecord files"),
-        (
-            [*FIT, "batch_size=11"],
-            "batch_size=11: data=pics has 10 pictures; use batch_size=10 or less",
-        ),
-        ([*FIT, "batches=4"], "batches=4: data=pics has 3 batches of 4; use batches=3 or less"),
-        (
-            [*FIT, "batches=3", "drop_remainder=true"],
-            "batches=3: data=pics has 2 batches of 4; use batches=2 or less",
-        ),
-        ([*FIT, "drop_remainder=2"], "drop_remainder=2: "),
-        (
-            ["scenario=fit", "drop_remainder=true"],
-            "drop_remainder=true: only an epoch over pictures has a smaller last batch; add data=",
-        ),
-        (
-            ["drop_remainder=true"],
-            "drop_remainder=true: scenario=call trains nothing; add scenario=fit or remove drop",
-        ),
-    ],
-)
-def test_what_does_not_fit_the_pictures_is_refused_in_one_line(
-    pictures: Path, overrides: list[str], reason: str
-) -> None:
-    (pictures.parent / "empty").mkdir()
-    found = complaint(*overrides)
-    assert found.startswith(reason)
-    assert "\n" not in found
 
 
 def test_each_mode_alone_is_measured_at_publish_or_as_asked() -> None:
