@@ -11,4 +11,4 @@ def test_help_names_every_model_within_its_width() -> None:
     words = set(text.split())
     assert {name for name in catalog.load_catalog() if not name.endswith("_backbone")} <= words
     assert "NAME_backbone" in words
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= 80

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from xla_sweeps.config.catalog import CatalogEntry
 from xla_sweeps.schema.options import OPTIONS, PURPOSES, description
 
-WIDTH = 96
+WIDTH = 80
 
 _HYDRA = (
     ("-m", "several values, one trial each: -m model=resnet50,vgg16 batch_size=1,8"),
@@ -44,10 +44,11 @@ def help_text(catalog: Mapping[str, CatalogEntry], commands: Iterable[tuple[str,
         commands: usage and one line of help of each command.
     """
     lines = [
-        "Should I turn XLA on for my Keras vision model, on my hardware, and what does it buy me?",
+        "Should I turn XLA on for my Keras vision model, on my hardware, and what does",
+        "it buy me?",
         "",
-        "usage: python -m xla_sweeps [key=value ...]     measure one trial",
-        "       xla-sweeps COMMAND ...                   the same program; see COMMAND --help",
+        "usage: python -m xla_sweeps [key=value ...]  measure one trial",
+        "       xla-sweeps COMMAND ...                the same program; COMMAND --help",
     ]
     for purpose in PURPOSES:
         rows = [
