@@ -24,7 +24,8 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.compose import Composer, Place
-from xla_sweeps.sweep.launchers.local import LocalLauncher, Slot
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.plan import INCONCLUSIVE, counting, match, missing
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.faults import POINTS

@@ -17,7 +17,8 @@ from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers.local import LocalLauncher, Slot
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.plan import match
 from xla_sweeps.system.devices import Device
 

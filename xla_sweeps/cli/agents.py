@@ -14,7 +14,7 @@ from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.launchers import wandb_agents
-from xla_sweeps.sweep.launchers.local import slots_for
+from xla_sweeps.sweep.launchers.slots import slots_for
 
 
 def agents_command(arguments: Sequence[str]) -> int:

@@ -36,7 +36,8 @@ from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.forecast import Forecast
 from xla_sweeps.sweep.launchers import Launcher, wandb_agents
-from xla_sweeps.sweep.launchers.local import LocalLauncher, Slot, slots_for
+from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
     DEVICE_RULE,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from io import FileIO
@@ -32,20 +32,13 @@ from xla_sweeps.sweep.launchers import (
     reason_of,
     wait_for,
 )
-from xla_sweeps.system.devices import (
-    Device,
-    devices,
-    disjoint_cores,
-    gpu_problems,
-    is_accelerator,
-    near_cores,
-    usable_cores,
-)
+from xla_sweeps.sweep.launchers.slots import Slot, job_environment
+from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import tail
 from xla_sweeps.system.forking import NOT_FORKED, Child, NotForked, Order, Parent, fork
 from xla_sweeps.system.leases import lease_names
-from xla_sweeps.system.process import JOB_VARIABLE, Assignment, signal_group, signal_process
+from xla_sweeps.system.process import Assignment, signal_group, signal_process
 
 STOP_GRACE_S = 20.0
 
@@ -58,91 +51,6 @@ TRIALS = (sys.executable, "-m", "xla_sweeps.cli.composed")
 START_S = 60.0
 
 _LOG_BYTES = 1 << 16
-
-_CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """A device that runs jobs, one at a time, and the cores that they may use.
-
-    Attributes:
-        cores: numbers of the cores; empty where all may be used.
-    """
-
-    name: str
-    device: Device
-    cores: tuple[int, ...] = ()
-
-    @property
-    def core_count(self) -> int:
-        """How many cores a job on it may use."""
-        return len(self.cores) or usable_cores()
-
-
-def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> list[Slot]:
-    """The slots of `--devices`: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
-
-    Args:
-        asked: the option's value; None is every GPU, or the CPU where there is none.
-        found: the devices that exist; default: this machine's.
-
-    Raises:
-        DeviceError: one is absent, or asked for twice, or there are more parts than cores.
-    """
-    existing = list(devices() if found is None else found)
-    problems = gpu_problems() if found is None else ()
-    gpus = [device for device in existing if device.kind == "gpu"]
-    if asked is None:
-        if problems and not gpus:
-            raise DeviceError(f"{'; '.join(problems)}; to measure the CPU: --devices=cpu")
-        return _gpu_slots(gpus) or [Slot(name="cpu", device=existing[-1])]
-    names = [name.strip() for name in asked.split(",") if name.strip()]
-    if not names or len(set(names)) != len(names):
-        raise DeviceError(
-            f"--devices={asked}: name each device once, as in --devices=gpu:0,gpu:1 or cpu:0,cpu:1"
-        )
-    if all(_CPU_SLOT.fullmatch(name) for name in names):
-        return _cpu_slots(names, existing[-1])
-    labels = {gpu.label: gpu for gpu in gpus} | {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
-    for name in names:
-        if name not in labels:
-            there = ", ".join(gpu.label for gpu in gpus) or "no GPU"
-            raise DeviceError(
-                f"--devices={asked}: no device {name}; "
-                + "".join(f"{problem}; " for problem in problems)
-                + f"this machine has {there} and cpu"
-            )
-    return _gpu_slots([labels[name] for name in names])
-
-
-def _cpu_slots(names: Sequence[str], cpu: Device) -> list[Slot]:
-    """The whole CPU, or one equal part for each name."""
-    if len(names) == 1:
-        return [Slot(name=names[0], device=cpu)]
-    return _slots(names, [cpu] * len(names), [os.sched_getaffinity(0)] * len(names))
-
-
-def _gpu_slots(gpus: Sequence[Device]) -> list[Slot]:
-    """GPUs; where there are several, each with cores of its own on its NUMA node."""
-    if len(gpus) < 2:
-        return [Slot(name=gpu.label, device=gpu) for gpu in gpus]
-    return _slots([gpu.label for gpu in gpus], gpus, [near_cores(gpu) for gpu in gpus])
-
-
-def _slots(
-    names: Sequence[str], owners: Sequence[Device], near: Sequence[Collection[int]]
-) -> list[Slot]:
-    cores = disjoint_cores(near)
-    if not all(cores):
-        raise DeviceError(
-            f"--devices={','.join(names)}: cannot split {usable_cores()} cores into "
-            f"{len(names)} parts"
-        )
-    return [
-        Slot(name=name, device=device, cores=own)
-        for name, device, own in zip(names, owners, cores, strict=True)
-    ]
 
 
 @dataclass(eq=False)
@@ -381,14 +289,6 @@ class LocalLauncher:
         """Have only one job measure at a time; they build and compile side by side as before."""
         names = (name for slot in self._slots for name in lease_names(slot.device, slot.cores))
         self.together = tuple(dict.fromkeys(names))
-
-
-def job_environment(environ: Mapping[str, str], slot: Slot) -> dict[str, str]:
-    """A job's environment: this one's, with the one device that it may see."""
-    gpu = slot.device.kind == "gpu"
-    visible = (slot.device.uuid or str(slot.device.index)) if gpu else ""
-    kept = {name: value for name, value in environ.items() if name != JOB_VARIABLE}
-    return {**kept, "CUDA_VISIBLE_DEVICES": visible}
 
 
 def _signal(process: Child, number: signal.Signals) -> None:

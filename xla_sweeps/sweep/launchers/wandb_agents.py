@@ -28,7 +28,7 @@ from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
 from xla_sweeps.sweep.launchers import last_line_of
-from xla_sweeps.sweep.launchers.local import Slot, job_environment
+from xla_sweeps.sweep.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import Assignment, StopSignals, kill_tree, signal_process
 from xla_sweeps.system.text import file_name

@@ -1,4 +1,4 @@
-"""The local launcher: which device a job sees."""
+"""Slots: which devices run jobs, and which device a job sees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
 from xla_sweeps.errors import DeviceError
-from xla_sweeps.sweep.launchers.local import job_environment, slots_for
+from xla_sweeps.sweep.launchers.slots import job_environment, slots_for
 from xla_sweeps.system.devices import Device
 
 GPUS = [
