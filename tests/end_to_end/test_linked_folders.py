@@ -18,7 +18,8 @@ from xla_sweeps.errors import StoreError, XlaSweepsError
 from xla_sweeps.report.wandb_report import build
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
-from xla_sweeps.sweep.launchers import make_log_folder, ray, wandb_agents
+from xla_sweeps.sweep.launchers import ray, wandb_agents
+from xla_sweeps.sweep.launchers.job import make_log_folder
 
 WORDS = ["model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu"]
 WORDS += ["tracker=none", "results_dir=results"]
@@ -115,9 +116,7 @@ def test_what_a_sweep_starts_is_not_written_through_a_link(
 
 def test_a_log_that_comes_back_from_a_node_goes_through_no_link(outside: Path) -> None:
     results = linked("logs/sweeps", outside)
-    answer = {"log": "said\n", "exit_code": 0, "node": "n0", "records": []}
-    ended = ray.copied_back(answer, results / "logs" / "sweeps" / "s-1" / "a.log")
-    assert ended.slot == "n0"
+    ray.keep_log("said\n", results / "logs" / "sweeps" / "s-1" / "a.log")
     assert list(outside.iterdir()) == []
 
 

@@ -24,7 +24,7 @@ from xla_sweeps.sweep import outcomes
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import Ended, Job
+from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.launchers.local import STOP_GRACE_S, LocalLauncher
 from xla_sweeps.sweep.outcomes import Judge
 from xla_sweeps.sweep.plan import match
@@ -127,7 +127,7 @@ def test_a_job_that_cannot_start_is_an_error_of_that_job_and_never_a_wait(
     def broken(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("xla_sweeps.sweep.launchers.local.subprocess.Popen", broken)
+    monkeypatch.setattr("xla_sweeps.system.process.subprocess.Popen", broken)
     outcome, notes = drive(tmp_path, "a=ok", "b=ok", slots=1)
     words = [word for _, word in notes.ends]
     assert words.count("infra") >= 3, "the breaker stops after three"

@@ -24,12 +24,13 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import outcomes
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import End, Ended, Job
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import match
 
 
-class Cluster:
+class Cluster(Launcher):
     """Runs nothing.
 
     Args:
@@ -38,7 +39,6 @@ class Cluster:
     """
 
     name = "cluster"
-    targets = False
 
     def __init__(self, answer: Callable[[str, int], Ended | None], *, slots: int = 100) -> None:
         self._answer, self._slots = answer, slots
@@ -65,9 +65,6 @@ class Cluster:
 
     def slot_of(self, future: Future[Ended]) -> str:
         return "" if future.done() else "n0"
-
-    def drain(self, slot: str) -> bool:
-        return False
 
     def stop(self, *, now: bool) -> None:
         for future in self._running:

@@ -271,7 +271,7 @@ def _driver(
     if any(task.wanted for task in plan.tasks):
         seeds = range(request.slot_count)
         anchors = [composer.anchor([*ANCHOR, f"seed={seed}"]) for seed in seeds]
-    if isinstance(launcher, LocalLauncher) and len(anchors) > 1:
+    if len(anchors) > 1:
         take_turns_if_needed(launcher, store, anchors, extra=extra, logs=logs, warn=board.warn)
     quick = all(task.effort == "quick" for task in plan.tasks)
     return Driver(
@@ -284,7 +284,7 @@ def _driver(
         source=source,
         anchors=anchors,
         late_anchors=quick,
-        document=composer.document if isinstance(launcher, LocalLauncher) else None,
+        document=composer.document if launcher.takes_documents else None,
         record_death=_death_recorder(request),
         rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
     )

@@ -11,8 +11,8 @@ from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.noise import ANCHOR_TAG
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import End, Ended, Job
-from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import End, Ended, Job
 
 ANCHOR = (
     "model=mobilenet_v2",
@@ -73,7 +73,7 @@ TOLERANCE = 0.01
 
 
 def take_turns_if_needed(
-    launcher: LocalLauncher,
+    launcher: Launcher,
     store: Store,
     anchors: Sequence[Task],
     *,

@@ -21,7 +21,8 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog, Source
 from xla_sweeps.sweep.compose import Task
-from xla_sweeps.sweep.launchers import Ended, Job, Launcher
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.outcomes import (
     LOCKED_WAIT_S,
     Collector,

@@ -24,7 +24,8 @@ from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.forecast import BREAKER, TOGETHER_S, Breaker
-from xla_sweeps.sweep.launchers import End, Ended, Job, Launcher
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.plan import INCONCLUSIVE, final_outcome, missing
 
 MAX_DEATHS = 2

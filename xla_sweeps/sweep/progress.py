@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Protocol
 
 from xla_sweeps.schema.measurement import Status
@@ -13,7 +12,8 @@ from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.forecast import Forecast, replicates_left
-from xla_sweeps.sweep.launchers import Ended, Launcher
+from xla_sweeps.sweep.launchers import JobScreen, Launcher
+from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import (
     EndedJob,
     Judge,
@@ -28,14 +28,8 @@ from xla_sweeps.sweep.plan import ATTEMPTS
 DRAW_S = 1.0
 
 
-class Screen(Protocol):
-    """Shows a person how a sweep is doing; `report.terminal` has one."""
-
-    def running(self, slot: str, what: str, log: Path) -> None:
-        """A job runs on a slot."""
-
-    def ended(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
-        """A job ended, how, and with which speedup."""
+class Screen(JobScreen, Protocol):
+    """Shows a person how a sweep is doing."""
 
     def progress(
         self,
@@ -69,12 +63,6 @@ class Screen(Protocol):
             attempts: how many it gets at most.
             again_s: seconds until then; 0 for now.
         """
-
-    def tick(self) -> None:
-        """Time has passed."""
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
 
 
 class Progress:

@@ -31,6 +31,7 @@ from xla_sweeps.system.process import (
     die_with_parent,
     signal_group,
     signal_process,
+    start_process,
 )
 from xla_sweeps.system.text import counted
 
@@ -238,19 +239,14 @@ class Parent:
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = start_process(
                 [*self._command, str(os.getpid()), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=self._environment,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
+                output=output,
+                environment=self._environment,
+                cores=self._cores,
+                descriptors=[theirs.fileno()],
             )
         self._socket = ours
-        if self._cores:
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(self._process.pid, self._cores)
 
     def close(self) -> None:
         """End it, once its last process has ended; by force if that takes too long."""

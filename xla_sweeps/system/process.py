@@ -11,9 +11,9 @@ import signal
 import subprocess
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import msgspec
 
@@ -204,6 +204,41 @@ class StopSignals:
             self.kill = True
             if self._on_kill is not None:
                 self._on_kill()
+
+
+def start_process(
+    command: Sequence[str],
+    *,
+    output: IO[bytes],
+    environment: Mapping[str, str],
+    cores: Sequence[int] = (),
+    descriptors: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a process without input, the leader of a group and session of its own.
+
+    Args:
+        command: to be run.
+        output: file for its standard output and error.
+        environment: the complete environment.
+        cores: numbers of the cores that it may use; empty for all.
+        descriptors: further ones that it inherits.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=environment,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+    if cores:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(process.pid, cores)
+    return process
 
 
 class Waitable(Protocol):

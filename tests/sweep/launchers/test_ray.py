@@ -23,8 +23,8 @@ from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import End, Ended, Job
-from xla_sweeps.sweep.launchers.ray import RayLauncher, copied_back
+from xla_sweeps.sweep.launchers.job import End, Job
+from xla_sweeps.sweep.launchers.ray import RayLauncher, keep_log
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import match
 
@@ -187,13 +187,11 @@ def test_a_nodes_own_number_of_threads_is_kept(
     assert done.stdout.strip() == str(given)
 
 
-def test_progress_of_a_node_is_sent_back_even_if_its_log_cannot_be_written(tmp_path: Path) -> None:
+def test_the_output_of_a_node_is_kept_where_that_is_possible(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    answer = {"exit_code": 2, "node": "n0", "records": ["{}"], "log": "one\nthe last\n\n"}
-    ended = copied_back(answer, tmp_path / "file" / "job.log")
-    assert ended == Ended(how=End.FAILED, slot="n0", detail="the last", records=(b"{}",))
-    assert copied_back(answer, tmp_path / "made" / "job.log") == ended
-    assert (tmp_path / "made" / "job.log").read_text() == answer["log"]
+    keep_log("one\nthe last\n\n", tmp_path / "file" / "job.log")
+    keep_log("one\nthe last\n\n", tmp_path / "made" / "job.log")
+    assert (tmp_path / "made" / "job.log").read_text() == "one\nthe last\n\n"
 
 
 def test_an_absent_cluster_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from quick_sweep import QUICK, task, tasks_of
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.driver import Driver
-from xla_sweeps.sweep.launchers import End, Job
+from xla_sweeps.sweep.launchers.job import End, Ended, Job
 from xla_sweeps.sweep.launchers.slurm import SlurmLauncher, script_of
-from xla_sweeps.sweep.launchers.slurm_task import EndFile, write_end
+from xla_sweeps.sweep.launchers.slurm_task import write_end
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import match
 
@@ -319,7 +319,7 @@ def test_an_unreachable_folder_loses_the_job_and_does_not_end_the_polling(
     (tmp_path / "away").rename(folder)
     future = engine.submit(job(tmp_path, "b", "ok"))
     wait_for(tmp_path / "bin" / "garbled")
-    write_end(folder / "000002.end.json", EndFile(0, "n0", "", []))
+    write_end(folder / "000002.end.json", Ended(how=End.FINISHED))
     assert future.result(300).how is End.FINISHED
     engine.close()
 

@@ -7,30 +7,29 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from io import FileIO
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.measure.process import Stop
-from xla_sweeps.sweep.launchers import (
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
     Ended,
     Job,
-    end_of,
+    ended_with,
     last_line,
     make_log_folder,
-    reason_of,
-    wait_for,
+    start,
+    wait,
 )
 from xla_sweeps.sweep.launchers.slots import Slot, job_environment
 from xla_sweeps.system.devices import is_accelerator
@@ -64,7 +63,7 @@ class _Running:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Starts each job as a process group of its own, on a slot that has no other job.
 
     Args:
@@ -81,6 +80,7 @@ class LocalLauncher:
 
     name = "local"
     targets = True
+    takes_documents = True
 
     def __init__(
         self,
@@ -209,65 +209,43 @@ class LocalLauncher:
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
-        make_log_folder(job.log)
-        with job.log.open("ab", buffering=0) as output:
-            process = self._started(running, output)
+        process = self._started(running)
         if process is None:
             return Ended(how=End.STOPPED, slot=slot.name)
-        if slot.cores:
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(process.pid, slot.cores)
         running.process = process
         if running.stop.requested:
             _signal(process, signal.SIGTERM)
         with process:
-            code = wait_for(process, job.log, job.silent_s)
-            signal_group(process.pid, signal.SIGKILL)  # what it left behind
+            code = wait(process, job)
         self._warn_of_fresh(slot, job)
-        how = end_of(code)
-        return Ended(
-            how=End.STOPPED if running.stop.requested and how is End.DIED else how,
-            slot=slot.name,
-            detail=reason_of(code, last_line(job.log)),
-        )
+        ended = ended_with(code, last_line(job.log), slot=slot.name)
+        if running.stop.requested and ended.how is End.DIED:
+            return replace(ended, how=End.STOPPED)
+        return ended
 
-    def _started(self, running: _Running, output: FileIO) -> Child | None:
+    def _started(self, running: _Running) -> Child | None:
         """The job's process: forked where the sweep has composed it, or else the command.
 
         None where it was stopped before it began.
         """
         job, parent, trials = running.job, running.parent, running.trials
         environment = job_environment(os.environ, running.slot)
-        environment |= self._assignment(running).environment()
+        assignment = self._assignment(running)
         descriptors = [parent.fileno()] if parent else []
         with parent or contextlib.nullcontext(), trials or contextlib.nullcontext():
             if trials:
-                document = msgspec.json.encode(job.document).decode()
-                arguments = (document, *job.arguments)
-                try:
-                    forked = fork(
-                        trials,
-                        Order(environment=environment, cores=(), arguments=arguments),
-                        output=output.fileno(),
-                        descriptors=descriptors,
-                        patience_s=START_S,
-                        stops=[running.stop],
-                    )
-                except NotForked as why:
-                    output.write(f"{NOT_FORKED}{why}\n".encode())
-                else:
-                    forked.stdin.close()
+                complete = environment | assignment.environment()
+                if forked := _forked(running, trials, complete, descriptors):
                     return forked
             if running.stop.requested:
                 return None
-            return subprocess.Popen(
-                [*self._command, *job.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                pass_fds=descriptors,
-                env=environment,
+            return start(
+                job,
+                self._command,
+                environment=environment,
+                assignment=assignment,
+                cores=running.slot.cores,
+                descriptors=descriptors,
             )
 
     def _warn_of_fresh(self, slot: Slot, job: Job) -> None:
@@ -289,6 +267,34 @@ class LocalLauncher:
         """Have only one job measure at a time; they build and compile side by side as before."""
         names = (name for slot in self._slots for name in lease_names(slot.device, slot.cores))
         self.together = tuple(dict.fromkeys(names))
+
+
+def _forked(
+    running: _Running,
+    trials: socket.socket,
+    environment: Mapping[str, str],
+    descriptors: Sequence[int],
+) -> Child | None:
+    """A job's process, forked from one that has imported what it needs; None where that fails."""
+    job = running.job
+    document = msgspec.json.encode(job.document).decode()
+    order = Order(environment=dict(environment), cores=(), arguments=(document, *job.arguments))
+    make_log_folder(job.log)
+    with job.log.open("ab", buffering=0) as output:
+        try:
+            forked = fork(
+                trials,
+                order,
+                output=output.fileno(),
+                descriptors=descriptors,
+                patience_s=START_S,
+                stops=[running.stop],
+            )
+        except NotForked as why:
+            output.write(f"{NOT_FORKED}{why}\n".encode())
+            return None
+    forked.stdin.close()
+    return forked
 
 
 def _signal(process: Child, number: signal.Signals) -> None:

@@ -7,29 +7,28 @@ same versions of Python, Ray and this package on every node.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
-from xla_sweeps.sweep.launchers import (
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
     Ended,
     Job,
-    SilenceWatch,
-    end_of,
-    kill_silent,
-    last_line_of,
+    ended_with,
+    last_line,
     make_log_folder,
-    reason_of,
+    start,
+    wait,
 )
 from xla_sweeps.system.devices import cores_of_one
 from xla_sweeps.system.process import Assignment
@@ -43,7 +42,7 @@ LOG_LIMIT = 256 * 1024
 _TYPE_RESOURCE = "accelerator_type:"
 
 
-class RayLauncher:
+class RayLauncher(Launcher):
     """Submits jobs to a cluster.
 
     Args:
@@ -55,7 +54,6 @@ class RayLauncher:
     """
 
     name = "ray"
-    targets = False
 
     def __init__(
         self,
@@ -123,8 +121,7 @@ class RayLauncher:
         """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
         task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
-        words = list(self._command), list(job.arguments)
-        ref = task.remote(*words, key, self._notes, job.silent_s)
+        ref = task.remote(job, list(self._command), key, self._notes)
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key, job)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
@@ -144,10 +141,6 @@ class RayLauncher:
         self._asked = time.monotonic()
         with contextlib.suppress(Exception):
             self._slot_by_key = self._ray.get(self._notes.slots.remote(), timeout=ANSWER_S)
-
-    def drain(self, slot: str) -> bool:
-        """False: Ray chooses nodes itself."""
-        return False
 
     def stop(self, *, now: bool) -> None:
         """Cancel the jobs that wait; those that run may save and end, or are killed."""
@@ -188,7 +181,8 @@ class RayLauncher:
     def _finish(self, future: Future[Ended], job: Job, done: Any) -> None:
         """Report how a task ended; its log and its records are copied back."""
         try:
-            ended = copied_back(json.loads(done.result()), job.log)
+            ended = done.result()
+            keep_log(ended.output, job.log)
         except BaseException as error:  # whatever the engine raises for a job that it lost
             cancelled = self._stopping or type(error).__name__ in (
                 "CancelledError",
@@ -226,71 +220,71 @@ class _Notes:
         return key in self._stopped
 
 
-def copied_back(answer: Mapping[str, Any], log: Path) -> Ended:
-    """How a job ended, from its node's answer; its log is kept if it can be."""
+def keep_log(output: str, log: Path) -> None:
+    """Keep a job's output that came back from its node, where that is possible."""
     with contextlib.suppress(OSError):
         make_log_folder(log)
-        log.write_text(answer["log"], encoding="utf-8")
-    how = end_of(answer["exit_code"])
-    return Ended(
-        how=how,
-        slot=answer["node"],
-        detail=reason_of(answer["exit_code"], last_line_of(answer["log"])),
-        records=tuple(text.encode() for text in answer["records"]),
-    )
+        log.write_text(output, encoding="utf-8")
 
 
-def run_job(
-    command: Sequence[str], arguments: Sequence[str], key: str, notes: Any, silent_s: float
-) -> str:
-    """Run one job on a node, with its own results folder; exit code, records and log as JSON."""
+def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
+    """Run one job on a node, with a results folder of its own, whose records are copied back."""
     import ray
 
     node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
     with contextlib.suppress(Exception):
         ray.get(notes.started.remote(key, node), timeout=10)
-
-    def is_stopped() -> bool:
-        with contextlib.suppress(Exception):
-            return bool(ray.get(notes.is_stopped.remote(key), timeout=10))
-        return False
-
     with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
-        results, log = Path(folder) / "results", Path(folder) / "log"
-        mine = [
-            *(word for word in arguments if not word.startswith("results_dir=")),
-            f"results_dir={results}",
-        ]
-        if not any(word.startswith("tracker=") for word in mine):
-            mine.append(
-                "tracker=none"
-            )  # `push` makes the run from the record, where the sweep runs
+        results = Path(folder) / "results"
+        arguments = (*_elsewhere(job.arguments), f"results_dir={results}")
+        job = replace(job, arguments=arguments, log=results / "logs" / "sweeps" / "ray" / "job.log")
         variables = {**given_variables(), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Ray numbers them
         cores: tuple[int, ...] = ()
         with contextlib.suppress(XlaSweepsError):
             cores = cores_of_one(variables)
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, *mine],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**variables, **Assignment(parent=os.getpid()).environment()},
-            )
-        if cores:  # at once: the job counts the cores that it may use
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(process.pid, cores)
-        code = _wait(process, is_stopped, log, silent_s)
-        records = [
-            path.read_text("utf-8") for path in sorted((results / "records").glob("*/*.json"))
-        ]
-        text = log.read_text("utf-8", "replace") + "".join(
-            f"\n--- {path.name}\n{path.read_text('utf-8', 'replace')}"
-            for path in (results / "logs").rglob("*.log")
+        process = start(
+            job,
+            command,
+            environment=variables,
+            assignment=Assignment(parent=os.getpid()),
+            cores=cores,
         )
+
+        def stop_if_asked() -> None:
+            with contextlib.suppress(Exception):
+                if ray.get(notes.is_stopped.remote(key), timeout=10):
+                    process.terminate()
+
+        code = wait(process, job, every_s=1.0, look=stop_if_asked)
+        records = sorted((results / "records").glob("*/*.json"))
+        return ended_with(
+            code,
+            last_line(job.log),
+            slot=node,
+            records=tuple(path.read_bytes() for path in records),
+            output=_output(job.log, results / "logs"),
+        )
+
+
+def _elsewhere(arguments: Sequence[str]) -> list[str]:
+    """A job's arguments for a node: no results folder, and no tracker unless one is asked for.
+
+    `push` makes the run from the record, where the sweep runs.
+    """
+    kept = [word for word in arguments if not word.startswith("results_dir=")]
+    tracked = any(word.startswith("tracker=") for word in kept)
+    return kept if tracked else [*kept, "tracker=none"]
+
+
+def _output(log: Path, folder: Path) -> str:
+    """A job's output and the other logs in a folder; the middle is cut out where it is long."""
+    text = log.read_text("utf-8", "replace") + "".join(
+        f"\n--- {path.name}\n{path.read_text('utf-8', 'replace')}"
+        for path in folder.rglob("*.log")
+        if path != log
+    )
     half = LOG_LIMIT // 2
-    text = text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
-    return json.dumps({"exit_code": code, "node": node, "records": records, "log": text})
+    return text if len(text) <= LOG_LIMIT else f"{text[:half]}\n[... cut ...]\n{text[-half:]}"
 
 
 def given_variables() -> dict[str, str]:
@@ -302,19 +296,6 @@ def given_variables() -> dict[str, str]:
     began = Path("/proc/self/environ").read_bytes().split(b"\0")
     given = any(item.startswith(b"OMP_NUM_THREADS=") for item in began)
     return {name: value for name, value in os.environ.items() if given or name != "OMP_NUM_THREADS"}
-
-
-def _wait(
-    process: subprocess.Popen[bytes], is_stopped: Callable[[], bool], log: Path, silent_s: float
-) -> int:
-    watch = SilenceWatch(log, silent_s)
-    while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=1.0)
-        if watch.is_over():
-            return kill_silent(process, log, silent_s)
-        if is_stopped():
-            process.terminate()
 
 
 def _require_listening(address: str | None) -> None:

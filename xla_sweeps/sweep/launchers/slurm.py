@@ -19,23 +19,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
-from xla_sweeps.sweep.launchers import (
-    COMMAND,
-    End,
-    Ended,
-    Job,
-    end_of,
-    last_line_of,
-    reason_of,
-)
-from xla_sweeps.sweep.launchers.slurm_task import EndFile, TaskJob
+from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job, last_line_of
+from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
 
 POLL_S = 1.0
 
@@ -62,25 +55,20 @@ class _Submitted:
 
     Attributes:
         end: the file that says how it ended.
-        task: `ARRAY_INDEX` once it was submitted.
+        array: id of the array, once it was submitted.
+        task: `ARRAY_INDEX`.
     """
 
     future: Future[Ended]
     job: Job
     end: Path
+    array: str = ""
     task: str = ""
     node: str = ""
     missed: int = 0
 
 
-@dataclass
-class _Queue:
-    """The answer of `squeue`: node by task."""
-
-    nodes: dict[str, str] = field(default_factory=dict)
-
-
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Submits jobs with `sbatch`.
 
     Args:
@@ -95,7 +83,6 @@ class SlurmLauncher:
     """
 
     name = "slurm"
-    targets = False
 
     def __init__(
         self,
@@ -157,10 +144,6 @@ class SlurmLauncher:
         item = self._jobs.get(future)
         return item.node if item else ""
 
-    def drain(self, slot: str) -> bool:
-        """False: Slurm chooses nodes itself."""
-        return False
-
     def stop(self, *, now: bool) -> None:
         """Cancel all tasks: those that run save what they have within Slurm's KillWait.
 
@@ -189,7 +172,7 @@ class SlurmLauncher:
             return list(self._jobs.values())
 
     def _arrays(self) -> list[str]:
-        return sorted({item.task.partition("_")[0] for item in self._items() if item.task})
+        return sorted({item.array for item in self._items() if item.array})
 
     def _take_waiting(self) -> list[_Submitted]:
         with self._lock:
@@ -239,19 +222,9 @@ class SlurmLauncher:
         chunks = [items[first : first + self._chunk] for first in range(0, len(items), self._chunk)]
         listed = self._folder / f"{items[0].end.name.partition('.')[0]}.jobs.json"
         listed.write_bytes(
-            msgspec.json.encode(
+            encoded(
                 [
-                    [
-                        TaskJob(
-                            list(self._command),
-                            list(item.job.arguments),
-                            str(item.job.log.absolute()),
-                            str(item.end),
-                            item.job.known_records,
-                            item.job.silent_s,
-                        )
-                        for item in chunk
-                    ]
+                    [ListedJob(list(self._command), item.job, item.end) for item in chunk]
                     for chunk in chunks
                 ]
             )
@@ -275,7 +248,7 @@ class SlurmLauncher:
             )
         for index, chunk in enumerate(chunks):
             for item in chunk:
-                item.task = f"{submitted[1]}_{index}"
+                item.array, item.task = submitted[1], f"{submitted[1]}_{index}"
         if self._stopping:  # too late to have been cancelled with the others
             _slurm(["scancel", submitted[1]])
         return ""
@@ -288,12 +261,12 @@ class SlurmLauncher:
         left = [item for item in items if item.future in self._jobs]
         if not left:
             return
-        queue = _queue(sorted({item.task.partition("_")[0] for item in left}))
-        if queue is None:
+        nodes = _queue(sorted({item.array for item in left}))
+        if nodes is None:
             return
         for item in left:
-            item.node = queue.nodes.get(item.task, "")
-            item.missed = 0 if item.task in queue.nodes else item.missed + 1
+            item.node = nodes.get(item.task, "")
+            item.missed = 0 if item.task in nodes else item.missed + 1
             if item.missed >= GONE_POLLS and not self._has_ended(item):
                 how = End.STOPPED if self._stopping else End.LOST
                 detail = f"task {item.task} vanished from the queue without a result file"
@@ -303,10 +276,7 @@ class SlurmLauncher:
     def _has_ended(self, item: _Submitted) -> bool:
         """Whether the job has ended; if so, report how."""
         with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-            end = msgspec.json.decode(item.end.read_bytes(), type=EndFile)
-            how = end_of(end.exit_code)
-            detail = reason_of(end.exit_code, end.detail)
-            self._end(item, Ended(how=how, slot=end.node, detail=detail, paths=tuple(end.paths)))
+            self._end(item, msgspec.json.decode(item.end.read_bytes(), type=Ended))
             return True
         return False
 
@@ -361,15 +331,15 @@ def _limit(array: str) -> str:
     return f"%{array.partition('%')[2]}" if "%" in array else ""
 
 
-def _queue(arrays: Sequence[str]) -> _Queue | None:
-    """The tasks of these arrays that the queue knows; None where Slurm does not answer."""
+def _queue(arrays: Sequence[str]) -> dict[str, str] | None:
+    """Node by task, for the queued tasks of these arrays; None where Slurm does not answer."""
     done = _slurm(
         ["squeue", "--noheader", "--array", "--format=%i %N", f"--jobs={','.join(arrays)}"]
     )
     if done.returncode:
-        return _Queue() if "Invalid job id" in done.stderr else None
+        return {} if "Invalid job id" in done.stderr else None
     words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip()]
-    return _Queue({parts[0]: parts[1] if len(parts) > 1 else "" for parts in words})
+    return {parts[0]: parts[1] if len(parts) > 1 else "" for parts in words}
 
 
 def _slurm(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

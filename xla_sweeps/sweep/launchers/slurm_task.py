@@ -7,19 +7,28 @@ SIGUSR1 (the time limit is near): the same, and the task requeues itself for the
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from xla_sweeps.sweep.launchers import End, end_of, last_line, make_log_folder, wait_for
+from xla_sweeps.sweep.launchers.job import (
+    End,
+    Ended,
+    Job,
+    end_of,
+    ended_with,
+    last_line,
+    start,
+    wait,
+)
 from xla_sweeps.system.files import replace_whole
-from xla_sweeps.system.process import Assignment, StopSignals, signal_group
+from xla_sweeps.system.process import Assignment, StopSignals
 
 MAX_RESTARTS = 20
 
@@ -28,28 +37,17 @@ TOO_SHORT = (
 )
 
 
-class TaskJob(msgspec.Struct):
-    """A job as the launcher lists it."""
+class ListedJob(msgspec.Struct):
+    """A job as the launcher lists it; `end` is the file that says how it ended."""
 
     command: list[str]
-    arguments: list[str]
-    log: str
-    end: str
-    known_records: int = 0
-    silent_s: float | None = None
+    job: Job
+    end: Path
 
 
-class EndFile(msgspec.Struct):
-    """How a job ended.
-
-    Attributes:
-        paths: of the records that it made.
-    """
-
-    exit_code: int
-    node: str
-    detail: str
-    paths: list[str]
+def encoded(listed: Sequence[Sequence[ListedJob]]) -> bytes:
+    """The content of the file that lists the jobs of each task of an array."""
+    return msgspec.json.encode(listed, enc_hook=str)  # a Path as text
 
 
 class _Task:
@@ -64,71 +62,63 @@ class _Task:
             with contextlib.suppress(ProcessLookupError):
                 self.child.send_signal(signal.SIGTERM)
 
-    def run(self, job: TaskJob) -> bool:
+    def run(self, listed: ListedJob) -> bool:
         """Run a job; returns whether it ended, False where it was stopped before."""
-        log, end = Path(job.log), Path(job.end)
-        make_log_folder(log)
-        recorded = end.with_suffix(".records")
+        recorded = listed.end.with_suffix(".records")
         assignment = Assignment(
             parent=os.getpid(),
             # with the records that this very job made before it was preempted
-            known_records=job.known_records + len(_lines(recorded)),
+            known_records=listed.job.known_records + len(_lines(recorded)),
             recorded=str(recorded),
         )
-        with log.open("ab") as output:
-            self.child = subprocess.Popen(
-                [*job.command, *job.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={
-                    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as Slurm numbers GPUs
-                    **os.environ,
-                    **assignment.environment(),
-                },
-                start_new_session=True,
-            )
+        environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ}  # as Slurm numbers GPUs
+        self.child = start(
+            listed.job, listed.command, environment=environment, assignment=assignment
+        )
         if self.signals.number:
             self._stop_child()
-        code = wait_for(self.child, log, job.silent_s or math.inf)
-        signal_group(self.child.pid, signal.SIGKILL)
+        code = wait(self.child, listed.job)
         if self.signals.number and (end_of(code) is End.STOPPED or code < 0):
             return False
-        write_end(end, EndFile(code, node_name(), last_line(log), _lines(recorded)))
+        said, paths = last_line(listed.job.log), tuple(_lines(recorded))
+        write_end(listed.end, ended_with(code, said, slot=node_name(), paths=paths))
         return True
 
 
 def main() -> int:
     """Run the jobs of this task that have not ended; 143 where it was stopped before they had."""
-    chunks = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=list[list[TaskJob]])
+    tasks = msgspec.json.decode(
+        Path(sys.argv[1]).read_bytes(),
+        type=list[list[ListedJob]],
+        dec_hook=lambda kind, text: kind(text),
+    )
     task, finished = _Task(), 0
     with task.signals:
-        for job in chunks[int(os.environ["SLURM_ARRAY_TASK_ID"])]:
-            if Path(job.end).exists():
+        for listed in tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])]:
+            if listed.end.exists():
                 continue
-            if task.signals.number or not task.run(job):
-                return _leave(task, job, finished)
+            if task.signals.number or not task.run(listed):
+                return _leave(task, listed.end, finished)
             finished += 1
     return 0
 
 
-def _leave(task: _Task, job: TaskJob, finished: int) -> int:
+def _leave(task: _Task, end: Path, finished: int) -> int:
     """End before all jobs did; requeue this task where the time limit is near."""
     restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     if task.signals.number == signal.SIGUSR1:
         if not finished and restarts >= MAX_RESTARTS:
-            write_end(
-                Path(job.end), EndFile(2, node_name(), TOO_SHORT.format(count=restarts + 1), [])
-            )
+            detail = TOO_SHORT.format(count=restarts + 1)
+            write_end(end, Ended(how=End.FAILED, slot=node_name(), detail=detail))
             return 2
         name = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
         subprocess.run(["scontrol", "requeue", name], check=False, timeout=30)
     return 143
 
 
-def write_end(path: Path, end: EndFile) -> None:
-    """Write an end file, atomically."""
-    replace_whole(path, msgspec.json.encode(end))
+def write_end(path: Path, ended: Ended) -> None:
+    """Write how a job ended, atomically."""
+    replace_whole(path, msgspec.json.encode(ended))
 
 
 def node_name() -> str:

@@ -7,7 +7,6 @@ forwarded.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -18,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
@@ -27,10 +26,17 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.sweep.definition import load_sweep
-from xla_sweeps.sweep.launchers import last_line_of
+from xla_sweeps.sweep.launchers import JobScreen
+from xla_sweeps.sweep.launchers.job import last_line_of
 from xla_sweeps.sweep.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
-from xla_sweeps.system.process import Assignment, StopSignals, kill_tree, signal_process
+from xla_sweeps.system.process import (
+    Assignment,
+    StopSignals,
+    kill_tree,
+    signal_process,
+    start_process,
+)
 from xla_sweeps.system.text import file_name
 
 STAGGER_S = 2.0
@@ -73,22 +79,6 @@ class _Agent:
     log: Path
 
 
-class Screen(Protocol):
-    """What a person follows the agents on."""
-
-    def running(self, slot: str, what: str, log: Path) -> None:
-        """An agent runs on a slot."""
-
-    def ended(self, slot: str, what: str, outcome: str, detail: str) -> None:
-        """An agent ended, and how."""
-
-    def tick(self) -> None:
-        """Time has passed."""
-
-    def warn(self, message: str) -> None:
-        """Something a person should know now."""
-
-
 def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     """Create a sweep on the W&B server; returns `ENTITY/PROJECT/ID`.
 
@@ -122,7 +112,7 @@ def run(
     *,
     slots: Sequence[Slot],
     results_dir: Path,
-    screen: Screen,
+    screen: JobScreen,
     config_dir: Path | None = None,
     max_failed: int = MAX_FAILED,
 ) -> int:
@@ -185,21 +175,11 @@ def _start(
         path,
     ]
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            start_new_session=True,
-        )
-    if slot.cores:
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(process.pid, slot.cores)
+        process = start_process(command, output=output, environment=environment, cores=slot.cores)
     return _Agent(slot, process, log)
 
 
-def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
+def _wait(agents: Sequence[_Agent], screen: JobScreen, stop: StopSignals) -> int:
     """Wait for all agents, and stop them on a signal; 1 where one gave up or failed."""
     code = 0
     left = list(agents)
