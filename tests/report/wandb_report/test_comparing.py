@@ -1,13 +1,13 @@
-"""What the W&B report compares and finds: within one setting, each question once, in words."""
+"""Comparisons of the W&B report: within one setting, each question once, in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from report_rows import FACTS, failed, pair, text_of
+from report_rows import FACTS, pair, text_of
 
 from xla_sweeps.report.wandb_report.settings import commonest
-from xla_sweeps.report.wandb_report.text import environment, sections
+from xla_sweeps.report.wandb_report.text import environment
 
 
 def test_no_mean_mixes_devices_sizes_or_batches() -> None:
@@ -90,64 +90,6 @@ def test_contaminated_and_preliminary_figures_look_so() -> None:
     assert "preliminary" not in text
 
 
-def test_three_findings_are_computed() -> None:
-    cost = {"compile_s_extra": 5.0, "preliminary": False}
-    rows = [
-        pair(1, 4.0, family="Big", break_even_calls=100.0, **cost),
-        pair(2, 1.0, family="Big", break_even_calls=300.0, **cost),
-        pair(3, 0.5, family="Small", break_even_calls=None, **cost),
-    ]
-    text = text_of("answer", [*rows, pair(4, 9.0, device="A", family="Other")])
-    found = [line[2:] for line in text.splitlines() if line.startswith("- ")][-3:]
-    assert "**What was found** on Some CPU, 224 px, batch 4, float32:" in text
-    assert found == [
-        "Big gains most, 2.00× over 2 models; Small loses most, 0.50× over 1 model.",
-        "Faster by most: net1, 4.00× (95 % 3.96–4.04); "
-        "slower by most: net3, 0.50× (95 % 0.49–0.51).",
-        "In the median, preparation takes 5.00 s longer with XLA and pays back after 300 calls. "
-        "It never pays back for 1 of 3 pairs.",
-    ]
-    only = text_of("answer", rows[:1])
-    assert "Faster by most: net1, 4.00× (95 % 3.96–4.04); slower: no model." in only
-    assert "gains" not in only.split("**Turn XLA on**")[0], "one family gains most of nothing"
-
-
-def test_the_report_says_how_to_turn_xla_on_and_explains_its_words() -> None:
-    text = text_of("answer", [pair()])
-    assert "tf.function(model, jit_compile=True)" in text
-    assert "python -m xla_sweeps model=NAME" in text
-    for word in ("*pair*", "*Graph mode*", "*eager execution*"):
-        assert word in text
-    for section in sections([pair(), pair(2, device="A"), failed(3)], FACTS):
-        assert "discover" not in section.text
-
-
-def test_mobilenets_are_compared_by_their_arithmetic() -> None:
-    rate = {"throughput_samples_per_s": 10.0}
-    mobile = [pair(n, 2.0, model=f"mobilenet{n}", macs=10**9, **rate) for n in (1, 2)]
-    others = [pair(3, 4.0, macs=4 * 10**9, throughput_samples_per_s=20.0)]
-    assert (
-        "The median of 2 MobileNets is 10.0 billion multiply-accumulates a second with XLA, of "
-        "1 other model 80.0: 0.12× as many. XLA makes the MobileNets 2.00× as fast, the others "
-        "4.00×."
-    ) in text_of("flops", [*mobile, *others])
-    assert "MobileNets" not in text_of("flops", others)
-
-
-def test_published_figures_are_listed_beside_what_was_measured_here() -> None:
-    theirs = {"origin": "imported", "device": "A100", "preliminary": False}
-    rows = [
-        pair(1, throughput_samples_per_s=50.0),
-        pair(1, 3.0, **theirs, throughput_samples_per_s=900.0),
-        failed(2, **theirs, baseline="", verdict="none", throughput_samples_per_s=70.0),
-    ]
-    text = text_of("published", rows)
-    assert "| net1 | 224 | 4 | A100 | xla | 900 | graph | 3.00× | 50.0 on Some CPU |" in text
-    assert "| net2 | 224 | 4 | A100 | xla | 70.0 | — | — | — |" in text
-    assert "in 1 of 1 pair" in text_of("answer", rows), "no count has them"
-    assert "published" not in [section.key for section in sections(rows[:1], FACTS)]
-
-
 def test_the_header_says_what_was_measured_when_and_with_which_software() -> None:
     known: dict[str, Any] = {
         "software": "TensorFlow 2.21.0",
@@ -167,3 +109,25 @@ def test_the_header_says_what_was_measured_when_and_with_which_software() -> Non
     assert "| measured | 2026-11-01 to 2026-11-05 |" in text
     assert "| trials | 3 |" in text
     assert "| left out | 1 comparison that did not finish |" in text
+
+
+def test_the_report_says_how_to_turn_xla_on_and_explains_its_words() -> None:
+    text = text_of("answer", [pair()])
+    assert "with XLA (`xla`: `jit_compile=True`)" in text
+    assert "without (`graph`: `tf.function(jit_compile=False)`)" in text
+    assert "python -m xla_sweeps model=NAME`" in text
+    for word in ("*pair*", "*Graph mode*"):
+        assert word in text
+
+
+def test_published_figures_are_in_no_count() -> None:
+    theirs = pair(1, 3.0, origin="imported", device="A100", preliminary=False)
+    text = text_of("answer", [pair(1), theirs])
+    assert "in 1 of 1 pair" in text
+    assert "A100" not in text
+
+
+def test_what_only_the_page_has_is_named() -> None:
+    text = text_of("everything", [pair()])
+    assert "`dashboard.html` among the summary run's artifacts" in text
+    assert "what failed and why" in text

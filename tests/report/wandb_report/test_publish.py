@@ -231,7 +231,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
     section: dict[str, Any] = {"question": "q", "text": "t", "setting": setting}
     sections = [
         {**section, "key": "where", "scenario": "call"},
-        {**section, "key": "broke", "scenario": "train_step"},
+        {**section, "key": "cost", "scenario": "train_step"},
         {**section, "key": "answer", "scenario": "predict"},
     ]
     plan = {**dict.fromkeys(names, "x"), "setting": setting, "sections": sections}
@@ -242,7 +242,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         filters = other["metadata"]["runSets"][0]["filters"]["filters"]
         found = {item["key"]["name"]: item["value"] for item in filters}
         assert found["scenario.value"] == scenario
-        assert found.get("candidate", "predict_xla") == "predict_xla"
+        assert found["candidate"] == ("predict_xla" if scenario == "predict" else "xla")
     saved = spec["workspace"]["spec"]["section"]
     for runset in (grid["metadata"]["runSets"][0], saved["runSets"][0]):
         found = {item["key"]["name"]: item["value"] for item in runset["filters"]["filters"]}
@@ -292,6 +292,28 @@ def test_the_same_report_again_adds_nothing_and_new_results_update_it_and_no_oth
     assert len(server.pages.of_type("runs")) == 4, "other results have their own report"
     assert len(server.runs) == 2
     assert len(server.pages.of_type("project-view")) == 1, "a project has one workspace"
+
+
+def test_a_report_of_an_older_version_is_recognized_and_replaced(
+    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Marker, run id and workspace name as earlier versions wrote them for these results."""
+    measure(tmp_path / "r", "a", "b")
+    report(tmp_path / "r")
+    view = only(server.pages.of_type("runs"))
+    old = replace(
+        view,
+        description="Computed from 2 trials by xla-sweeps 0.1.0. [xla-sweeps:85b5ab26fabf]",
+        spec={"blocks": []},
+    )
+    server.pages.views[view.id] = old
+    capsys.readouterr()
+    report(tmp_path / "r")
+    assert only(server.pages.of_type("runs")) is old
+    assert "(updated)" in capsys.readouterr().out
+    assert blocks(old, "heading")
+    assert {run.name for run in server.runs.values()} == {"summary-85b5ab26fabf"}
+    assert only(server.pages.of_type("project-view")).name == "nw-xlasweeps01-v"
 
 
 def test_the_runs_of_the_project_are_counted_on_the_server(publish_once: PublishOnce) -> None:

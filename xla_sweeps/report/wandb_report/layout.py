@@ -30,7 +30,6 @@ WIDE, HALF, HIGH = 24, 12, 8
 
 TRIALS = 'Metric("JobType") == "trial"'
 SUMMARIES = 'Metric("JobType") == "summary"'
-FAILED = 'Summary("verdict") == "failed"'
 COMPARED = 'Summary("verdict") != "failed"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
@@ -139,6 +138,12 @@ def grids(
     key: str, place: Mapping[str, str], setting: Setting, scenario: str
 ) -> list[wr.PanelGrid]:
     """The panel grids below a section's text, all of one scenario's runs."""
+    if key == "everything":
+        table = [wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())]
+        return [
+            wr.PanelGrid(runsets=[_runset(place, "Trials", TRIALS)], panels=[_parallel()]),
+            wr.PanelGrid(runsets=[_runset(place, "Summary", SUMMARIES)], panels=table),
+        ]
     compared = _all(TRIALS, *headline(scenario), COMPARED)
     here = _all(compared, *at(setting))
     match key:
@@ -154,21 +159,6 @@ def grids(
             fastest = _runset(place, "Fastest", here, order="throughput")
             title = f"Images/s with XLA, the {BAR_RUNS} fastest, {setting['title']}"
             return [wr.PanelGrid(runsets=[fastest], panels=[_ranked("throughput", title)])]
-        case "flops" if setting:
-            runsets = [
-                _runset(place, "All models", here),
-                _runset(place, "MobileNets", here, query="mobilenet"),
-            ]
-            return [wr.PanelGrid(runsets=runsets, panels=panels(key, setting, scenario))]
-        case "broke":
-            failed = _runset(place, "Failed", _all(TRIALS, *of_scenario(scenario), FAILED))
-            return [wr.PanelGrid(runsets=[failed], panels=[])]
-        case "everything":
-            summary = [wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_wide())]
-            return [
-                wr.PanelGrid(runsets=[_runset(place, "Trials", TRIALS)], panels=[_parallel()]),
-                wr.PanelGrid(runsets=[_runset(place, "Summary", SUMMARIES)], panels=summary),
-            ]
     found = panels(key, setting, scenario)
     return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=found)] if found else []
 
@@ -185,7 +175,7 @@ def panels(key: str, setting: Setting, scenario: str) -> list[Any]:
             return [_bars("speedup_log2", f"Mean speedup by family, log2{where}", group="family")]
         case "flops" if setting:
             return [
-                _scatter("gmacs", "throughput", f"Images/s over GMACs, MobileNets apart{where}"),
+                _scatter("gmacs", "throughput", f"Images/s over GMACs{where}"),
                 _scatter("gmacs", "speedup_log2", f"Speedup, log2, over GMACs{where}", log_y=False),
             ]
         case "cost":
@@ -198,15 +188,10 @@ def panels(key: str, setting: Setting, scenario: str) -> list[Any]:
 
 
 def headline(scenario: str) -> list[str]:
-    """The filters of runs whose main comparison is what the scenario is about."""
+    """The filters of runs whose main comparison is the scenario's own pair of modes."""
     baseline, candidate = headline_of(scenario)
     pair = f'Summary("candidate") == "{candidate}" and Summary("baseline") == "{baseline}"'
-    return [pair, *of_scenario(scenario)]
-
-
-def of_scenario(scenario: str) -> list[str]:
-    """The filter of a scenario's runs; none for "", which stands for no scenario."""
-    return [f'Config("scenario.value") == {_literal(scenario)}'] if scenario else []
+    return [pair, f'Config("scenario.value") == {_literal(scenario)}']
 
 
 def at(setting: Setting) -> list[str]:
@@ -250,7 +235,6 @@ def _runset(
     name: str,
     filters: str,
     *,
-    query: str = "",
     order: str = "speedup_log2",
     ascending: bool = False,
 ) -> wr.Runset:
@@ -258,7 +242,6 @@ def _runset(
         entity=place.get("entity", ""),
         project=place.get("project", ""),
         name=name,
-        query=query,
         filters=filters,
         order=[wr.OrderBy(wr.SummaryMetric(order), ascending=ascending)],
         pinned_columns=["run:displayName"],

@@ -1,39 +1,32 @@
-"""Write a report's text and tables in Markdown, with the page's questions in its order. Pure.
+"""Write a report's text in Markdown: the answer, sorted pairs, families, podiums, devices. Pure.
 
-W&B's panels can neither sort nor show an interval, so all figures are computed here.
+W&B's panels can neither sort nor show an interval, so these figures are computed here. The local
+page has everything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from xla_sweeps.analysis.overview import (
     answer,
     answers,
     by_scenario,
     counts,
+    geometric_mean,
     overview,
     typical,
 )
-from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.advice import CONTAMINATED, NAMES, PRELIMINARY, SWITCH
-from xla_sweeps.report.wandb_report import caveats, comparing, findings
-from xla_sweeps.report.wandb_report.cells import (
-    BARS_PER_DOUBLING,
-    NONE,
-    VERDICTS,
-    bar,
-    interval,
-    names,
-    speedup,
-    times,
-    who,
-)
-from xla_sweeps.report.wandb_report.markdown import escape, table
-from xla_sweeps.report.wandb_report.settings import by_setting, commonest
+from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure
+from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SWITCH, SYMBOLS, marks
+from xla_sweeps.report.labels import distinctions
+from xla_sweeps.report.wandb_report.markdown import NONE, escape, interval, number, table, times
+from xla_sweeps.report.wandb_report.settings import Setting, by_setting, commonest
 from xla_sweeps.schema.columns import MEASURED
-from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import Scenario, headline_of, mode_of
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import counted
@@ -41,40 +34,47 @@ from xla_sweeps.system.text import counted
 VIEW_RUNS = 1000
 """Maximum number of runs that a W&B view shows."""
 
-QUERY_TABLE_RUNS = 100
-"""Maximum number of runs that a W&B query table shows."""
-
-COMPARER_RUNS = 10
-"""Maximum number of runs that the W&B run comparer shows."""
-
 SORTED_ROWS = 100
+PODIUM_ROWS = 10
+SETTING_ROWS = 100
+DEVICES = 4
+BAR_CELLS = 12
+BARS_PER_DOUBLING = 4
 
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
-    "`tf.function` without XLA, *eager execution* runs without `tf.function`. A *pair* is one "
-    "model at one size and batch on one device, measured with XLA and without."
+    "`tf.function` without XLA. A *pair* is one model at one size and batch on one device, "
+    "measured with XLA (`{candidate}`: `{on}`) and without (`{baseline}`: `{off}`). Measure your "
+    "own model: `python -m xla_sweeps model=NAME{scenario}`."
 )
 
-KERAS_WORDS = " Here XLA is {candidate} (`{switch}`), and graph mode is {baseline} (`{keep}`)."
+FLOPS = (
+    "Images/s and speedup over the multiply-accumulates of one image. If only arithmetic mattered, "
+    "the models would lie on one falling line."
+)
 
-HOW = """**Turn XLA on** for a model that gains, and measure your own:
+COST = (
+    "The local page lists the compile time, memory and calls to pay back of each pair. The panel "
+    "omits pairs that never pay back or are ambiguous."
+)
 
-```python
-{switch}
-```
+PAGE = (
+    "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
+    "dashboard`) has every row and interval, what XLA costs, what failed and why, how far to trust "
+    "the figures, and figures that others published."
+)
 
-```sh
-python -m xla_sweeps model=NAME{scenario}
-```"""
+PANELS = (
+    "The panels show the runs that W&B shows, without intervals: cite the tables. Their bars are "
+    "of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and the mean of such "
+    "bars is the geometric mean."
+)
 
-_KERAS = "model.compile(jit_compile=True)"
-
-SWITCHES: Mapping[str, str] = {
-    Scenario.PREDICT: _KERAS,
-    Scenario.FIT: _KERAS,
-    Scenario.TRAIN_STEP: "train_step = tf.function(train_step, jit_compile=True)",
+PODIUMS: dict[PodiumKey, tuple[str, str]] = {
+    "throughput": ("Throughput with XLA", "images/s"),
+    "absolute_speedup": ("Throughput gained", "images/s more than graph mode"),
+    "speedup_percent": ("Speedup", "% over graph mode"),
 }
-"""How XLA is turned on, where that is not for the forward pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Section:
         key: the question's key on the page; determines the panels after the text.
         question: the heading.
         text: Markdown.
-        scenario: that it is about; "" where it is about all.
+        scenario: the scenario of the answer; "" for all.
     """
 
     key: str
@@ -119,20 +119,11 @@ def scenarios(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     return measured or {str(Scenario.CALL): []}
 
 
-def headline_pairs(rows: Sequence[ComparisonRow], baseline: str = "") -> list[ComparisonRow]:
-    """The measured comparisons of XLA, in the commonest scenario.
-
-    Args:
-        rows: of any scenarios.
-        baseline: "" for what the scenario is about.
-    """
+def headline_pairs(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """The measured comparisons of XLA with graph mode, in the commonest scenario."""
     scenario, measured = next(iter(scenarios(rows).items()))
-    usual, candidate = headline_of(scenario)
-    return [
-        row
-        for row in measured
-        if (row.candidate.mode, row.baseline.mode) == (candidate, baseline or usual)
-    ]
+    headline = headline_of(scenario)
+    return [row for row in measured if (row.baseline.mode, row.candidate.mode) == headline]
 
 
 def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]:
@@ -142,54 +133,36 @@ def sections(rows: Sequence[ComparisonRow], facts: Facts) -> tuple[Section, ...]
         rows: comparison rows of all trials.
         facts: facts beside the rows.
     """
-    asked = answers(rows)
-    found = scenarios(asked)
-    every = by_scenario(rows)
+    groups = scenarios(answers(rows))
     made: list[Section] = []
-    for scenario, mine in found.items():
-        told = f" ({scenario})" if len(found) > 1 or scenario != Scenario.CALL else ""
+    for scenario, group in groups.items():
+        suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
+        pairs = headline_pairs(group)
         made += [
-            Section(key=key, question=f"{question}{told}", text=text, scenario=scenario)
-            for key, question, text in _questions(mine, every.get(scenario, []))
+            Section(key=key, question=f"{question}{suffix}", text=text, scenario=scenario)
+            for key, question, text in (
+                ("answer", "Should I turn XLA on?", _answer(scenario, pairs)),
+                ("where", "Where does it help?", _by_device(pairs, _families)),
+                ("fastest", "Which model is fastest?", _by_device(pairs, _podiums)),
+                ("flops", "Is it just FLOPs?", FLOPS),
+                ("cost", "What does XLA cost, and when does it pay back?", COST),
+                ("compare", "How do devices, resolutions and batches compare?", _settings(pairs)),
+            )
         ]
-    if imported := comparing.published(asked):
-        made.append(Section(key="published", question="What did others publish?", text=imported))
     return (*made, Section(key="everything", question="Everything", text=_everything(facts)))
 
 
-def _questions(
-    rows: Sequence[ComparisonRow], every: Sequence[ComparisonRow]
-) -> list[tuple[str, str, str]]:
-    """Key, question and answer of what is asked about one scenario.
-
-    Args:
-        rows: of the scenario, one of each question.
-        every: of the scenario, repetitions included.
-    """
-    pairs = headline_pairs(rows)
-    return [
-        ("answer", "Should I turn XLA on?", _answer(rows, pairs)),
-        ("where", "Where does it help?", comparing.where(pairs)),
-        ("fastest", "Which model is fastest?", comparing.fastest(pairs)),
-        ("flops", "Is it just FLOPs?", comparing.flops(pairs)),
-        ("cost", "What does XLA cost, and when does it pay back?", caveats.cost(pairs)),
-        ("compare", "How do devices, resolutions and batches compare?", comparing.compare(pairs)),
-        ("broke", "What broke?", caveats.broke(pairs)),
-        ("trust", "Can I trust it?", caveats.trust(pairs, trust(every))),
-    ]
-
-
 def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
-    """What was measured, where, when and with which software, as a table."""
+    """A table of devices, software, dates and the number of trials."""
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
-    texts = {
+    values = {
         "software": {row.provenance.software for row in measured},
         "driver": {row.provenance.driver for row in measured},
         "devices": {row.trial.device for row in measured},
         "variables that change it": {row.provenance.environment_flags for row in measured},
     }
-    cells = [[name, escape("; ".join(sorted(values - {""})))] for name, values in texts.items()]
+    cells = [[name, escape("; ".join(sorted(texts - {""})))] for name, texts in values.items()]
     cells += [["measured", " to ".join(dict.fromkeys((days[0], days[-1])))]] if days else []
     cells += [["trials", f"{facts.trials:,}"]]
     unfinished = sum(row.status in UNFINISHED for row in measured)
@@ -198,161 +171,207 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
 
 
 def limits(facts: Facts) -> str:
-    """How many runs the project has, and how many of them W&B shows."""
+    """The number of runs in the project, and how many of them W&B shows."""
     if facts.project_runs is None:
-        count = (
-            f"The results have {facts.trials:,} trials; the project's number of runs is unknown."
-        )
+        runs = facts.trials
+        text = f"The results have {runs:,} trials; the project's number of runs is unknown."
     else:
-        count = f"This project has {facts.project_runs:,} runs of trials."
-    runs = facts.trials if facts.project_runs is None else facts.project_runs
-    shown = (
-        f"a view shows {VIEW_RUNS:,} of them, the first in its own order"
-        if runs > VIEW_RUNS
-        else "a view shows them all"
-    )
-    unsent = (
-        f" {facts.unsent:,} of the results' {facts.trials:,} trials may be missing here; "
-        "`xla-sweeps push` uploads them."
-        if facts.unsent
-        else ""
-    )
-    return (
-        f"{count} W&B shows at most {VIEW_RUNS:,} runs in a view, {QUERY_TABLE_RUNS} in a query "
-        f"table and {COMPARER_RUNS} in the run comparer: {shown}.{unsent} The tables of this "
-        f"report are computed from all {facts.trials:,} trials, and the local page shows all."
-    )
+        runs = facts.project_runs
+        text = f"This project has {runs:,} runs of trials."
+    if runs > VIEW_RUNS:
+        text += f" A W&B view shows {VIEW_RUNS:,} of them, the first in its own order."
+    if facts.unsent:
+        text += (
+            f" {facts.unsent:,} of the results' {facts.trials:,} trials may be missing here; "
+            "`xla-sweeps push` uploads them."
+        )
+    return f"{text} The tables of this report are computed from all {facts.trials:,} trials."
 
 
-def _answer(rows: Sequence[ComparisonRow], pairs: Sequence[ComparisonRow]) -> str:
-    scenario = next(iter(scenarios(rows)))
-    usual, candidate = headline_of(scenario)
-    names = {usual: "graph mode", "eager": "eager execution"}
-    found = {name: _by_device(headline_pairs(rows, name)) for name in names}
-    lines = [
-        [f"XLA against {names[baseline]}", escape(device), *_counts(mine, baseline)]
-        for baseline, devices in found.items()
-        for device, mine in devices.items()
-    ]
-    if not lines:
+def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
+    if not pairs:
         return "No pair with and without XLA was measured."
-    headings = ["", "device", "pairs", "models", *VERDICTS.values(), "best", "worst"]
-    listed = table(headings, lines, right=range(2, 11))
-    parts = [_headline(pairs), _words(usual, candidate), *_findings(pairs), _how(scenario)]
-    return "\n\n".join(filter(None, [*parts, listed, _sorted_pairs(pairs)]))
-
-
-def _words(baseline: str, candidate: str) -> str:
-    """What XLA and graph mode are, where Keras's own methods are compared."""
-    if candidate == "xla":
-        return WORDS
-    first, second = mode_of(baseline), mode_of(candidate)
-    return WORDS + KERAS_WORDS.format(
-        candidate=NAMES[second], switch=SWITCH[second], baseline=NAMES[first], keep=SWITCH[first]
-    )
-
-
-def _how(scenario: str) -> str:
-    return HOW.format(
-        switch=SWITCHES.get(scenario, "predict = tf.function(model, jit_compile=True)"),
+    baseline, candidate = headline_of(scenario)
+    words = WORDS.format(
+        candidate=candidate,
+        on=SWITCH[mode_of(candidate)],
+        baseline=baseline,
+        off=SWITCH[mode_of(baseline)],
         scenario="" if scenario == Scenario.CALL else f" scenario={scenario}",
     )
-
-
-def _by_device(pairs: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
-    """The pairs of each device."""
-    found: dict[str, list[ComparisonRow]] = {}
-    for row in pairs:
-        found.setdefault(row.trial.device, []).append(row)
-    return dict(sorted(found.items()))
-
-
-def _counts(pairs: Sequence[ComparisonRow], baseline: str) -> list[str]:
-    found = overview(pairs, baseline=baseline)
-    known = [row.speedup.value for row in pairs if row.speedup.value is not None]
-    numbers = (found.pairs, found.models, *(getattr(found, verdict) for verdict in VERDICTS))
-    ends = times(max(known, default=None)), times(min(known, default=None))
-    return [*map(str, numbers), *ends]
+    return "\n\n".join(filter(None, [_headline(pairs), words, _sorted_pairs(pairs)]))
 
 
 def _headline(pairs: Sequence[ComparisonRow]) -> str:
-    """The page's answer; its mean for each device apart where there are several settings."""
-    found = overview(pairs)
+    """The page's answer; with several settings, one mean for each device."""
     if len(by_setting(pairs)) < 2:
-        return answer(found)
+        return answer(overview(pairs))
     means = [
         f"- {escape(setting)}: typically {typical(overview(rows)) or NONE}"
         for setting, rows in commonest(pairs).items()
     ]
-    return "\n".join([counts(found), "", *means])
-
-
-def _findings(pairs: Sequence[ComparisonRow]) -> list[str]:
-    """What was found at the commonest setting."""
-    return [
-        "\n".join(
-            [
-                f"**What was found** on {escape(setting)}:",
-                "",
-                *(f"- {finding}" for finding in findings.findings(mine)),
-            ]
-        )
-        for setting, mine in list(commonest(pairs).items())[:1]
-    ]
+    return "\n".join([counts(overview(pairs)), "", *means])
 
 
 def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:
-    """All pairs by speedup, with interval and bar, which W&B's bar plots cannot show."""
-    known = sorted(
+    """All pairs by speedup, with interval and bar; the middle of a long list is left out."""
+    ranked = sorted(
         (row for row in pairs if row.speedup.value is not None),
         key=lambda row: -(row.speedup.value or 0.0),
     )
-    if not known:
+    if not ranked:
         return ""
-    if len(known) > SORTED_ROWS:
+    title, shown = f"All {len(ranked):,} pairs", list(enumerate(ranked, 1))
+    if len(ranked) > SORTED_ROWS:
         half = SORTED_ROWS // 2
-        title = (
-            f"The {half} highest and the {half} lowest of {len(known):,} pairs by speedup over "
-            "graph mode"
-        )
-        shown = [*enumerate(known[:half], 1), *enumerate(known[-half:], len(known) - half + 1)]
-    else:
-        title, shown = (
-            f"All {len(known):,} pairs by speedup over graph mode",
-            list(enumerate(known, 1)),
-        )
-    rows = [row for _, row in shown]
-    told = names(rows, "resolution_px", "batch_size", "device")
+        title = f"The {half} highest and the {half} lowest of {len(ranked):,} pairs"
+        shown = shown[:half] + shown[-half:]
+    names = _names([row for _, row in shown], "resolution_px", "batch_size", "device")
     cells = [
         [
-            str(number),
+            str(place),
             name,
-            *who(row)[1:],
-            speedup(row),
+            str(row.trial.resolution_px),
+            str(row.trial.batch_size),
+            escape(row.trial.device),
+            times(row.speedup.value) + escape(_marks(row)),
             interval(row.speedup.low, row.speedup.high),
-            VERDICTS[row.speedup.verdict],
-            bar(row.speedup.value or 1.0),
+            _verdict(row),
+            _bar(row.speedup.value or 1.0),
         ]
-        for (number, row), name in zip(shown, told, strict=True)
+        for (place, row), name in zip(shown, names, strict=True)
     ]
     headings = ["#", "model", "px", "batch", "device", "speedup", "95 %", "verdict"]
     headings.append(f"{BARS_PER_DOUBLING} blocks: twice as fast")
-    listed = table(headings, cells, right=(0, 2, 3, 5, 6))
-    marked = "".join(row[5] for row in cells)
+    marked = "".join(_marks(row) for _, row in shown)
     notes = [escape(note) for note in (PRELIMINARY, CONTAMINATED) if note[0] in marked]
-    return "\n\n".join([f"**{title}**", listed, *notes])
+    listed = table(headings, cells, right=(0, 2, 3, 5, 6))
+    return "\n\n".join([f"**{title} by speedup over graph mode**", listed, *notes])
+
+
+def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[list[ComparisonRow]], str]) -> str:
+    """Tables of each device's commonest setting: no mean and no ranking mixes settings."""
+    settings = commonest(pairs)
+    parts = [
+        f"### {escape(setting)}\n\n{write(rows)}"
+        for setting, rows in islice(settings.items(), DEVICES)
+    ]
+    if len(settings) > DEVICES:
+        parts.append(f"{DEVICES} of {len(settings)} devices are shown here; the page has all.")
+    return "\n\n".join(parts) or "Nothing was compared yet."
+
+
+def _families(rows: Sequence[ComparisonRow]) -> str:
+    cells = [
+        [
+            escape(family.family),
+            str(family.n),
+            str(family.models),
+            str(family.failed),
+            times(family.geomean),
+            f"{family.share_slower:.0%}",
+        ]
+        for family in sorted(overview(rows).families, key=lambda family: -(family.geomean or 0.0))
+    ]
+    headings = ["family", "pairs", "models", "failed", "geometric mean", "slower with XLA"]
+    return table(headings, cells, right=range(1, 6))
+
+
+def _podiums(rows: Sequence[ComparisonRow]) -> str:
+    note = "Rows whose intervals overlap share a rank; a row without an interval has none."
+    return "\n\n".join([note, *(_podium(rows, key) for key in PODIUMS)])
+
+
+def _podium(rows: Sequence[ComparisonRow], key: PodiumKey) -> str:
+    title, unit = PODIUMS[key]
+    ranked = podium(rows, key, limit=PODIUM_ROWS)
+    cells = []
+    for (rank, row), name in zip(ranked, _names([row for _, row in ranked]), strict=True):
+        value, low, high = podium_figure(row, key)
+        cells.append(
+            [str(rank or "–"), name, number(value), interval(low, high, number), _verdict(row)]
+        )
+    headings = ["rank", "model", unit, "95 %", "verdict"]
+    return f"**{title}**\n\n{table(headings, cells, right=(0, 2, 3))}"
+
+
+def _settings(pairs: Sequence[ComparisonRow]) -> str:
+    """Every device, size and batch, and the mean over the models that all of them have."""
+    settings = by_setting(pairs)
+    if len(settings) < 2:
+        return "These results have one device, one resolution, one batch size and one precision."
+    shared = set.intersection(
+        *(
+            {row.trial.model for row in rows if row.speedup.value is not None}
+            for rows in settings.values()
+        )
+    )
+    text = (
+        "The last column is the geometric mean over the models that were measured in every row "
+        f"({counted(len(shared), 'model')}): compare rows by that one."
+        if shared
+        else "No model was measured in every row: the rows are of different models, so their means "
+        "do not compare."
+    )
+    cells = [_setting_cells(setting, rows, shared) for setting, rows in settings.items()]
+    headings = ["device", "px", "batch", "other", "pairs", "models", "failed"]
+    headings += ["geometric mean", "slower", "same models"]
+    listed = table(headings, cells[:SETTING_ROWS], right=(1, 2, 4, 5, 6, 7, 8, 9))
+    if len(cells) > SETTING_ROWS:
+        text += f" {SETTING_ROWS} of {len(cells):,} rows are shown."
+    return f"{text}\n\n{listed}"
+
+
+def _setting_cells(setting: Setting, rows: Sequence[ComparisonRow], shared: set[str]) -> list[str]:
+    summary = overview(rows)
+    speedups = [
+        (row.speedup.value, row.trial.model)
+        for row in rows
+        if row.trial.model in shared and row.speedup.value is not None
+    ]
+    mean, _ = geometric_mean([value for value, _ in speedups], [model for _, model in speedups])
+    return [
+        escape(setting.device),
+        str(setting.resolution_px),
+        str(setting.batch_size),
+        escape(setting.other),
+        str(summary.pairs),
+        str(summary.models),
+        str(summary.failed),
+        times(summary.geomean),
+        f"{summary.slower / summary.pairs:.0%}" if summary.pairs else NONE,
+        times(mean),
+    ]
 
 
 def _everything(facts: Facts) -> str:
-    cut = (
-        f" The table has the first {facts.table_rows:,} of {facts.headline_rows:,} rows, the file "
-        "has all."
-        if facts.table_rows < facts.headline_rows
-        else ""
-    )
-    return (
-        f"{limits(facts)}\n\nThe panels show the runs that W&B shows, without intervals: cite the "
-        "tables. Their bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as "
-        "fast, and the mean of such bars is the geometric mean. The summary run has the comparison "
-        f"table and, as artifacts, its Parquet file and the local page.{cut}"
-    )
+    parts = [PAGE, limits(facts), PANELS]
+    if facts.table_rows < facts.headline_rows:
+        parts.append(
+            f"The table has the first {facts.table_rows:,} of {facts.headline_rows:,} rows, the "
+            "Parquet file among the artifacts has all."
+        )
+    return "\n\n".join(parts)
+
+
+def _names(rows: Sequence[ComparisonRow], *shown: str) -> list[str]:
+    """Each row's model, and what distinguishes rows that have the same columns `shown`."""
+    return [
+        escape(" · ".join(filter(None, (row.trial.model, facts))))
+        for row, facts in zip(rows, distinctions(rows, ("model", *shown)), strict=True)
+    ]
+
+
+def _marks(row: ComparisonRow) -> str:
+    contaminated = row.status is Status.CONTAMINATED
+    return marks(preliminary=row.speedup.preliminary, contaminated=contaminated)
+
+
+def _verdict(row: ComparisonRow) -> str:
+    return f"{SYMBOLS[row.speedup.verdict]} {row.speedup.verdict}"
+
+
+def _bar(speedup: float) -> str:
+    """A bar of the speedup's logarithm."""
+    cells = min(BAR_CELLS, round(BARS_PER_DOUBLING * abs(math.log2(speedup))))
+    return f"{'▲' if speedup >= 1 else '▼'} {'█' * cells}" if cells else "·"
