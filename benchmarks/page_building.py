@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from factories import CONFIG, full, make_record, renamed
+from factories import full, make_record, renamed
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import CatalogEntry
@@ -76,7 +76,10 @@ def _record(
     return replace(
         record,
         model=replace(record.model, name=entry.name, family=entry.family, variant=entry.variant),
-        config={**CONFIG, "model": {"name": entry.name}, "source": next(iter(entry.sources))},
+        trial=replace(
+            record.trial,
+            model=replace(record.trial.model, name=entry.name, source=next(iter(entry.sources))),
+        ),
         device={"kind": "gpu", "name": DEVICES[number % len(DEVICES)]},
         modes={label: replace(mode, sustained_call_s=()) for label, mode in record.modes.items()},
         started_at=f"2026-01-01T{number // 60 % 24:02}:{number % 60:02}:00+00:00",

@@ -18,7 +18,7 @@ def anchor(minute: int, latency_s: float, device: str = "d") -> Record:
         made,
         started_at=f"2026-01-01T00:{minute:02d}:00+00:00",
         device={"name": device},
-        config={**made.config, "tracker": {"tags": ["anchor"]}},
+        tracker=replace(made.tracker, tags=("anchor",)),
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from factories import config_of, make_record
+from factories import CONFIG, TRIAL, make_record
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.config import compose, settings
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import OPTIONS
-from xla_sweeps.schema.overrides import option_of
-from xla_sweeps.schema.trial import request_id
+from xla_sweeps.schema.overrides import asked_of, option_of
+from xla_sweeps.schema.trial import Data, InputSpec, Precision, Runtime, Training
 from xla_sweeps.system import devices
 
 DEVICE = devices.Device(kind="cpu", index=0, name="Some CPU")
@@ -50,65 +52,69 @@ def settings_of(words: list[str]) -> settings.Settings:
 )
 def test_the_command_requests_the_same_trial(words: list[str]) -> None:
     first = settings_of(words)
-    command = provenance.command_of(make_record(config=first.document))
+    command = provenance.command_of(make_record(trial=first.trial))
     assert command.startswith("python -m xla_sweeps model=")
-    again = settings_of(shlex.split(command)[3:])
-    assert request_id(again.trial) == request_id(first.trial)
+    assert settings_of(shlex.split(command)[3:]).trial == first.trial
 
 
 def test_a_record_of_an_early_version_with_nested_names_gives_the_same_command() -> None:
-    plain = settings_of(["model=yolo_v8_m", "scenario=detect", "tracker=none"]).document
-    nested = {**plain, "scenario": {"name": "detect"}, "source": {"name": plain["source"]}}
-    first, second = (make_record(config=document) for document in (plain, nested))
+    plain = {**CONFIG, "scenario": "detect"}
+    nested = {**CONFIG, "scenario": {"name": "detect"}, "source": {"name": "applications"}}
+    first, second = (make_record(config=config) for config in (plain, nested))
     assert provenance.command_of(first) == provenance.command_of(second)
     assert "scenario=detect" in provenance.command_of(first)
 
 
-def test_a_scenario_that_is_not_known_harms_no_reader() -> None:
-    record = make_record(config=config_of("call", "graph", "xla") | {"scenario": "later"})
-    assert "scenario=later 'modes=[graph,xla]'" in provenance.command_of(record)
-
-
-def test_a_command_holds_every_option_that_defines_the_trial() -> None:
-    others = {
-        "batch_size": 8,
-        "precision": "mixed_bfloat16",
-        "resolution": 160,
-        "weights": "imagenet",
-        "seed": 7,
-        "path": "net.keras",
-        "trust_code": True,
-        "import": "my_layers",
-        "input_spec": [{"shape": [4]}],
-        "tf32": True,
-        "effort": {"name": "publish"},
-        "scenario": "detect",
-        "keras": 2,
-        "batches": 4,
-        "optimizer": "adam",
-        "learning_rate": 0.1,
-        "data": "pictures",
-        "drop_remainder": True,
-        "source": "hub",
-        "model": {"name": "vgg16"},
-        "modes": ["graph", "xla"],
-        "onednn": False,
-        "threads": {"intra": 1, "inter": None},
-        "xla_flags": {"xla_cpu_enable_fast_math": True},
-        "tf_xla_flags": {"tf_xla_max_cluster_size": 10},
-    }
+def test_a_trial_says_every_option_that_defines_it() -> None:
     defining = {option.name for option in OPTIONS if option.defines_trial}
-    assert {*others, "jit"} == defining, "a new option: give it another value here"
-    words = shlex.split(provenance.command_of(make_record(config=others)))[3:]
-    assert {option_of(word) for word in words} == {*others}
+    assert {*asked_of(TRIAL), "jit"} == defining, "a new option: say it in asked_of"
+
+
+def test_a_command_holds_every_option_that_is_not_the_default() -> None:
+    model = replace(
+        TRIAL.model,
+        source="local",
+        recipe={"kind": "keras", "path": "net.keras", "import": "my_layers"},
+        keras=2,
+        resolution_px=160,
+        inputs=(InputSpec(shape=(4,)),),
+    )
+    data = Data(path="/pictures", pictures=100, fingerprint="0", drop_remainder=True)
+    own = replace(
+        TRIAL,
+        model=model,
+        batch_size=8,
+        batches=3,
+        precision=Precision.MIXED_BFLOAT16,
+        seed=7,
+        tf32=True,
+        scenario=Scenario.FIT,
+        effort=replace(TRIAL.effort, name="publish"),
+        training=Training(optimizer="adam", learning_rate=0.1, data=data),
+        runtime=Runtime(
+            onednn=False,
+            intra_threads=1,
+            xla_flags={"xla_cpu_enable_fast_math": True},
+            tf_xla_flags={"tf_xla_max_cluster_size": 10},
+        ),
+    )
+    others = replace(TRIAL, model=replace(TRIAL.model, weights="imagenet"))
+    words = [
+        word
+        for trial in (own, others)
+        for word in shlex.split(provenance.command_of(make_record(trial=trial)))[3:]
+    ]
+    assert {option_of(word) for word in words} | {"jit"} == {*asked_of(own), "jit"}
 
 
 def test_names_in_a_command_are_quoted_for_the_shell() -> None:
     document: dict[str, Any] = {
+        "batch_size": 4,
         "model": {"name": "local"},
         "source": "local",
         "path": "it's; rm -rf x.keras",
         "trust_code": True,
+        "modes": ["eager", "graph", "xla"],
     }
     command = provenance.command_of(make_record(config=document))
     assert shlex.split(command) == [
@@ -118,6 +124,7 @@ def test_names_in_a_command_are_quoted_for_the_shell() -> None:
         "model=local",
         "path='it\\'s; rm -rf x.keras'",
         "trust_code=true",
+        "jit=true",
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from factories import make_record
+from factories import CONFIG, make_record
 from paths import DATA
 
 from xla_sweeps.cli import check_record, main
@@ -24,7 +24,7 @@ from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
 
-GOLDEN = DATA / "records" / "schema_2.json"
+GOLDEN = DATA / "records" / "schema_4.json"
 
 
 def xla_times_by(factor: float) -> Callable[[Any], None]:
@@ -62,8 +62,8 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "XLA ten times as fast": ("xla: its blocks last", xla_times_by(0.1)),
     "XLA ten times as slow": ("take longer than the round", xla_times_by(10)),
     "blocks alone": ("alone and", put("modes.xla.latencies_s", [1e-4] * 20)),
-    "batch size": ("batch_size -4", put("config.batch_size", -4)),
-    "no batch": ("batch_size 0", put("config.batch_size", 0)),
+    "batch size": ("batch_size -4", put("trial.batch_size", -4)),
+    "no batch": ("batch_size 0", put("trial.batch_size", 0)),
     "a negative latency": ("a latency that is not above 0", put("modes.xla.latencies_s.0", -0.1)),
     "a latency of nothing": ("a latency that is not above 0", put("modes.xla.latencies_s.0", 0)),
     "compilation": ("compile_s -5 is below 0", put("modes.xla.compile_s", -5)),
@@ -75,11 +75,11 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "unknown block": ("a block of an unknown mode", put("rounds.3.blocks.0.mode", "y")),
     "impossible block": ("impossible block", put("rounds.3.blocks.0.elapsed_ns", -1)),
     "order of blocks": ("not those of its order", put("rounds.3.order", ["xla"])),
-    "no configuration": ("config lacks model", put("config", {})),
-    "configuration": ("wrong type: config", put("config", 5)),
+    "no configuration": ("config lacks model", put("trial", {})),
+    "trial": ("wrong type: trial", put("trial", 5)),
     "schema": ("schema 99 is unknown", put("schema_version", 99)),
     "schema 0": ("schema 0 is unknown", put("schema_version", 0)),
-    "trial": ("trial_id", put("trial_id", "t9")),
+    "trial id": ("trial_id", put("trial_id", "t9")),
     "replicate": ("replicate 7", put("replicate", 7)),
     "status": ("unknown status fine", put("status", "fine")),
     "a status without a reason": ("and no failure", put("status", "crashed")),
@@ -94,7 +94,7 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "parameters": ("more than model.params", put("model.params", 3)),
     "finish": ("finished before it started", finish_after(-86_400)),
     "time": ("times cannot be checked", put("started_at", "yesterday")),
-    "modes": ("are not those of config", put("config.modes", ["graph", "xla"])),
+    "modes": ("are not those of config", put("trial.modes", ["graph", "xla"])),
     "packages": ("environment.packages", put("environment.packages", 5)),
     "words": ("words is not a list", put("words", [5])),
     "words that a terminal acts on": ("words hold a control", put("words", ["seed=1\x1b[201~"])),
@@ -224,9 +224,9 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         status = Status.CONTAMINATED if seed == 1 else Status.OK
         store.save(make_record(noise=0.1, seed=seed, status=status))
     aa = {"graph": 0.2, "graph_2": 0.21}
-    config = {**make_record().config, "modes": ["graph", "graph"]}
+    config = {**CONFIG, "modes": ["graph", "graph"]}
     store.save(make_record(aa, trial_id="a" * 16, noise=0.1, config=config))
-    config = {**make_record().config, "modes": ["xla"]}
+    config = {**CONFIG, "modes": ["xla"]}
     store.save(make_record({"xla": 0.1}, trial_id="b" * 16, noise=0.1, config=config))
     store.save(Record.from_json(GOLDEN.read_bytes()))
     rows.load(tmp_path)

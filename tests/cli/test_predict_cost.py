@@ -40,7 +40,7 @@ def measured(tmp_path: Path) -> Path:
             noise=0.001,
             seed=size + batches,
             trial_id=identify(settings, environment.environment()),
-            config=settings.document,
+            trial=settings.trial,
         )
         Store(tmp_path).save(record)
     return tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -75,12 +76,12 @@ def test_a_formula_in_a_name_is_escaped_in_a_csv(tmp_path: Path) -> None:
     record = make_record()
     hostile = "=HYPERLINK(1)"
     Store(tmp_path / "results").save(
-        make_record(config={**record.config, "precision": hostile}, trial_id="e" * 16)
+        make_record(model=replace(record.model, family=hostile), trial_id="e" * 16)
     )
     (line,) = csv.DictReader(
         io.StringIO(command("results", "--format", "csv", cwd=tmp_path).stdout)
     )
-    assert line["precision"] == f"'{hostile}"
+    assert line["family"] == f"'{hostile}"
 
 
 def test_push_without_a_key_is_refused_in_one_line(results: Path) -> None:

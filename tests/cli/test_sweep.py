@@ -65,9 +65,7 @@ def records(folder: Path) -> list[Record]:
 
 
 def tags(folder: Path) -> Counter[str]:
-    return Counter(
-        " ".join(record.config["tracker"]["tags"]) or "trial" for record in records(folder)
-    )
+    return Counter(" ".join(record.tracker.tags) or "trial" for record in records(folder))
 
 
 def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
@@ -144,7 +142,7 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
         for line in lines
     )
     assert lines[-1] == "results xla-sweeps results results"
-    assert {record.config["tracker"]["group"] for record in records(tmp_path)} == {"mine"}
+    assert {record.tracker.group for record in records(tmp_path)} == {"mine"}
     again = sweep(tmp_path)
     assert again.returncode == 0
     assert "start " not in again.stderr
@@ -236,7 +234,7 @@ def test_a_quick_trial_is_forked_once_and_what_must_be_independent_is_fresh(tmp_
         """How each replicate's process was started, by the trial's last mode."""
         found: dict[str, list[str]] = {}
         for record in sorted(records(tmp_path), key=lambda item: item.replicate):
-            found.setdefault(record.config["modes"][-1], []).append(record.process)
+            found.setdefault(record.trial.modes[-1], []).append(record.process)
         return found
 
     definition(tmp_path, model={"value": "resnet50"}, modes={"values": [["xla"], ["autocluster"]]})
@@ -293,7 +291,7 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
         "no row of that model"
     )
     assert sweep(tmp_path, "--rerun", "candidate=xla").returncode == 0
-    assert Counter(record.config["model"]["name"] for record in records(tmp_path)) == {
+    assert Counter(record.trial.model.name for record in records(tmp_path)) == {
         "mobilenet_v2": 2,
         "resnet50": 2,
     }
@@ -315,7 +313,7 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     assert done.returncode == 0, done.stderr
     first = len(records(tmp_path))
     assert 1 <= first <= 5
-    assert len({record.config["batch_size"] for record in records(tmp_path)}) > 1
+    assert len({record.trial.batch_size for record in records(tmp_path)}) > 1
     assert sweep(tmp_path).returncode == 0
     assert len(records(tmp_path)) == first
     plan = sweep(tmp_path, "--dry-run")

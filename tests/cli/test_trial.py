@@ -67,7 +67,8 @@ def test_the_config_that_a_run_logged_is_taken_back_without_a_word(
 ) -> None:
     asked = to_settings(compose_config(TRIAL), explicit=set())
     logged = run_header(
-        asked.document,
+        asked.trial,
+        asked.tracker,
         trial_id="0",
         device_kind="cpu",
         device_name=CPU,

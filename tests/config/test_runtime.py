@@ -113,7 +113,7 @@ def test_what_the_environment_sets_too_is_refused(override: str, environ: dict[s
     with pytest.raises(ConfigError, match=r"set.* too"):
         settings(override, environ=environ)
     other = settings(override, environ={"XLA_FLAGS": "--xla_other=1"})
-    assert runtime_of(other.document) == override
+    assert runtime_of(other.trial) == override
     assert other.trial.runtime != settings().trial.runtime
 
 
@@ -126,19 +126,18 @@ def test_values_get_the_types_of_their_flags() -> None:
         "onednn=false",
         "threads.intra=1",
     )
-    assert found.document["xla_flags"] == {
+    assert found.trial.runtime.xla_flags == {
         "xla_cpu_enable_fast_math": True,
         "xla_cpu_prefer_vector_width": 512,
         "xla_gpu_autotune_gemm_rtol": 1.0,
         "xla_gpu_late_flag": True,
     }
-    assert found.trial.runtime.xla_flags["xla_cpu_enable_fast_math"] == "true"
-    assert runtime_of(found.document) == (
+    assert runtime_of(found.trial) == (
         "onednn=false tf_xla_flags.tf_xla_max_cluster_size=10 threads.intra=1 "
         "xla_flags.xla_cpu_enable_fast_math=true xla_flags.xla_cpu_prefer_vector_width=512 "
         "xla_flags.xla_gpu_autotune_gemm_rtol=1.0 xla_flags.xla_gpu_late_flag=true"
     )
-    again = settings(*runtime_of(found.document).split())
+    again = settings(*runtime_of(found.trial).split())
     assert again.trial == found.trial
     assert request_id(again.trial) != request_id(settings().trial)
 
@@ -148,8 +147,7 @@ def test_an_absent_option_and_an_empty_one_are_one_request() -> None:
     empty = settings("xla_flags={}", "threads.intra=null", "onednn=null")
     none = settings("xla_flags=null", "threads=null")
     assert plain.trial == empty.trial == none.trial
-    assert plain.document == empty.document == none.document
-    assert runtime_of(plain.document) == ""
+    assert runtime_of(plain.trial) == ""
 
 
 @pytest.mark.parametrize(

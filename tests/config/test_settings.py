@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from xla_sweeps.errors import ConfigError, DeviceError
 from xla_sweeps.measure.tracking import run_header
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.trial import Precision
+from xla_sweeps.schema.overrides import asked_of
+from xla_sweeps.schema.trial import Precision, request_id
 from xla_sweeps.system.devices import cpu_name
 
 CATALOG = catalog.load_catalog()
@@ -44,7 +44,7 @@ def test_every_models_file_gives_a_trial_from_every_source() -> None:
     for name, entry in CATALOG.items():
         model = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
         for source in entry.sources:
-            document = copy.deepcopy(composed | {"model": model, "source": source})
+            document = composed | {"model": model, "source": source}
             asked = settings_of(document, explicit={"model", "source"}, environ={})
             check_model(asked, name, source)
 
@@ -65,11 +65,12 @@ def test_a_users_model_has_the_same_name_everywhere(tmp_path: Path) -> None:
     (tmp_path / "net.keras").write_bytes(b"weights")
     own = ["model=local", f"path={tmp_path}/net.keras", "trust_code=true"]
     checked = settings(*own)
-    assert checked.trial.model.name == checked.document["model"]["name"] == "net"
-    assert checked.document["resolution"] is None
-    assert settings(*own, "model.variant=MyNet").document["model"]["variant"] == "MyNet"
+    assert checked.trial.model.name == "net"
+    assert checked.trial.model.resolution_px is None
+    assert settings(*own, "model.variant=MyNet").trial.model.variant == "MyNet"
     header = run_header(
-        checked.document,
+        checked.trial,
+        checked.tracker,
         trial_id="0",
         device_kind="cpu",
         device_name="Some CPU",
@@ -344,12 +345,10 @@ def test_repeating_an_override_with_the_same_value_is_not_a_conflict() -> None:
     assert settings("batch_size=8", "batch_size=8").trial.batch_size == 8
 
 
-def test_the_document_is_the_resolved_configuration() -> None:
-    document = settings("model=resnet50", "jit=auto").document
-    assert document["resolution"] == 224
-    assert document["source"] == "applications"
-    assert document["modes"] == ["eager", "graph", "autocluster"]
-    assert document["device"] == "cpu"
+def test_a_trial_says_what_asks_for_it() -> None:
+    asked = asked_of(settings("model=resnet50", "jit=auto").trial)
+    assert (asked["resolution"], asked["source"]) == (224, "applications")
+    assert asked["modes"] == ["eager", "graph", "autocluster"]
 
 
 @pytest.mark.parametrize(
@@ -385,7 +384,7 @@ def test_an_option_of_the_tracker_comes_before_wandbs_own_variable(key: str) -> 
     environ = {OF_WANDB[key]: "theirs"}
     for words, value in ([], "theirs"), ([f"tracker.{key}=mine"], "mine"):
         asked = settings(*words, environ=environ)
-        assert getattr(asked.tracker, key) == asked.document["tracker"][key] == value
+        assert getattr(asked.tracker, key) == value
 
 
 def test_wandbs_tags_come_behind_ones_own() -> None:
@@ -405,8 +404,8 @@ def test_a_tracker_and_its_project_go_together_in_any_order(word: str) -> None:
 )
 def test_a_source_may_be_written_as_early_versions_wrote_it(word: str) -> None:
     asked = settings("model=resnet50", word, "scenario.name=call")
-    assert (asked.trial.model.source, asked.document["source"]) == ("keras_hub", "keras_hub")
-    assert asked.document["scenario"] == "call"
+    assert asked.trial.model.source == "keras_hub"
+    assert asked.trial.scenario == "call"
 
 
 def test_a_file_of_a_users_folder_sets_source_and_tracker(tmp_path: Path) -> None:
@@ -482,7 +481,7 @@ def test_a_device_that_is_not_the_accelerator_asked_for_is_refused() -> None:
         "option",
     ):
         settings("accelerator=H100")
-    assert settings(f"accelerator={cpu_name()[:3]}").document["accelerator"]
+    assert settings(f"accelerator={cpu_name()[:3]}").device.name == cpu_name()
 
 
 @pytest.mark.parametrize(
@@ -514,15 +513,17 @@ def test_one_predict_gets_several_batches_and_other_scenarios_take_one() -> None
     assert complaint("scenario=predict", "modes=[predict_xla_steps]") == (
         "modes: predict_xla_steps executes several batches at once; add batches=2 or more"
     )
-    assert settings("scenario=fit").document["batches"] == 8
+    assert settings("scenario=fit").trial.batches == 8
     assert settings("scenario=fit", "batches=1").trial.batches == 1
     assert "batches=0: must be at least 1" in complaint("scenario=predict", "batches=0")
 
 
 def test_keras_2_builds_what_keras_applications_has() -> None:
     assert settings("keras=2").trial.model.library == "tf_keras"
-    assert settings("keras=3").trial == settings().trial
-    assert settings("model=regnetx_002", "keras=2").trial == settings("model=regnetx_002").trial
+    assert request_id(settings("keras=3").trial) == request_id(settings().trial)
+    assert request_id(settings("model=regnetx_002", "keras=2").trial) == request_id(
+        settings("model=regnetx_002").trial
+    )
     assert complaint("model=regnetx_002", "keras=3") == (
         "keras=3: Keras 3 has no RegNetX002 any more; leave keras out"
     )

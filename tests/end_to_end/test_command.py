@@ -234,7 +234,7 @@ def test_an_early_record_names_the_device_where_auto_would_choose_another(
     early = replace(
         record,
         words=None,
-        config={**record.config, "device": device},
+        trial=replace(record.trial, device=device),
         environment={**record.environment, "driver": driver},
     )
     shown = command_of(early)[1].split()

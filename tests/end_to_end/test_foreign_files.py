@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from commands import forked
-from factories import CONFIG, make_outcome, make_record
+from factories import make_outcome, make_record
 
 from xla_sweeps.cli import main
 from xla_sweeps.results.rows import end_trial
@@ -48,12 +48,12 @@ WRONG_VALUES: Mapping[str, Any] = {
     "environment.loaded": {"libraries": [1]},
     "model.macs_by_type": {"f32": "x"},
     "environment.cpu": 3,
-    "config": [],
-    "config.modes": "x",
-    "config.batch_size": -4,
-    "config.batch_size ": "x",
-    "config.tracker": "x",
-    "config.tracker.tags": 5,
+    "trial": [],
+    "trial.modes": "x",
+    "trial.batch_size": -4,
+    "trial.batch_size ": "x",
+    "tracker": "x",
+    "tracker.tags": 5,
     "model.params": 2**70,
     "model.name": None,
     "device.name": {"a": 1},
@@ -72,7 +72,7 @@ WRONG_VALUES: Mapping[str, Any] = {
     "schema_version  ": 99,
     "status": "later",
 }
-SHOWN_AS_TEXT = {"device.name", "modes", "config"}
+SHOWN_AS_TEXT = {"device.name", "modes"}
 """Strange, but nothing that a reader relies on."""
 
 LEFT_OUT = {"contamination"}
@@ -101,7 +101,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, (path, value) in enumerate(WRONG_VALUES.items(), start=0x200):
         record = make_record(
             trial_id=f"{number:016x}",
-            config=json.loads(json.dumps(CONFIG)),
             modes={"graph": make_outcome(0.2), "xla": make_outcome(0.1)},
         )
         document = replaced(json.loads(record.to_json()), path, value)

@@ -315,7 +315,7 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
     (logs,) = (place / "results" / "logs" / "sweeps").iterdir()
     assert logs.name.startswith("outside_x-")
     ((record,),) = Store(place / "results").load().records.values()
-    assert record.config["tracker"]["group"] == "of the file"
+    assert record.tracker.group == "of the file"
     assert not [name for name, content in contents(place).items() if KEY.encode() in content]
 
 

@@ -36,7 +36,7 @@ def test_mixed_precision_is_measured_verified_and_recorded_as_it_was_built(
     )
     assert done.returncode == 0, done.stderr
     ((record,),) = Store(tmp_path / "results").load().records.values()
-    assert record.config["precision"] == "mixed_bfloat16"
+    assert record.trial.precision == "mixed_bfloat16"
     assert record.model is not None
     assert record.model.precision == "bf16"
     for label, outcome in record.modes.items():

@@ -13,6 +13,7 @@ from paths import SUPPORT
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.trial import Training
 
 pytestmark = pytest.mark.tf
 
@@ -46,8 +47,8 @@ def test_every_mode_trains_proved_verified_and_timed(
     trial: tuple[Record, subprocess.CompletedProcess[str]],
 ) -> None:
     record, _ = trial
-    assert record.config["scenario"] == "train_step"
-    assert record.config["optimizer"] == "sgd"
+    assert record.trial.scenario == "train_step"
+    assert record.trial.training == Training()
     assert set(record.modes) == set(MODES)
     for label, outcome in record.modes.items():
         assert outcome.status is Status.OK, (label, outcome)
@@ -96,8 +97,8 @@ def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     assert done.returncode == 0, done.stderr
     ((record,),) = Store(pictures / "results").load().records.values()
     assert {outcome.status for outcome in record.modes.values()} == {Status.OK}
-    assert record.data is not None
-    assert (record.data.pictures, record.config["batches"]) == (10, 3)
+    assert record.trial.data is not None
+    assert (record.trial.data.pictures, record.trial.batches) == (10, 3)
     assert record.modes["input"].last_batch_compile_s is None
     compiled = record.modes["fit_xla"].last_batch_compile_s
     assert compiled is not None

@@ -173,7 +173,7 @@ def test_a_record_contains_raw_blocks_host_facts_and_the_environment(
     assert record.contamination["samples"] > 5
     assert record.contamination["peak_rss_bytes"] > 2e8
     assert set(record.seconds) >= {"build", "prepare", "measure"}
-    assert record.config["resolution"] == 32
+    assert record.trial.model.resolution_px == 32
 
 
 def test_the_output_is_a_table_the_steps_and_an_answer_and_the_log_has_that_of_the_libraries(
@@ -308,7 +308,7 @@ def test_bfloat16_works_too(tmp_path: Path) -> None:
     )
     (record,) = records(tmp_path)
     assert code == 0, err
-    assert record.config["precision"] == "mixed_bfloat16"
+    assert record.trial.precision == "mixed_bfloat16"
     assert record.modes["xla"].agreement is not None
     assert record.modes["xla"].agreement.ok
 
@@ -507,7 +507,7 @@ def test_a_detector_is_measured_with_decoding_and_suppression(tmp_path: Path) ->
     )
     assert code == 0, err
     (record,) = records(tmp_path)
-    assert record.config["scenario"] == "detect"
+    assert record.trial.scenario == "detect"
     assert all(outcome.agreement and outcome.agreement.ok for outcome in record.modes.values())
     assert "keras_cv" in out
 

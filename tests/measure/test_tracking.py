@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import CONFIG, TRIAL_ID, config_of
+from factories import CONFIG, TRIAL_ID, asked, config_of
 from wandb_runs import FIRST, SUMMARY, header
 
 from xla_sweeps.errors import ConfigError
@@ -44,8 +44,10 @@ def test_an_unknown_tracker_is_named_with_the_nearest() -> None:
 def test_a_run_is_named_after_its_scenario_and_candidate(
     config: Mapping[str, Any], name: str, is_xla: bool, tmp_path: Path
 ) -> None:
+    made = asked(config)
     header = run_header(
-        {**config, "model": {**config["model"], "task": "classification"}},
+        made["trial"],
+        made["tracker"],
         trial_id=TRIAL_ID,
         device_kind="cpu",
         device_name="CPU",

@@ -125,7 +125,7 @@ def test_unknown_fields_of_a_record_are_ignored(tmp_path: Path) -> None:
 
 
 def test_values_that_json_lacks_are_replaced_and_the_record_is_saved(tmp_path: Path) -> None:
-    hostile = {
+    hostile = {  # in what has no types of its own
         "nan": float("nan"),
         "inf": float("inf"),
         "big": 2**80,
@@ -133,9 +133,8 @@ def test_values_that_json_lacks_are_replaced_and_the_record_is_saved(tmp_path: P
         "bytes": b"\xff",
         "set": {1},
     }
-    _, path = Store(tmp_path).save(make_record(config=hostile))
-    config = Record.from_json(path.read_bytes()).config
-    assert config == {
+    _, path = Store(tmp_path).save(make_record(contamination=hostile))
+    assert Record.from_json(path.read_bytes()).contamination == {
         "nan": None,
         "inf": None,
         "big": str(2**80),

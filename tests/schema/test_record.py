@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +16,14 @@ from paths import DATA
 from xla_sweeps.schema import record as record_
 from xla_sweeps.schema.record import (
     SCHEMA_VERSION,
-    UPGRADES,
     GpuSpan,
     NewerSchemaError,
     Record,
     RecordFormatError,
     sealed,
 )
+from xla_sweeps.schema.trial import request_id
+from xla_sweeps.schema.upgrade import UPGRADES
 
 GOLDEN = DATA / "records"
 
@@ -41,6 +44,48 @@ def test_a_golden_record_is_read_as_one_of_today(number: int) -> None:
     assert found.schema_version == SCHEMA_VERSION
 
 
+PREVIOUS = sorted((DATA / "previous" / "results" / "records").glob("*/*.json"))
+
+
+@pytest.mark.parametrize("path", [*sorted(GOLDEN.iterdir()), *PREVIOUS], ids=str)
+def test_an_upgraded_record_asks_for_the_trial_that_it_asked_for(path: Path) -> None:
+    """So that a sweep over an old results folder measures nothing again."""
+    stored, found = json.loads(path.read_bytes()), Record.from_json(path.read_bytes())
+    assert found.trial_id == stored["trial_id"]
+    assert found.request_id == stored["request_id"] == request_id(found.trial)
+    again = Record.from_json(found.to_json())
+    assert (again, request_id(again.trial)) == (found, stored["request_id"])
+
+
+@pytest.mark.parametrize(
+    ("config", "trial"),
+    [
+        ({}, {"batch_size": 1, "batches": 1, "scenario": "call", "modes": ("graph", "xla")}),
+        ({"source": {"name": "hub"}}, {"model.source": "hub", "model.library": "tensorflow_hub"}),
+        ({"keras": 2, "source": "examples"}, {"model.keras": 2, "model.library": "examples"}),
+        ({"resolution": 96, "weights": "imagenet"}, {"model.weights": "imagenet"}),
+        ({"source": "local", "path": "a.keras"}, {"model.recipe": {"path": "a.keras"}}),
+        ({"optimizer": "adam"}, {"training.optimizer": "adam", "training.learning_rate": 1e-3}),
+        ({"threads": {"intra": 2}, "onednn": False}, {"runtime.intra_threads": 2}),
+        ({"xla_flags": {"xla_a": True}}, {"runtime.xla_flags": {"xla_a": True}}),
+        ({"effort": "quick", "timeouts": {"build": 5}}, {"effort.name": "quick"}),
+        ({"timeouts": {"build": 5}}, {"timeouts.build_s": 5}),
+    ],
+)
+def test_a_configuration_of_an_early_version_becomes_a_trial(
+    config: dict[str, Any], trial: dict[str, Any]
+) -> None:
+    found = make_record(config=config).trial
+    assert {name: attrgetter(name)(found) for name in trial} == trial
+
+
+def test_a_scenario_of_a_later_version_is_kept_and_not_read() -> None:
+    document = json.loads(make_record().to_json())
+    document["trial"]["scenario"] = "later"
+    with pytest.raises(NewerSchemaError, match="scenario later is unknown"):
+        Record.from_json(sealed(document))
+
+
 def test_a_list_of_numbers_takes_one_line_and_texts_stay_as_they_are() -> None:
     log = "[\n 1,\n 2\n]"
     modes = {"xla": make_outcome(latencies_s=(0.1, 2e-05), latency_enqueue_ns=(7, 8))}
@@ -54,13 +99,14 @@ def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def noting(word: str) -> Any:
         return lambda document: document | {"log": document["log"] + word}
 
-    monkeypatch.setattr(record_, "SCHEMA_VERSION", 4)
-    monkeypatch.setattr(record_, "SAME_SINCE", 4)
-    monkeypatch.setattr(record_, "UPGRADES", {number: noting(f" {number}") for number in (1, 2, 3)})
+    monkeypatch.setattr(record_, "SCHEMA_VERSION", 5)
+    monkeypatch.setattr(
+        record_, "UPGRADES", {number: noting(f" {number}") for number in range(1, 5)}
+    )
     document = json.loads(make_record(log="made").to_json())
-    for version, log in ((1, "made 1 2 3"), (2, "made 2 3"), (4, "made")):
+    for version, log in ((1, "made 1 2 3 4"), (4, "made 4"), (5, "made")):
         found = Record.from_json(sealed(document | {"schema_version": version}))
-        assert (found.log, found.schema_version) == (log, 4)
+        assert (found.log, found.schema_version) == (log, 5)
 
 
 def test_each_of_hundreds_of_flipped_bits_is_found() -> None:
@@ -90,7 +136,7 @@ def test_a_digest_that_is_missing_is_damage() -> None:
             Record.from_json(text.encode())
 
 
-@pytest.mark.parametrize("change", [{"status": "later"}, {"modes": {"later": {}}}, {"config": 5}])
+@pytest.mark.parametrize("change", [{"status": "later"}, {"modes": {"later": {}}}, {"trial": 5}])
 def test_what_a_newer_schema_holds_is_not_judged(change: dict[str, Any]) -> None:
     document = json.loads(make_record().to_json())
     newer = document | {"schema_version": SCHEMA_VERSION + 1} | change

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from xla_sweeps.schema.measurement import (
     Agreement,
@@ -22,7 +24,16 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.modes import Scenario, headline_of
 from xla_sweeps.schema.record import GpuSpan, ModelFacts, Record, with_digest
-from xla_sweeps.schema.trial import Effort, InputSpec, ModelSpec, Precision, Timeouts, Trial
+from xla_sweeps.schema.trial import (
+    Effort,
+    InputSpec,
+    ModelSpec,
+    Precision,
+    Timeouts,
+    TrackerSettings,
+    Trial,
+)
+from xla_sweeps.schema.upgrade import typed_trial
 
 EFFORT = Effort(
     name="quick",
@@ -76,6 +87,21 @@ CONFIG: Mapping[str, Any] = {
     "effort": {"name": "quick"},
     "tracker": {"name": "none", "project": "xla-sweeps", "entity": None, "group": None, "tags": []},
 }
+
+
+def asked(
+    config: Mapping[str, Any],
+    *,
+    model: ModelFacts | None = None,
+    modes: Iterable[str] = ("graph", "xla"),
+) -> dict[str, Any]:
+    """The trial and the tracker of a record that was stored with this configuration."""
+    built = msgspec.to_builtins(model or MODEL)
+    document = typed_trial({"config": dict(config), "model": built, "modes": dict.fromkeys(modes)})
+    return {
+        "trial": msgspec.convert(document["trial"], Trial),
+        "tracker": msgspec.convert(document["tracker"], TrackerSettings),
+    }
 
 
 def config_of(scenario: str, *modes: str) -> dict[str, Any]:
@@ -169,7 +195,6 @@ def make_record(
         "trial_id": TRIAL_ID,
         "replicate": 0,
         "status": Status.OK,
-        "config": CONFIG,
         "model": MODEL,
         "environment": {"python": "3.11"},
         "device": {"kind": "cpu", "name": "Some CPU"},
@@ -179,7 +204,10 @@ def make_record(
         "started_at": "2026-01-01T00:00:00+00:00",
         "finished_at": "2026-01-01T00:01:00+00:00",
     }
-    return Record(**{**fields, **changes})
+    fields |= changes
+    config = fields.pop("config", CONFIG)
+    made = {} if "trial" in fields else asked(config, model=fields["model"], modes=fields["modes"])
+    return Record(**made | fields)
 
 
 def renamed(text: bytes, before: str, after: str) -> bytes:

@@ -16,6 +16,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from factories import asked
+
 from xla_sweeps.errors import HeldError
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
@@ -45,7 +47,7 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
         trial_id=trial_id,
         replicate=0,
         status=Status(status),
-        config={"model": "m", "batch_size": 1, "modes": list(modes), **config, "tracker": None},
+        **asked({"batch_size": 1, "modes": list(modes), **config}, model=MODEL),
         model=MODEL,
         environment={},
         device={"name": "d"},

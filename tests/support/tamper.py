@@ -235,7 +235,7 @@ def cut_or_flipped(path: Path, source: random.Random) -> str:
 
 def key_doubled(path: Path, source: random.Random) -> str:
     text = path.read_text()
-    name = source.choice(("status", "config", "modes", "rounds"))
+    name = source.choice(("status", "trial", "modes", "rounds"))
     value = source.choice(('"timeout"', "{}", "[]", "5"))
     path.write_text(text.replace("{", f'{{"{name}": {value},', 1) + " " * source.randrange(2))
     return "damage" if '"digest"' in text else "forged"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from factories import CONFIG, TRIAL_ID, make_record
+from factories import TRIAL_ID, make_record
 from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
@@ -49,7 +49,8 @@ def header(
 ) -> RunHeader:
     """The header of a run, which waits long for a server; `tracker` holds the tracker's options."""
     made = run_header(
-        {**CONFIG, "tracker": {**CONFIG["tracker"], **(tracker or {})}},
+        FIRST.trial,
+        replace(FIRST.tracker, **(tracker or {})),
         trial_id=TRIAL_ID,
         device_kind="cpu",
         device_name="Some CPU",
@@ -75,7 +76,7 @@ def tracked(
 
 def rows_of(*records: Record) -> list[dict[str, Any]]:
     """The history that the server must hold."""
-    modes = CONFIG["modes"]
+    modes = FIRST.trial.modes
     return [
         row
         for item in records

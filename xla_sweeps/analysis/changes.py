@@ -18,9 +18,8 @@ import numpy as np
 from xla_sweeps.analysis import matching, stats
 from xla_sweeps.analysis.contrast import contrast
 from xla_sweeps.analysis.estimates import Seconds, counting, log_ratios, verdict_of
-from xla_sweeps.analysis.matching import Side, Trial
+from xla_sweeps.analysis.matching import MatchedTrial, Side
 from xla_sweeps.analysis.summary import samples_of
-from xla_sweeps.schema import options
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import by_count
@@ -323,7 +322,7 @@ def _break(what: str, name: str, device: str, failed: ModeSummary) -> Break:
     )
 
 
-def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], int]:
+def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[list[Change], int]:
     """Each mode's throughput and the headline speedups of one trial.
 
     How many have too few rounds.
@@ -362,7 +361,7 @@ def _changes(name: str, device: str, a: Trial, b: Trial) -> tuple[list[Change], 
                 name=name,
                 family=model.family,
                 model=model.name,
-                scenario=options.name_of(a.records[-1].config.get("scenario")),
+                scenario=str(a.records[-1].trial.scenario),
                 device=device,
                 quantity=quantity,
                 kind=kind,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.schema import options
 from xla_sweeps.schema.build import build_of, newest
-from xla_sweeps.schema.overrides import runtime_of
+from xla_sweeps.schema.overrides import asked_of, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import size_text
+from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
 _NAMED = ("precision", "scenario")
 """Options that a trial's name contains where they are not the default."""
@@ -38,7 +36,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class MatchedTrial:
     """One trial of a side.
 
     Attributes:
@@ -65,7 +63,7 @@ class Trial:
         return max(record.started_at for record in self.records)
 
 
-Pair = tuple[str, str, Trial, Trial]
+Pair = tuple[str, str, MatchedTrial, MatchedTrial]
 """Name and device, for a person, and the trial on either side."""
 
 
@@ -96,7 +94,7 @@ def match(first: Side, second: Side) -> Matched:
         if (more := len(trials) - sum(map(len, latest.values())))
     ]
     several = all(len({device for here in side.values() for device in here}) > 1 for side in (a, b))
-    pairs: list[tuple[Trial, Trial]] = []
+    pairs: list[tuple[MatchedTrial, MatchedTrial]] = []
     for asked, here in a.items():
         there = b.get(asked, {})
         same = [(here[device], there[device]) for device in here if device in there]
@@ -122,15 +120,15 @@ def match(first: Side, second: Side) -> Matched:
 
 
 def _other_runtimes(
-    first: Sequence[Trial],
-    second: Sequence[Trial],
+    first: Sequence[MatchedTrial],
+    second: Sequence[MatchedTrial],
     *,
-    but: Sequence[tuple[Trial, Trial]],
+    but: Sequence[tuple[MatchedTrial, MatchedTrial]],
     same_device: bool,
-) -> list[tuple[Trial, Trial]]:
+) -> list[tuple[MatchedTrial, MatchedTrial]]:
     """Pairs of what is not matched that differ in the options of TensorFlow itself alone."""
     matched = {id(trial) for pair in but for trial in pair}
-    groups: dict[str, tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
+    groups: dict[str, tuple[list[MatchedTrial], list[MatchedTrial]]] = defaultdict(lambda: ([], []))
     for number, side in enumerate((first, second)):
         for trial in side:
             if id(trial) not in matched:
@@ -156,24 +154,24 @@ def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def _trials(side: Side, other: Side) -> list[Trial]:
-    """The trials of a side; an old record gets the request id of the same configuration."""
+def _trials(side: Side, other: Side) -> list[MatchedTrial]:
+    """The trials of a side; an early record gets the request id of the same question."""
     lasts = [
         source.records[trial_id][-1] for source in (side, other) for trial_id in source.summaries
     ]
-    older = any(not record.request_id for record in lasts)
-    known = {
-        _config_key(record): record.request_id for record in lasts if older and record.request_id
+    early = any(not record.request_id for record in lasts)
+    asked = {
+        _question(record): record.request_id for record in lasts if early and record.request_id
     }
     trials = []
     for trial_id, summary in side.summaries.items():
         records = tuple(newest(side.records[trial_id], build_of)[0])
-        key = "" if records[-1].request_id else _config_key(records[-1])
+        question = "" if records[-1].request_id else _question(records[-1])
         trials.append(
-            Trial(
-                asked=records[-1].request_id or known.get(key, key),
-                runtime=runtime_of(records[-1].config),
-                otherwise=_config_key(records[-1], runtime=False),
+            MatchedTrial(
+                asked=records[-1].request_id or asked.get(question, question),
+                runtime=runtime_of(records[-1].trial),
+                otherwise=_question(records[-1], runtime=Runtime()),
                 device=summary.device,
                 records=records,
                 summary=summary,
@@ -187,66 +185,55 @@ def _trials(side: Side, other: Side) -> list[Trial]:
     return trials
 
 
-def _latest(trials: Sequence[Trial]) -> dict[str, dict[str, Trial]]:
+def _latest(trials: Sequence[MatchedTrial]) -> dict[str, dict[str, MatchedTrial]]:
     """What was asked, and the trial that was measured last for it on each device."""
-    found: dict[str, dict[str, Trial]] = {}
+    found: dict[str, dict[str, MatchedTrial]] = {}
     for trial in sorted(trials, key=lambda trial: trial.measured_at):
         found.setdefault(trial.asked, {})[trial.device] = trial
     return found
 
 
-def _config_key(record: Record, *, runtime: bool = True) -> str:
-    """Equal for records of the same configuration; the model counts as it was built.
+def _question(record: Record, *, runtime: Runtime | None = None) -> str:
+    """Equal for records of the same request; the model counts as it was built.
 
     Args:
         record: of the trial.
-        runtime: whether the options of TensorFlow itself count.
+        runtime: options of TensorFlow itself in place of the trial's.
     """
-    document = {key: record.config.get(key) for key in options.IDENTIFYING}
-    document |= {"runtime": runtime_of(record.config)} if runtime else {}
-    document |= {
-        "resolution_px": record.model.resolution_px,
-        "source": record.model.source,
-        "model": record.model.name,
-        "scenario": options.name_of(record.config.get("scenario")),
-    }
-    return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[
-        :16
-    ]
+    trial, built = record.trial, record.model
+    model = replace(
+        trial.model, name=built.name, source=built.source, resolution_px=built.resolution_px
+    )
+    return request_id(replace(trial, model=model, runtime=runtime or trial.runtime))
 
 
 def _facts(record: Record, summary: TrialSummary) -> dict[str, str]:
-    config = record.config
+    asked = asked_of(record.trial)
     return {
         "source": summary.model.source,
-        "effort": options.name_of(config.get("effort")),
+        "effort": record.trial.effort.name,
         "modes": "+".join(mode.label for mode in summary.modes),
         **{
-            name: f"{name} {config[name]}"
+            name: f"{name} {asked[name]}"
             for name in options.IDENTIFYING
-            if name not in _TOLD and config.get(name) not in (None, "")
+            if name not in _TOLD and asked[name] not in (None, "")
         },
     }
 
 
-def _names(trials: Sequence[Trial]) -> dict[int, str]:
+def _names(trials: Sequence[MatchedTrial]) -> dict[int, str]:
     """A name for each trial; where two requests would share one, what tells them apart is added."""
-    groups: dict[str, list[Trial]] = defaultdict(list)
+    groups: dict[str, list[MatchedTrial]] = defaultdict(list)
     for trial in trials:
-        model, config = trial.summary.model, trial.records[-1].config
+        model, asked = trial.summary.model, asked_of(trial.records[-1].trial)
         size = size_text(model.task, model.resolution_px)
         words = [f"{model.name} {size}" if size else model.name]
         words.append(f"batch {trial.summary.batch_size}")
         if trial.summary.batches > 1:
             words.append(f"{trial.summary.batches} batches")
-        if config.get("keras"):
-            words.append(f"keras {config['keras']}")
-        values = {key: options.name_of(config.get(key)) for key in _NAMED}
-        words += [
-            value
-            for key, value in values.items()
-            if value not in ("", options.BY_NAME[key].default)
-        ]
+        if asked["keras"]:
+            words.append(f"keras {asked['keras']}")
+        words += [asked[key] for key in _NAMED if asked[key] != options.BY_NAME[key].default]
         groups[", ".join(words)].append(trial)
     names = {}
     for name, group in groups.items():
@@ -261,14 +248,14 @@ def _names(trials: Sequence[Trial]) -> dict[int, str]:
     return names
 
 
-def _named(name: str, a: Trial, b: Trial) -> str:
+def _named(name: str, a: MatchedTrial, b: MatchedTrial) -> str:
     """A pair's name with the options of TensorFlow itself, where a side sets any."""
     runtimes = dict.fromkeys((a.runtime, b.runtime))
     told = " → ".join(runtime or DEFAULTS for runtime in runtimes)
     return name if told == DEFAULTS else f"{name}, {told}"
 
 
-def _devices(a: Trial, b: Trial) -> str:
+def _devices(a: MatchedTrial, b: MatchedTrial) -> str:
     return a.device if a.device == b.device else f"{a.device} → {b.device}"
 
 
@@ -289,12 +276,12 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
                 else {}
             ),
             "flags": provenance.flags_of(record) or "none",
-            "runtime": runtime_of(record.config) or DEFAULTS,
+            "runtime": runtime_of(record.trial) or DEFAULTS,
             "threads": loaded.get("intra_op_threads"),
             "oneDNN": loaded.get("onednn"),
             **{f"loaded {name}": value for name, value in (loaded.get("libraries") or {}).items()},
             "effective precision": record.model.precision,
-            "TF32": record.config.get("tf32"),
+            "TF32": record.trial.tf32,
             "host": facts.get("host"),
             "process": provenance.process_of([record]),
             "CPU": cpu.get("name"),

@@ -44,8 +44,7 @@ def change(before: Level, after: Level) -> tuple[float, float]:
 
 def is_anchor(record: Record) -> bool:
     """Whether a record is of the anchor trial."""
-    tracker = record.config.get("tracker")
-    return isinstance(tracker, Mapping) and ANCHOR_TAG in (tracker.get("tags") or ())
+    return ANCHOR_TAG in record.tracker.tags
 
 
 def spans_of(anchors: Iterable[tuple[str, str, Level]]) -> dict[str, list[Span]]:

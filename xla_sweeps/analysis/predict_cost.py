@@ -127,11 +127,11 @@ def points_of(trials: Sequence[Sequence[Record]], label: str) -> list[Point]:
         error = math.hypot(*reaches) / (2 * _NORMAL_95 * len(within))
         if len(logs) > 1:
             error = max(error, float(np.std(logs, ddof=1)) / math.sqrt(len(logs)))
-        config = records[0].config
+        trial = records[0].trial
         found.append(
             Point(
-                batch_size=int(config["batch_size"]),
-                batches=int(config.get("batches") or 1),
+                batch_size=trial.batch_size,
+                batches=trial.batches,
                 seconds=math.exp(sum(logs) / len(logs)),
                 error=max(error, _LEAST_ERROR),
             )
@@ -290,6 +290,6 @@ def copies_of(trials: Sequence[Sequence[Record]]) -> Mapping[int, Mapping[str, f
         for record in records:
             copies = [outcome.copies_s for outcome in record.modes.values()]
             both = [item for item in copies if "output" in item]
-            if both and int(record.config.get("batches") or 1) == 1:
-                found[int(record.config["batch_size"])] = both[0]
+            if both and record.trial.batches == 1:
+                found[record.trial.batch_size] = both[0]
     return dict(sorted(found.items()))

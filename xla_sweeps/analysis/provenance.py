@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from xla_sweeps.schema import options
-from xla_sweeps.schema.modes import JIT_CANDIDATES, implied_modes, known_scenario, mode_of
-from xla_sweeps.schema.overrides import overrides, repeats, runtime_of
+from xla_sweeps.schema.overrides import repeats, words_of
 from xla_sweeps.schema.record import Record
 
 _SWITCH = re.compile(
@@ -67,7 +65,10 @@ def command_of(record: Record) -> str:
     variables = [
         word for name, value in sorted(flags.items()) if (word := _assignment(name, str(value)))
     ]
-    words = tuple(_words_of(record)) if record.words is None else record.words
+    words = record.words
+    if words is None:  # an early record; if there are GPUs, `auto` is the first
+        device = record.trial.device if record.environment.get("driver") else ""
+        words = tuple(words_of(record.trial, device="" if device == "gpu:0" else device))
     if not repeats(words) or not all(map(str.isprintable, variables)):
         return ""
     return " ".join([*variables, "python -m xla_sweeps", *map(_quoted, words)])
@@ -81,32 +82,6 @@ def _assignment(name: str, value: str) -> str:
     """A variable as a shell takes it, or "" where a command may not set it."""
     allowed = _SWITCH.fullmatch(name) and not _LOADS.search(name)
     return f"{name}={shlex.quote(value)}" if allowed else ""
-
-
-def _words_of(record: Record) -> list[str]:
-    """The arguments of an early record's command, which did not keep them.
-
-    Without keys of `effort.` and without `--config-dir`: it does not tell which were given.
-    """
-    config = record.config
-    words: dict[str, Any] = {}
-    for option in options.OPTIONS:
-        value = config.get(option.name)
-        value = options.name_of(value) if option.in_files or option.choices else value
-        is_shown = option.name in ("model", "source") or value not in (option.default, None, "")
-        made = ("jit", "modes", *options.RUNTIME)
-        if is_shown and option.defines_trial and option.name not in made:
-            words[option.name] = value
-    if words.get("source") == "local":
-        words["model"] = words.pop("source")
-    if record.environment.get("driver") and config.get("device") not in (None, "gpu:0"):
-        words["device"] = config["device"]  # there are GPUs, and it is not the first
-    modes = [str(mode_of(str(label))) for label in config.get("modes") or ()]
-    scenario = known_scenario(options.name_of(config.get("scenario")))
-    jit = next((jit for jit in JIT_CANDIDATES if [*implied_modes(scenario, jit)] == modes), None)
-    plain = [f"jit={jit}"] if jit else []
-    words |= {"modes": modes} if modes and not jit else {}
-    return [*overrides(words), *plain, *runtime_of(config).split()]
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:

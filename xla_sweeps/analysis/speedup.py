@@ -32,7 +32,6 @@ from xla_sweeps.analysis.provenance import (
     software_of,
     telemetry_of,
 )
-from xla_sweeps.schema import options
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -43,7 +42,7 @@ from xla_sweeps.schema.columns import (
 )
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
-from xla_sweeps.schema.overrides import data_of, optimizer_of, runtime_of
+from xla_sweeps.schema.overrides import data_name, runtime_of
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
 
@@ -85,6 +84,7 @@ def shared_of(
         also: further flags.
     """
     first, last = records[0], records[-1]
+    trial = first.trial
     return Shared(
         trial=TrialColumns(
             trial_id=first.trial_id,
@@ -94,17 +94,17 @@ def shared_of(
             source=model.source,
             task=model.task,
             resolution_px=model.resolution_px,
-            batch_size=int(first.config.get("batch_size") or 1),
-            batches=int(first.config.get("batches") or 1),
-            keras=str(first.config.get("keras") or ""),
-            samples=samples_of_call(first),
-            optimizer=optimizer_of(first.config),
-            data=data_of(first.config),
-            precision=str(first.config.get("precision", "")),
-            scenario=options.name_of(first.config.get("scenario")),
-            effort=options.name_of(first.config.get("effort")),
-            modes=",".join(map(str, first.config.get("modes") or ())),
-            runtime=runtime_of(first.config),
+            batch_size=trial.batch_size,
+            batches=trial.batches,
+            keras=str(trial.model.keras or ""),
+            samples=trial.samples,
+            optimizer=trial.training.optimizer if trial.training else "",
+            data=data_name(trial),
+            precision=str(trial.precision),
+            scenario=str(trial.scenario),
+            effort=trial.effort.name,
+            modes=",".join(trial.modes),
+            runtime=runtime_of(trial),
             device=str(first.device.get("name", "")),
             params=model.params,
             macs=model.macs,
@@ -130,12 +130,6 @@ def shared_of(
         ),
         flags=tuple(sorted({*_flags(records), *also})),
     )
-
-
-def samples_of_call(record: Record) -> int:
-    """Samples of one call; of an epoch over pictures at most as many as there are."""
-    count = math.prod(int(record.config.get(name) or 1) for name in ("batch_size", "batches"))
-    return min(count, record.data.pictures) if record.data else count
 
 
 def compare(

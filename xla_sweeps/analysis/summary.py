@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -162,9 +162,8 @@ def counted_rounds(record: Record) -> tuple[Round, ...]:
     """A replicate's rounds; none where it was cut short before the `rounds_min` of its effort."""
     if Flag.CUT_SHORT not in record.flags:
         return record.rounds
-    effort = record.config.get("effort")
-    least = effort.get("rounds_min") if isinstance(effort, Mapping) else None
-    enough = sum(not item.dirty for item in record.rounds) >= (least or stats.MIN_PAIRS)
+    least = record.trial.effort.rounds_min or stats.MIN_PAIRS
+    enough = sum(not item.dirty for item in record.rounds) >= least
     return record.rounds if enough else ()
 
 
@@ -204,7 +203,7 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
     return ModeSummary(
         label=label,
         status=status,
-        throughput_samples_per_s=reciprocal(log_s, speedup.samples_of_call(trial.records[0])),
+        throughput_samples_per_s=reciprocal(log_s, trial.records[0].trial.samples),
         call_ms=exponentiated(log_s, 1e3),
         latency_p50_ms=_quantile(latencies_ms, 0.5),
         latency_p90_ms=_quantile(latencies_ms, 0.9),

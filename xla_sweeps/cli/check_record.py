@@ -15,7 +15,7 @@ from typing import Any
 
 from xla_sweeps.system.files import read_regular
 
-SCHEMAS = (1, 2, 3)
+SCHEMAS = (1, 2, 3, 4)
 """The schemas that this version knows; from 2 on, the last line is a digest."""
 
 STATUSES = {
@@ -47,7 +47,6 @@ REQUIRED = {
     "trial_id": str,
     "replicate": int,
     "status": str,
-    "config": dict,
     "model": dict,
     "environment": dict,
     "device": dict,
@@ -96,9 +95,10 @@ def read(path: Path) -> dict[str, Any]:
         raise Unreadable(f"cannot be read: {reason or error}") from error
     if not isinstance(document, dict):
         raise Unreadable("not a record")
+    asked = "config" if document.get("schema_version") in SCHEMAS[:-1] else "trial"
     wrong = [
         name
-        for name, kind in REQUIRED.items()
+        for name, kind in (REQUIRED | {asked: dict}).items()
         if not isinstance(document.get(name), kind) or isinstance(document[name], bool)
     ]
     if wrong:
@@ -172,8 +172,15 @@ def _numbers(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where[1:]} does not fit 64 bits"
 
 
+def asked_in(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was asked for: the trial, or the configuration of a record up to schema 3."""
+    if "trial" not in document:
+        return dict(document["config"])
+    return {**document["trial"], "tracker": document.get("tracker")}
+
+
 def _configuration(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
-    config, model, environment = (document[name] for name in ("config", "model", "environment"))
+    config, model, environment = asked_in(document), document["model"], document["environment"]
     lacking = [name for name in ("model", "batch_size", "modes") if name not in config]
     if lacking:
         yield f"config lacks {', '.join(lacking)}"
@@ -331,7 +338,7 @@ def _rounds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
 
 def _speeds(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     """What tells of one speed must agree: blocks, single calls, and what blocks were to last."""
-    effort = document["config"].get("effort")
+    effort = asked_in(document).get("effort")
     block_s = effort.get("block_s", 0) if isinstance(effort, dict) else 0
     on_cpu = document["device"].get("kind") == "cpu"
     for label, mode in document["modes"].items():

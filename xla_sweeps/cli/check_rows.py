@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_sweeps.cli.check_record import asked_in
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.system.parquet import check_size
 
@@ -149,8 +150,9 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     first, candidate, baseline = counted[0], row["candidate"], row["baseline"]
     model = next((item["model"] for item in documents[::-1] if item["model"].get("params")), None)
     model = model or documents[-1]["model"]
-    batch_size, batches = (first["config"].get(name) or 1 for name in ("batch_size", "batches"))
-    samples, data = batch_size * batches, first.get("data")
+    batch_size, batches = (asked_in(first).get(name) or 1 for name in ("batch_size", "batches"))
+    training = asked_in(first).get("training") or {}
+    samples, data = batch_size * batches, first.get("data") or training.get("data")
     samples = min(samples, data["pictures"]) if data else samples
     labels = [label for label in (baseline, candidate) if label]
     statuses = [_status(documents, label) for label in labels[::-1]]
@@ -247,7 +249,7 @@ def _rounds(document: _Document) -> Sequence[Mapping[str, Any]]:
     rounds: Sequence[Mapping[str, Any]] = document["rounds"]
     if "cut_short" not in document.get("flags", ()):
         return rounds
-    effort = document["config"].get("effort")
+    effort = asked_in(document).get("effort")
     least = effort.get("rounds_min") if isinstance(effort, Mapping) else None
     clean = [item for item in rounds if not item.get("dirty")]
     return rounds if len(clean) >= (least or _MIN_ROUNDS) else ()

@@ -184,7 +184,7 @@ def _show(
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
     built = next(record.model for records in trials for record in records if record.model)
     facts = [" ".join(filter(None, (spec.variant, built.size)))]
-    facts += [f"Keras {keras}"] if (keras := asked[0].document["keras"]) else []
+    facts += [f"Keras {keras}"] if (keras := asked[0].trial.model.keras) else []
     facts += [precision] if (precision := asked[0].trial.precision) is not Precision.FLOAT32 else []
     title = " · ".join([*facts, asked[0].device.name or asked[0].device.label])
     text = cost_text(costs, copies, title=title, unit=unit, samples=samples)

@@ -21,7 +21,7 @@ _STEPS = (ExecutionMode.PREDICT_GRAPH_STEPS, ExecutionMode.PREDICT_XLA_STEPS)
 _AUTO = (ExecutionMode.PREDICT_AUTO, ExecutionMode.PREDICT_ON_BATCH_AUTO)
 
 
-def batches_of(document: dict[str, Any], scenario: Scenario) -> int:
+def batches_of(document: Mapping[str, Any], scenario: Scenario) -> int:
     """How many batches a call handles.
 
     Raises:
@@ -48,11 +48,11 @@ def of_keras(spec: ModelSpec, document: Mapping[str, Any]) -> ModelSpec:
     if version == 3 and spec.library == LEGACY:
         raise ConfigError(f"keras=3: Keras 3 has no {spec.variant} any more; leave keras out")
     if version == 3:
-        return spec
+        return replace(spec, keras=3)
     if spec.source == "applications":
-        return replace(spec, library=LEGACY)
+        return replace(spec, library=LEGACY, keras=2)
     if spec.source == "examples":
-        return replace(spec, recipe={**spec.recipe, "library": LEGACY})
+        return replace(spec, recipe={**spec.recipe, "library": LEGACY}, keras=2)
     raise ConfigError(
         f"keras=2: {spec.name} from source={spec.source} is not built by tf_keras; it has the "
         "models of source=applications and source=examples"

@@ -31,8 +31,8 @@ _TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
 _NAMES_FILES = re.compile(r"dump|(?<!pro)file|_dir(?:_|$|ectory)|path|_to$|_from$|_cache_prefix")
 
 
-def runtime_of(document: dict[str, Any], environ: Mapping[str, str]) -> Runtime:
-    """The options of TensorFlow itself; in the document each flag gets a value of its type.
+def runtime_of(document: Mapping[str, Any], environ: Mapping[str, str]) -> Runtime:
+    """The options of TensorFlow itself; each flag has a value of its type.
 
     Args:
         document: the configuration as plain data.
@@ -42,9 +42,7 @@ def runtime_of(document: dict[str, Any], environ: Mapping[str, str]) -> Runtime:
         ConfigError: a flag that the installed TensorFlow does not have, a value of another type, or
             one that the environment sets too.
     """
-    if document["threads"] is None:
-        document["threads"] = {"intra": None, "inter": None}
-    threads = document["threads"]
+    threads = {"intra": None, "inter": None} if document["threads"] is None else document["threads"]
     if not isinstance(threads, Mapping):
         raise ConfigError(f"threads={threads}: write threads.intra=N or threads.inter=N")
     for name in threads:
@@ -62,11 +60,9 @@ def runtime_of(document: dict[str, Any], environ: Mapping[str, str]) -> Runtime:
         else values.integer(threads, name, at_least=1, at_most=MAX_THREADS, prefix="threads.")
         for name in ("intra", "inter")
     }
-    for option in _VARIABLES:
-        document[option] = _flags(option, document[option], environ) or None
     return Runtime(
-        xla_flags=_written(document["xla_flags"]),
-        tf_xla_flags=_written(document["tf_xla_flags"]),
+        xla_flags=_flags("xla_flags", document["xla_flags"], environ),
+        tf_xla_flags=_flags("tf_xla_flags", document["tf_xla_flags"], environ),
         intra_threads=counts["intra"],
         inter_threads=counts["inter"],
         onednn=None if asked["onednn"] is None else values.boolean(document, "onednn"),
@@ -121,11 +117,3 @@ def _value(key: str, value: Any, kind: str) -> Any | int | float | str:
     if not isinstance(value, str | int | float) or not _TEXT.fullmatch(text):
         raise ConfigError(f"{key}={value}: expected letters, digits and _ . , : = + -")
     return text
-
-
-def _written(flags: Mapping[str, Any] | None) -> dict[str, str]:
-    """Each value as it is written behind its flag."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (flags or {}).items()
-    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 
 from xla_sweeps.config import catalog, compose, local_model, predicting, values
 from xla_sweeps.config.runtime import runtime_of
-from xla_sweeps.config.tracker import TrackerSettings, tracker_of
-from xla_sweeps.config.training import training_of
+from xla_sweeps.config.tracker import tracker_of
+from xla_sweeps.config.training import batches_of, training_of
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.modes import (
@@ -29,7 +29,14 @@ from xla_sweeps.schema.modes import (
     implied_modes,
     label_modes,
 )
-from xla_sweeps.schema.trial import Effort, ModelSpec, Precision, Timeouts, Trial
+from xla_sweeps.schema.trial import (
+    Effort,
+    ModelSpec,
+    Precision,
+    Timeouts,
+    TrackerSettings,
+    Trial,
+)
 from xla_sweeps.system import devices, environment
 
 MAX_BATCH = 65_536
@@ -54,7 +61,6 @@ class Settings:
     """Everything that one command asks for, validated.
 
     Attributes:
-        document: the resolved configuration as plain data, for the record and W&B.
         words: arguments of the command that measures the same again (`repeating`); None where
             nobody typed one.
     """
@@ -64,7 +70,6 @@ class Settings:
     tracker: TrackerSettings
     results_dir: Path
     ui: str
-    document: Mapping[str, Any]
     words: tuple[str, ...] | None = None
 
 
@@ -85,13 +90,13 @@ def to_settings(
 
 
 def settings_of(
-    document: dict[str, Any],
+    document: Mapping[str, Any],
     *,
     explicit: Collection[str] = (),
     environ: Mapping[str, str] | None = None,
     device: devices.Device | None = None,
 ) -> Settings:
-    """The same from plain data, which is completed in place.
+    """The same from plain data.
 
     Args:
         document: as `compose.plain` gives it.
@@ -115,22 +120,10 @@ def settings_of(
     if not elsewhere or device.name:
         devices.check_precision(device, trial.precision, tf32=trial.tf32)
         devices.check_accelerator(device, document["accelerator"])
-    tracker = tracker_of(document, explicit, environ)
-    document["tracker"] = {**asdict(tracker), "tags": list(tracker.tags)}
-    # A model of the user's own gets its name here.
-    document["model"].update(name=trial.model.name, variant=trial.model.variant)
-    document.update(
-        source=trial.model.source,
-        resolution=trial.model.resolution_px,
-        modes=list(trial.modes),
-        device=trial.device,
-        scenario=str(trial.scenario),
-    )
     return Settings(
         trial=trial,
         device=device,
-        tracker=tracker,
-        document=document,
+        tracker=tracker_of(document, explicit, environ),
         ui=values.choice(document, "ui"),
         results_dir=values.folder_of(values.text(document, "results_dir")),
     )
@@ -152,7 +145,7 @@ def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> ExecutionMod
 
 
 def _to_trial(
-    document: dict[str, Any],
+    document: Mapping[str, Any],
     explicit: Collection[str],
     device: devices.Device,
     environ: Mapping[str, str],
@@ -165,7 +158,8 @@ def _to_trial(
     scenario = _scenario(document, spec)
     modes = _modes(document, explicit, scenario)
     training = training_of(document, explicit, scenario, spec)
-    batches = predicting.batches_of(document, scenario)
+    data = training.data if training else None
+    batches = batches_of(document, explicit, scenario, data)
     predicting.check_predict(spec, scenario, modes, batches=batches)
     return Trial(
         model=spec,

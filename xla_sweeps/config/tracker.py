@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.trial import TrackerSettings
 from xla_sweeps.system.text import has_credentials
 
 CREDENTIALS_RULE = (
@@ -26,20 +26,6 @@ _WANDB_VARIABLES = {
     "notes": "WANDB_NOTES",
     "job_type": "WANDB_JOB_TYPE",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackerSettings:
-    """Which tracker, and where its runs go."""
-
-    name: str
-    project: str
-    entity: str | None
-    group: str | None
-    run_name: str | None
-    notes: str | None
-    job_type: str | None
-    tags: tuple[str, ...]
 
 
 def tracker_of(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from xla_sweeps.config import values
-from xla_sweeps.config.predicting import MAX_BATCHES
+from xla_sweeps.config import predicting, values
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import TRAINING, Scenario
 from xla_sweeps.schema.options import SYNTHETIC
@@ -26,11 +25,9 @@ _TASKS = ("classification", "segmentation", "video", "custom")
 
 
 def training_of(
-    document: dict[str, Any], explicit: Collection[str], scenario: Scenario, spec: ModelSpec
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, spec: ModelSpec
 ) -> Training | None:
-    """How the trial trains, and on what; None, and its keys null, where it does not.
-
-    `batches` is completed: those of an epoch.
+    """How the trial trains, and on what; None where it does not.
 
     Raises:
         ConfigError: a value is wrong, the trial trains nothing, or the model cannot be trained.
@@ -43,7 +40,6 @@ def training_of(
                     f"{key}={_written(document[key])}: scenario={scenario} trains nothing; add "
                     f"scenario={right} or remove {key}"
                 )
-            document[key] = None
         return None
     if spec.library == "tensorflow_hub" or spec.recipe.get("kind") == "saved_model":
         raise ConfigError(
@@ -62,10 +58,41 @@ def training_of(
     )
 
 
-def _data(document: dict[str, Any], explicit: Collection[str], scenario: Scenario) -> Data | None:
+def batches_of(
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, data: Data | None
+) -> int:
+    """How many batches a call handles; of an epoch, unless the user says how many, all.
+
+    Raises:
+        ConfigError: no number, more than there are, or several in a scenario whose calls take one
+            batch.
+    """
+    batches = predicting.batches_of(document, scenario)
+    several = "batches" in explicit or batches != 1
+    if data is None:
+        return FIT_BATCHES if scenario is Scenario.FIT and not several else batches
+    size = values.integer(document, "batch_size", at_least=1)
+    whole, rest = divmod(data.pictures, size)
+    epoch = whole + (rest > 0 and not data.drop_remainder)
+    given = document["data"]
+    if not several and epoch > predicting.MAX_BATCHES:
+        raise ConfigError(
+            f"data={given}: an epoch is {epoch:,} batches of {size}, and a call handles at most "
+            f"{predicting.MAX_BATCHES:,}; add batches=100"
+        )
+    if several and batches > epoch:
+        raise ConfigError(
+            f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
+            f"batches={epoch} or less"
+        )
+    return batches if several else epoch
+
+
+def _data(
+    document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario
+) -> Data | None:
     """The pictures of `data`, as they are now; None for values that are drawn."""
     given = values.text(document, "data")
-    several = "batches" in explicit or document["batches"] != 1
     if given == SYNTHETIC:
         if document["drop_remainder"] is not None and "drop_remainder" in explicit:
             raise ConfigError(
@@ -73,9 +100,6 @@ def _data(document: dict[str, Any], explicit: Collection[str], scenario: Scenari
                 "pictures has a smaller last batch; add data=PATH (`xla-sweeps make-data` makes a "
                 "small set)"
             )
-        document["drop_remainder"] = None
-        if scenario is Scenario.FIT and not several:
-            document["batches"] = FIT_BATCHES
         return None
     if scenario is not Scenario.FIT:
         raise ConfigError(
@@ -90,25 +114,11 @@ def _data(document: dict[str, Any], explicit: Collection[str], scenario: Scenari
     found = pictures.find(str(path), shown=given)
     drop = values.boolean(document, "drop_remainder")
     size = values.integer(document, "batch_size", at_least=1)
-    whole, rest = divmod(found.count, size)
-    if not whole:
+    if found.count < size:
         raise ConfigError(
             f"batch_size={size}: data={given} has {found.count:,} pictures; use batch_size="
             f"{found.count} or less"
         )
-    epoch = whole + (rest > 0 and not drop)
-    batches = values.integer(document, "batches", at_least=1) if several else epoch
-    if batches > epoch:
-        raise ConfigError(
-            f"batches={batches:,}: data={given} has {epoch:,} batches of {size}; use "
-            f"batches={epoch} or less"
-        )
-    if batches > MAX_BATCHES:
-        raise ConfigError(
-            f"data={given}: an epoch is {epoch:,} batches of {size}, and a call handles at most "
-            f"{MAX_BATCHES:,}; add batches=100"
-        )
-    document["batches"] = batches
     return Data(
         path=str(path), pictures=found.count, fingerprint=found.fingerprint, drop_remainder=drop
     )

@@ -36,7 +36,7 @@ def make_record(
         trial_id=identifier,
         replicate=number,
         status=status,
-        config=settings.document,
+        trial=trial,
         model=attempt.model or _as_asked(trial.model),
         environment={
             **facts,
@@ -55,7 +55,7 @@ def make_record(
         request_id=request_id(trial),
         words=settings.words,
         process=attempt.process,
-        data=trial.training.data if trial.training else None,
+        tracker=settings.tracker,
     )
 
 

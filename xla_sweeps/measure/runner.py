@@ -32,7 +32,7 @@ from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import ExecutionMode, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.trial import ReplicateJob, Trial, written
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.forking import NOT_FORKED
@@ -144,7 +144,8 @@ def run_trial(
         take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(
-            settings.document,
+            settings.trial,
+            settings.tracker,
             trial_id=identifier,
             device_kind=settings.device.kind,
             device_name=settings.device.name,
@@ -309,7 +310,7 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     variables = environment.child_environment(os.environ, device=settings.device, extra={})
     runtime = trial.runtime
     flags = {
-        name: [f"--{flag}={value}" for flag, value in asked.items()]
+        name: [f"--{flag}={value}" for flag, value in written(asked).items()]
         for name, asked in (
             ("XLA_FLAGS", runtime.xla_flags),
             ("TF_XLA_FLAGS", runtime.tf_xla_flags),

@@ -15,11 +15,10 @@ from typing import Any, Protocol
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import Scenario, headline_candidates, headline_of, mode_of
-from xla_sweeps.schema.options import name_of
-from xla_sweeps.schema.overrides import data_of, optimizer_of, runtime_of
+from xla_sweeps.schema.overrides import asked_of, data_name, runtime_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import size_text
+from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class RunHeader:
 
     Attributes:
         name: readable name: "efficientnetv2s 384 xla cpu".
-        config: the resolved configuration.
+        modes: the trial's labels.
         scalars: the flat values by which runs are filtered and grouped (`model, batch_size,
             precision, source, tensorflow, host, ...`).
         results_dir: the results folder; the tracker keeps its files below it.
@@ -36,7 +35,7 @@ class RunHeader:
 
     trial_id: str
     name: str
-    config: Mapping[str, Any]
+    modes: Sequence[str]
     scalars: Mapping[str, Any]
     tags: Sequence[str]
     results_dir: Path
@@ -50,7 +49,8 @@ class RunHeader:
 
 
 def run_header(
-    config: Mapping[str, Any],
+    trial: Trial,
+    tracker: TrackerSettings,
     *,
     trial_id: str,
     device_kind: str,
@@ -58,64 +58,62 @@ def run_header(
     environment: Mapping[str, Any],
     results_dir: Path,
 ) -> RunHeader:
-    """The header of a trial's run, from its resolved configuration.
+    """The header of a trial's run.
 
     Args:
-        config: `Settings.document`, or a record's `config`.
+        trial: what is measured.
+        tracker: where the run goes.
         trial_id: the run's id.
         device_kind: `cpu` or `gpu`; a tag.
         device_name: W&B's `accelerator`.
         environment: versions, driver and host, as in a record.
         results_dir: the results folder.
     """
-    model, modes, tracker = config["model"], list(config["modes"]), config["tracker"]
+    model, modes, scenario = trial.model, trial.modes, trial.scenario
     candidate = mode_of(headline_candidates(modes)[0]) if len(modes) > 1 else mode_of(modes[0])
-    scenario = name_of(config.get("scenario")) or str(Scenario.CALL)
-    size = size_text(str(model.get("task")), config["resolution"])
-    words = [*([size] if size else []), f"b{config['batch_size']}"]
-    words += [] if scenario == Scenario.CALL or candidate.startswith(scenario) else [scenario]
+    size = size_text(model.task, model.resolution_px)
+    words = [*([size] if size else []), f"b{trial.batch_size}"]
+    words += [] if scenario == Scenario.CALL or candidate.startswith(scenario) else [str(scenario)]
     return RunHeader(
         trial_id=trial_id,
-        name=tracker.get("run_name") or " ".join([model["name"], *words, candidate, device_name]),
-        config=config,
+        name=tracker.run_name or " ".join([model.name, *words, candidate, device_name]),
+        modes=modes,
         scalars={
-            **_trial_scalars(config),
+            **_trial_scalars(trial),
             "xla": candidate == headline_of(scenario)[1],
             "accelerator": device_name,
             "device_kind": device_kind,
             **_environment_scalars(environment),
         },
-        tags=(model["family"], name_of(config["source"]), device_kind, *tracker["tags"]),
+        tags=(model.family, model.source, device_kind, *tracker.tags),
         results_dir=results_dir,
-        project=tracker["project"],
-        entity=tracker["entity"],
-        group=tracker["group"],
-        notes=tracker.get("notes"),
-        job_type=tracker.get("job_type") or "trial",
+        project=tracker.project,
+        entity=tracker.entity,
+        group=tracker.group,
+        notes=tracker.notes,
+        job_type=tracker.job_type or "trial",
     )
 
 
-def _trial_scalars(config: Mapping[str, Any]) -> dict[str, Any]:
+_SCALARS = ("model", "source", "resolution", "batch_size", "batches", "keras", "precision")
+
+
+def _trial_scalars(trial: Trial) -> dict[str, Any]:
     """What was asked for; W&B passes keys that are options back when it resumes a run."""
-    model, source = config["model"], name_of(config["source"])
+    asked, model, training = asked_of(trial), trial.model, trial.training
+    data = data_name(trial)
     return {
-        "model": "local" if source == "local" else model["name"],
-        "variant": model["variant"],
-        "family": model["family"],
-        "task": model.get("task"),
-        "source": source,
-        "resolution": config["resolution"],
-        "batch_size": config["batch_size"],
-        "batches": config.get("batches", 1),
-        "keras": config.get("keras"),
-        **({"optimizer": optimizer} if (optimizer := optimizer_of(config)) else {}),
-        **({"data": data} if (data := data_of(config)) else {}),
-        "precision": config["precision"],
-        "scenario": name_of(config.get("scenario")),
-        "effort": name_of(config["effort"]),
-        "execution_modes": list(config["modes"]),
-        "pretrained": config.get("weights", "random") != "random",
-        "runtime": runtime_of(config),
+        **{name: asked[name] for name in _SCALARS},
+        "variant": model.variant,
+        "family": model.family,
+        "task": model.task,
+        **({"optimizer": training.optimizer} if training else {}),
+        **({"data": data} if data else {}),
+        "scenario": asked["scenario"],
+        "effort": asked["effort"],
+        "execution_modes": asked["modes"],
+        "pretrained": asked["weights"] != "random",
+        "runtime": runtime_of(trial),
     }
 
 

@@ -34,7 +34,6 @@ from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
 from xla_sweeps.analysis.summary import Measured
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
-from xla_sweeps.schema import options
 from xla_sweeps.schema.brief import read_brief
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.overrides import runtime_of
@@ -189,10 +188,9 @@ def group_of(effort: str, scenario: str, device: str, environment_id: str, runti
 def group_of_records(records: Sequence[Record]) -> str:
     """The group of a trial."""
     first = records[0]
-    effort, scenario = (options.name_of(first.config.get(name)) for name in ("effort", "scenario"))
+    trial, device = first.trial, str(first.device.get("name", ""))
     identifier = str(records[-1].environment.get("id", ""))
-    device, runtime = str(first.device.get("name", "")), runtime_of(first.config)
-    return group_of(effort, scenario, device, identifier, runtime)
+    return group_of(trial.effort.name, str(trial.scenario), device, identifier, runtime_of(trial))
 
 
 def pools_of(table: pyarrow.Table) -> dict[str, Pool]:

@@ -124,8 +124,6 @@ def _entries(store: Store, name: str) -> tuple[list[Entry], tuple[str, ...]]:
 
 def entry_of(record: Record) -> Entry:
     """A record, in short."""
-    tracker = record.config.get("tracker")
-    tags = tracker.get("tags") or () if isinstance(tracker, Mapping) else ()
     return Entry(
         trial_id=record.trial_id,
         replicate=record.replicate,
@@ -136,7 +134,7 @@ def entry_of(record: Record) -> Entry:
         model=record.model.name,
         cost_s=_cost_s(record),
         started_at=record.started_at,
-        tags=tuple(str(tag) for tag in tags),
+        tags=record.tracker.tags,
         build=build_of(record),
     )
 

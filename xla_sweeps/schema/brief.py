@@ -21,7 +21,7 @@ from xla_sweeps.schema.record import (
     is_present,
     verified,
 )
-from xla_sweeps.schema.trial import Data
+from xla_sweeps.schema.trial import TrackerSettings, Trial
 
 _FromOne = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 
@@ -62,7 +62,7 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
     trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
     replicate: Count
     status: Status
-    config: Mapping[str, Any]
+    trial: Trial
     model: ModelFacts
     environment: Mapping[str, Any]
     device: Mapping[str, Any]
@@ -79,7 +79,7 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
     request_id: str = ""
     words: tuple[str, ...] | None = None
     process: ProcessStart = "unknown"
-    data: Data | None = None
+    tracker: TrackerSettings = TrackerSettings()
 
 
 _DECODER = msgspec.json.Decoder(_Record)

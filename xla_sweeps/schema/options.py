@@ -29,6 +29,9 @@ ENVIRONMENT = "Where, and how it is shown"
 SYNTHETIC = "synthetic"
 """The value of `data` that stands for values that are drawn."""
 
+LOCAL = "local"
+"""The model and the source that stand for the user's own model."""
+
 PURPOSES = (MEASURED, OWN, EXECUTED, PRECISION, ENVIRONMENT)
 """The headings of the options, in the order of the help text."""
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.options import NESTED, RUNTIME, SYNTHETIC, name_of
+from xla_sweeps.schema.modes import JIT_CANDIDATES, implied_modes, mode_of
+from xla_sweeps.schema.options import BY_NAME, LOCAL, NESTED, RUNTIME, SYNTHETIC
+from xla_sweeps.schema.trial import InputSpec, Trial
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
@@ -102,29 +103,97 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def runtime_of(config: Mapping[str, Any]) -> str:
-    """The options of TensorFlow itself that a configuration sets, as words: `threads.intra=1`.
+def asked_of(trial: Trial) -> dict[str, Any]:
+    """The options that ask for a trial, as plain data by name; None for what it does not have.
+
+    W&B's config, the names of trials and the command that measures one again are made from them.
+    """
+    model, training, data = trial.model, trial.training, trial.data
+    own, runtime = model.source == LOCAL, trial.runtime
+    return {
+        "model": LOCAL if own else model.name,
+        "source": model.source,
+        "keras": model.keras,
+        "resolution": model.resolution_px,
+        "batch_size": trial.batch_size,
+        "batches": trial.batches,
+        "scenario": str(trial.scenario),
+        "optimizer": training.optimizer if training else None,
+        "learning_rate": training.learning_rate if training else None,
+        "data": data.path if data else SYNTHETIC if training else None,
+        "drop_remainder": data.drop_remainder if data else None,
+        "precision": str(trial.precision),
+        "weights": BY_NAME["weights"].default if own else model.weights,
+        "seed": trial.seed,
+        "path": model.recipe.get("path") if own else None,
+        "import": model.recipe.get("import") if own else None,
+        "trust_code": True if own else None,
+        "input_spec": [_input(each) for each in model.inputs] or None if own else None,
+        "modes": list(trial.modes),
+        "tf32": trial.tf32,
+        "onednn": runtime.onednn,
+        "threads": {"intra": runtime.intra_threads, "inter": runtime.inter_threads},
+        "xla_flags": dict(runtime.xla_flags),
+        "tf_xla_flags": dict(runtime.tf_xla_flags),
+        "effort": trial.effort.name,
+    }
+
+
+def _input(given: InputSpec) -> dict[str, Any]:
+    document = {"shape": list(given.shape), "dtype": given.dtype, "low": given.low}
+    return document | {"high": given.high} | ({"name": given.name} if given.name else {})
+
+
+def words_of(trial: Trial, *, device: str = "") -> list[str]:
+    """The overrides that ask for a trial; what is as by default is left out.
+
+    Without keys of `effort.` and without `--config-dir`: it does not tell which were given.
+
+    Args:
+        trial: what was measured.
+        device: to be named too, or "".
+    """
+    asked = asked_of(trial)
+    plain = {
+        name: value
+        for name, value in asked.items()
+        if name not in ("modes", *RUNTIME)
+        and (name in ("model", "source") or value not in (BY_NAME[name].default, None, ""))
+    }
+    if plain["model"] == LOCAL:
+        del plain["source"]
+    modes = [mode_of(label) for label in trial.modes]
+    jit = next((j for j in JIT_CANDIDATES if [*implied_modes(trial.scenario, j)] == modes), None)
+    chosen = {"modes": list(map(str, modes))} if jit is None else {}
+    candidate = [] if jit is None else [f"jit={jit}"]
+    named = {"device": device} if device else {}
+    return [*overrides(plain | named | chosen), *candidate, *runtime_of(trial).split()]
+
+
+def runtime_of(trial: Trial) -> str:
+    """The options of TensorFlow itself that a trial sets, as words: `threads.intra=1`.
 
     In alphabetical order, joined by blanks; "" where it sets none.
     """
-    asked = {name: config[name] for name in RUNTIME if config.get(name) not in (None, {})}
-    given = {key: value for key, value in flattened(asked).items() if value not in (None, {})}
+    runtime = trial.runtime
+    asked = {
+        "onednn": runtime.onednn,
+        "threads.intra": runtime.intra_threads,
+        "threads.inter": runtime.inter_threads,
+        **{f"xla_flags.{name}": value for name, value in runtime.xla_flags.items()},
+        **{f"tf_xla_flags.{name}": value for name, value in runtime.tf_xla_flags.items()},
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
     return " ".join(overrides(dict(sorted(given.items()))))
 
 
-def optimizer_of(config: Mapping[str, Any]) -> str:
-    """The optimizer of a configuration that trains; "" of one that does not."""
-    trains = name_of(config.get("scenario")) in (Scenario.TRAIN_STEP, Scenario.FIT)
-    return name_of(config.get("optimizer")) if trains else ""
-
-
-def data_of(config: Mapping[str, Any]) -> str:
-    """The name of the pictures that a configuration trains on; "" of values that are drawn."""
-    given = config.get("data")
-    if not isinstance(given, str) or given == SYNTHETIC:
+def data_name(trial: Trial) -> str:
+    """The name of the pictures that a trial trains on; "" of values that are drawn."""
+    if trial.data is None:
         return ""
-    name = given.rstrip("/").rpartition("/")[2] or given
-    return f"{name}, last batch dropped" if config.get("drop_remainder") else name
+    path = trial.data.path
+    name = path.rstrip("/").rpartition("/")[2] or path
+    return f"{name}, last batch dropped" if trial.data.drop_remainder else name
 
 
 def tidy(number: float) -> int | float:

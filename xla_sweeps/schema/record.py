@@ -11,27 +11,21 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
-from xla_sweeps.schema.modes import baseline_of, headline_candidates, is_mode
-from xla_sweeps.schema.trial import EXAMPLE, Data, size_text
+from xla_sweeps.schema.modes import SCENARIOS, baseline_of, headline_candidates, is_mode
+from xla_sweeps.schema.trial import EXAMPLE, TrackerSettings, Trial, size_text
+from xla_sweeps.schema.upgrade import UPGRADES
 
-SCHEMA_VERSION = 3
-"""A new status, mode or meaning of a field is a new schema; a new field with a default is not."""
-
-UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: lambda document: document,  # 2 has the digest, and the same members
-    2: lambda document: document,  # 3 has modes whose names an earlier version takes for copies
-}
-"""What turns a document of each earlier schema into the next one."""
-
-SAME_SINCE = 2
-"""From this schema on a record has the members of the present one, so that it is not upgraded."""
+SCHEMA_VERSION = 4
+"""A new status, mode, scenario or meaning of a field is a new schema; a new field with a default is
+not.
+"""
 
 _TEXT_LIMIT = 64 * 1024
 
@@ -147,7 +141,7 @@ class Record:
             files, so that one with anything but letters, digits, _ and - is not read.
         replicate: the number of the file within the trial, from 0.
         status: of the replicate as a whole.
-        config: the resolved configuration.
+        trial: what was asked for.
         environment: versions, flags, host; `environment.environment()` plus what the child read.
         device: kind, name and what else identifies the device; of a GPU also its settings.
         modes: outcome of each mode, by label.
@@ -161,13 +155,13 @@ class Record:
         words: arguments of the command that measures the trial again; None in older records.
         process: whether the measuring process was started afresh, or forked from one that had
             loaded TensorFlow.
-        data: the pictures that it trains on; None for values that are drawn.
+        tracker: where its run went.
     """
 
     trial_id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z_-]{1,64}\Z")]
     replicate: Count
     status: Status
-    config: Mapping[str, Any]
+    trial: Trial
     model: ModelFacts
     environment: Mapping[str, Any]
     device: Mapping[str, Any]
@@ -185,7 +179,7 @@ class Record:
     request_id: str = ""
     words: tuple[str, ...] | None = None
     process: ProcessStart = "unknown"
-    data: Data | None = None
+    tracker: TrackerSettings = field(default_factory=TrackerSettings)
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:
@@ -208,7 +202,7 @@ class Record:
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # reported below
                 record = _DECODER.decode(text)
                 if has_digest and is_present(record, text):
-                    return checked(replace(record, schema_version=SCHEMA_VERSION))
+                    return checked(record)
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RecordFormatError(f"not valid JSON: {error}") from error
@@ -273,21 +267,21 @@ def _upgraded(document: Any, *, has_digest: bool) -> dict[str, Any]:
     if version > 1 and not has_digest:
         raise RecordFormatError("damaged: its last line is not a digest")
     for earlier in range(version, SCHEMA_VERSION):
-        document = UPGRADES[earlier](document)
+        try:
+            document = UPGRADES[earlier](document)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise RecordFormatError(f"not a valid record: of schema {earlier}: {error}") from error
+    trial = document.get("trial")
+    scenario = trial.get("scenario") if isinstance(trial, dict) else None
+    if isinstance(scenario, str) and scenario not in SCENARIOS:
+        raise _newer("scenario", scenario)
     return {**document, "schema_version": SCHEMA_VERSION}
 
 
-class _Tracker(msgspec.Struct):
-    project: str | None = None
-    entity: str | None = None
-    group: str | None = None
-    tags: list[str] | None = None
-
-
-class _Config(msgspec.Struct):
-    batch_size: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
-    modes: list[str] | None = None
-    tracker: _Tracker | None = None
+def _newer(what: str, name: str) -> NewerSchemaError:
+    return NewerSchemaError(
+        f"{what} {name} is unknown to this version: update xla_sweeps to read it"
+    )
 
 
 class _Loaded(msgspec.Struct):
@@ -304,25 +298,19 @@ class _Environment(msgspec.Struct):
 
 def is_present(record: Record, text: bytes) -> bool:
     """Whether a record that ends in its digest has the members of the present schema."""
-    since = SAME_SINCE <= record.schema_version <= SCHEMA_VERSION
-    return since and b'"schema_version"' in text[-256:]
+    return record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text[-256:]
 
 
 def checked(record: Record) -> Record:
-    """The record; its configuration and environment have the types that readers rely on."""
-    unknown = next((label for label in record.modes if not is_mode(label)), None)
+    """The record; its modes are known, and its environment has the types that readers rely on."""
+    labels = (*record.modes, *record.trial.modes)
+    unknown = next((label for label in labels if not is_mode(label)), None)
     if unknown is not None:
-        raise NewerSchemaError(
-            f"mode {unknown} is unknown to this version: update xla_sweeps to read it"
-        )
-    for name, found, kind in (
-        ("config", record.config, _Config),
-        ("environment", record.environment, _Environment),
-    ):
-        try:
-            msgspec.convert(found, kind)
-        except msgspec.ValidationError as error:
-            raise RecordFormatError(f"not a valid record: {name}: {error}") from error
+        raise _newer("mode", unknown)
+    try:
+        msgspec.convert(record.environment, _Environment)
+    except msgspec.ValidationError as error:
+        raise RecordFormatError(f"not a valid record: environment: {error}") from error
     return record
 
 

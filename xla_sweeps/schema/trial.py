@@ -65,9 +65,10 @@ class ModelSpec:
         recipe: what that library's builder reads: constructor and arguments, a handle, or a path.
         resolution_px: side of the square input, pixels; None if the model fixes it.
         inputs: of the model; empty if the model describes them.
-        weights: `random`, `imagenet`, the name of a preset, or a path.
+        weights: `random`, `imagenet`, the name of a preset, a path, or `own` of the user's model.
         published_params: parameters as published, or None.
         published_gmacs: multiply-accumulates of one image at the native resolution, 1e9, or None.
+        keras: the version of Keras that was asked for; None for the model's own.
     """
 
     name: str
@@ -83,6 +84,7 @@ class ModelSpec:
     weights: str = "random"
     published_params: float | None = None
     published_gmacs: float | None = None
+    keras: int | None = None
 
 
 def _described(text: str, **more: Any) -> Any:
@@ -160,23 +162,34 @@ class Timeouts:
         return self.build_s + self.trace_s + self.compile_s + self.warmup_s + self.measure_s
 
 
+FlagValue = bool | int | float | str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """What TensorFlow reads when it loads; what is absent is as TensorFlow has it.
 
     Attributes:
-        xla_flags: XLA's own flags, by name; each value as it is written, `true` or `256`.
+        xla_flags: XLA's own flags, by name.
         tf_xla_flags: flags of TensorFlow's side of XLA, likewise.
         intra_threads: threads that share the work of one operation.
         inter_threads: threads that run operations side by side.
         onednn: whether TensorFlow uses oneDNN's kernels.
     """
 
-    xla_flags: Mapping[str, str] = field(default_factory=dict)
-    tf_xla_flags: Mapping[str, str] = field(default_factory=dict)
+    xla_flags: Mapping[str, FlagValue] = field(default_factory=dict)
+    tf_xla_flags: Mapping[str, FlagValue] = field(default_factory=dict)
     intra_threads: int | None = None
     inter_threads: int | None = None
     onednn: bool | None = None
+
+
+def written(flags: Mapping[str, FlagValue]) -> dict[str, str]:
+    """Each value as it is written behind its flag: `true` or `256`."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in flags.items()
+    }
 
 
 OPTIMIZERS = {
@@ -244,7 +257,7 @@ class Trial:
 
     model: ModelSpec
     modes: tuple[str, ...]
-    batch_size: int
+    batch_size: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     precision: Precision
     tf32: bool
     seed: int
@@ -253,7 +266,7 @@ class Trial:
     effort: Effort
     timeouts: Timeouts
     memory_limit_bytes: int
-    batches: int = 1
+    batches: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
     runtime: Runtime = field(default_factory=Runtime)
     training: Training | None = None
 
@@ -266,13 +279,31 @@ class Trial:
     def samples(self) -> int:
         """Samples of one call; of an epoch over pictures at most as many as there are."""
         count = self.batch_size * self.batches
-        data = self.training.data if self.training else None
-        return min(count, data.pictures) if data else count
+        return min(count, self.data.pictures) if self.data else count
+
+    @property
+    def data(self) -> Data | None:
+        """The pictures that it trains on; None for values that are drawn."""
+        return self.training.data if self.training else None
 
     @property
     def candidates(self) -> tuple[str, ...]:
         """The modes whose comparison with the baseline decides when measuring stops."""
         return headline_candidates(self.modes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackerSettings:
+    """The tracker of a trial, and where its runs go."""
+
+    name: str = "none"
+    project: str = ""
+    entity: str | None = None
+    group: str | None = None
+    run_name: str | None = None
+    notes: str | None = None
+    job_type: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +412,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document.pop(key)
     if trial.batches == 1:  # as in earlier versions
         document.pop("batches")
-    for key in ("published_params", "published_gmacs", "native_resolution_px"):
+    for key in ("published_params", "published_gmacs", "native_resolution_px", "keras"):
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed
         document["effort"].pop(key)
@@ -395,6 +426,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     else:  # the content counts, not the path
         document["training"]["data"]["path"] = ""
     runtime = document.pop("runtime")
+    runtime |= {name: written(runtime[name]) for name in ("xla_flags", "tf_xla_flags")}
     asked = {name: value for name, value in runtime.items() if value not in (None, {})}
     document |= {"runtime": asked} if asked else {}
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path

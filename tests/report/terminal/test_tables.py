@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import MODEL, config_of, failed_outcome, make_outcome, make_record
+from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
@@ -296,7 +296,7 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
 def test_a_trial_shows_the_keras_and_the_precision_that_were_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = {**make_record().config, "keras": 2, "precision": "mixed_bfloat16"}
+    config = {**CONFIG, "keras": 2, "precision": "mixed_bfloat16"}
     show_trial(summarize([make_record(noise=0.01, config=config)]), places={})
     text = " ".join(capsys.readouterr().out.split())
     assert "ResNet50 224 px · batch 4 · Keras 2 · mixed_bfloat16 · 25.6 M params" in text
@@ -310,7 +310,7 @@ def test_the_size_of_an_example_is_not_in_pixels(capsys: pytest.CaptureFixture[s
 def test_a_trial_of_one_mode_says_why_there_is_no_speedup(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = {**make_record().config, "modes": ["xla"]}
+    config = {**CONFIG, "modes": ["xla"]}
     show_trial(summarize([make_record({"xla": 0.1}, config=config)]), places={})
     text = " ".join(capsys.readouterr().out.split())
     answer = "○ XLA alone ran at 40 images/s. For a speedup, measure a baseline too, as in "

@@ -59,13 +59,14 @@ import sys, time
 from pathlib import Path
 from xla_sweeps.report.wandb.client import Helper
 Helper.__init__.__kwdefaults__["module"] = sys.argv[1]
-from factories import CONFIG, TRIAL_ID, make_record
+from factories import TRIAL_ID, make_record
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.measure.tracking import run_header, tracker_named
 record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1})
 tracker = tracker_named(sys.argv[2])
 device = {"device_kind": "cpu", "device_name": "Some CPU", "environment": {}}
-tracker.open(run_header(CONFIG, trial_id=TRIAL_ID, results_dir=Path(sys.argv[3]), **device))
+place = {"trial_id": TRIAL_ID, "results_dir": Path(sys.argv[3])}
+tracker.open(run_header(record.trial, record.tracker, **place, **device))
 tracker.log_rounds(0, record.rounds, batch_size=4)
 if sys.argv[4] == "finish":
     assert tracker.finish([record], summarize([record]), exit_code=0).complete

@@ -62,7 +62,7 @@ def test_an_offline_run_contains_config_history_and_summary(
         "model": "resnet50",
         "variant": "ResNet50",
         "family": "ResNetV1",
-        "task": None,
+        "task": "classification",
         "source": "applications",
         "resolution": 224,
         "batch_size": 4,

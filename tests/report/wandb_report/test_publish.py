@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import CONFIG
+from factories import make_record
 from wandb_reports import blocks, measure, only, report, texts, uploaded
 from wandb_server import WandbServer, log_in, wandb_server
 
@@ -132,9 +132,10 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
     from xla_sweeps.measure.tracking import run_header
     from xla_sweeps.report.wandb.payload import SUMMARY_KEYS
 
-    server = publish_once(False).server
+    server, record = publish_once(False).server, make_record()
     scalars = run_header(
-        CONFIG,
+        record.trial,
+        record.tracker,
         trial_id="0" * 16,
         device_kind="cpu",
         device_name="d",

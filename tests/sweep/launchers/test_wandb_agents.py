@@ -237,7 +237,7 @@ def test_offline_runs_of_ones_own_model_are_synced_later(
     output, _ = running.communicate(timeout=600)
     assert running.returncode == 0, output
     ((record,),) = Store(tmp_path / "results").load().records.values()
-    assert record.config["model"]["name"] == "tiny"
+    assert record.trial.model.name == "tiny"
     (name,) = sweep.handed_out
     assert not server.runs[name].history
     (folder,) = (tmp_path / "results" / "wandb").glob("offline-run-*")

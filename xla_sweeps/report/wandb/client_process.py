@@ -172,7 +172,7 @@ class Session:
         )
         # The last round is no result: only estimates are in the summary.
         self.run.define_metric("round", summary="none")
-        for name in (*ROUND_KEYS, *(f"{label}/*" for label in header["config"].get("modes", ()))):
+        for name in (*ROUND_KEYS, *(f"{label}/*" for label in header["modes"])):
             self.run.define_metric(name, step_metric="round", summary="none")
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
         self.run.config.update(header["scalars"], allow_val_change=True)

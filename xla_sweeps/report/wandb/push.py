@@ -153,7 +153,8 @@ def header_of(
 ) -> RunHeader:
     """The header of a recorded trial's run, with another project or entity if given."""
     header = run_header(
-        record.config,
+        record.trial,
+        record.tracker,
         trial_id=record.trial_id,
         device_kind=str(record.device.get("kind", "")),
         device_name=str(record.device.get("name", "")),

@@ -74,7 +74,7 @@ class WandbTracker:
         """Send rounds; waits briefly for the helper, so that it does not run during timed code."""
         if self._helper is None or self._header is None:
             return
-        modes = self._header.config.get("modes")
+        modes = self._header.modes
         number = self._helper.order(
             "log", rows=history_rows(replicate, rounds, batch_size=batch_size, modes=modes)
         )
@@ -146,7 +146,7 @@ def run_content(
                 record.replicate,
                 record.rounds,
                 batch_size=samples,
-                modes=record.config.get("modes"),
+                modes=record.trial.modes,
             )
         ],
         "summary": run_summary(records, summary),

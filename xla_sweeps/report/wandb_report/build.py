@@ -129,12 +129,10 @@ def place(
     records: Mapping[str, Sequence[Record]], entity: str | None, project: str | None
 ) -> tuple[str | None, str]:
     """Entity and project: as asked for, else as recorded, else as W&B's variables say."""
-    settings = [
-        dict(record.config.get("tracker") or {}) for group in records.values() for record in group
-    ]
+    settings = [record.tracker for group in records.values() for record in group]
     places: dict[str, str | None] = {}
     for name, asked in (("project", project), ("entity", entity)):
-        recorded = sorted({str(item[name]) for item in settings if item.get(name)})
+        recorded = sorted({getattr(item, name) for item in settings} - {"", None})
         if not asked and len(recorded) > 1:
             raise ConfigError(
                 f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): "
