@@ -16,7 +16,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.tf import devices, models, modes
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     built.call(inputs[0])
     print("| mode | harness images/s | bare loop images/s | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|")
-    for mode in (ExecutionMode.GRAPH, ExecutionMode.XLA):
+    for mode in (Mode.GRAPH, Mode.XLA):
         executable = modes.make_executable(built.call, mode, inputs)
         modes.first_call_s(executable)
         warm = timing.warm_up(executable, effort=trial.effort, clock=time.perf_counter_ns)

@@ -24,11 +24,11 @@ import numpy as np
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.system.devices import usable_cores
 from xla_sweeps.tf import models, modes
 
-MODES = (ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.XLA)
+MODES = (Mode.EAGER, Mode.GRAPH, Mode.XLA)
 
 SOURCE = """
 #include <stddef.h>
@@ -64,7 +64,7 @@ def main() -> None:
                 best[name] = min(best[name], _seconds(step))
         speed = {name: arrays * 1e-9 / seconds for name, seconds in best.items()}
         cells = " | ".join(f"{speed[name]:.2f}" for name in names)
-        ratio = speed[str(ExecutionMode.XLA)] / speed["C loop"]
+        ratio = speed[str(Mode.XLA)] / speed["C loop"]
         print(f"| {side} | {arrays / 2**20:.0f} | {cells} | {ratio:.2f} |", flush=True)
 
 

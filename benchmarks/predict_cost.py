@@ -22,14 +22,14 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.tf import bench as benches
 from xla_sweeps.tf import models, modes, scenarios
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.scenarios.predict import Repeated
 
-MODES = (ExecutionMode.GRAPH_HOST, ExecutionMode.PREDICT_GRAPH, ExecutionMode.PREDICT_XLA)
+MODES = (Mode.GRAPH_HOST, Mode.PREDICT_GRAPH, Mode.PREDICT_XLA)
 
 SIZES = (1, 8, 32)
 
@@ -50,7 +50,7 @@ def main() -> None:
     built = models.build(trial.model, precision=trial.precision, seed=0)
     print("| mode | batch | harness ms | bare loop ms | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|---|")
-    times: dict[ExecutionMode, list[Times]] = {mode: [] for mode in MODES}
+    times: dict[Mode, list[Times]] = {mode: [] for mode in MODES}
     for size in SIZES:
         bench = _bench(trial, built, size)
         for mode in MODES:
@@ -61,7 +61,7 @@ def main() -> None:
         _print_costs(mode, times[mode])
 
 
-def _print_costs(mode: ExecutionMode, times: Sequence[Times]) -> None:
+def _print_costs(mode: Mode, times: Sequence[Times]) -> None:
     """Both sides' costs, and the interval of their ratio from resampled pairs of blocks."""
     rng, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):
@@ -107,7 +107,7 @@ def _bench(trial: Trial, built: models.BuiltModel, size: int) -> Bench:
     )
 
 
-def _both(bench: Bench, mode: ExecutionMode, seconds: float) -> Times:
+def _both(bench: Bench, mode: Mode, seconds: float) -> Times:
     """Seconds of a call by the harness and by the bare loop, of pairs of blocks, shape (n, 2)."""
     executable = scenarios.make_executable(bench, mode)
     assert isinstance(executable, Repeated)
@@ -146,9 +146,9 @@ def _both(bench: Bench, mode: ExecutionMode, seconds: float) -> Times:
     return np.array(pairs)
 
 
-def _bare(executable: Repeated, mode: ExecutionMode, size: int) -> Any:
+def _bare(executable: Repeated, mode: Mode, size: int) -> Any:
     """What a person writes."""
-    if mode is ExecutionMode.GRAPH_HOST:
+    if mode is Mode.GRAPH_HOST:
         return lambda samples: executable.function(samples).numpy()
     model = executable.model  # type: ignore[attr-defined]
     return lambda samples: model.predict(samples, batch_size=size, verbose=0)

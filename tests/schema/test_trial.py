@@ -1,4 +1,4 @@
-"""Labels, baselines and the identities of a trial."""
+"""The identities of a trial."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ from dataclasses import replace
 import pytest
 from factories import EFFORT, TRIAL
 
-from xla_sweeps.schema.modes import (
-    JIT_CANDIDATES,
-    SCENARIOS,
-    ExecutionMode,
-    Scenario,
-    baseline_of,
-    comparison_pairs,
-    headline_candidates,
-    headline_of,
-    implied_modes,
-    is_aa_pair,
-    label_modes,
-    mode_of,
-)
 from xla_sweeps.schema.trial import (
     Data,
     Precision,
@@ -35,62 +21,6 @@ from xla_sweeps.schema.trial import (
 DATA = Data(path="/pictures", pictures=10, fingerprint="a" * 16)
 
 IDENTITY = {"device": "Some CPU", "tensorflow": "2.21.0"}
-
-
-def test_a_mode_given_twice_gets_labels_of_its_own() -> None:
-    labels = label_modes(
-        [ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.GRAPH, ExecutionMode.GRAPH]
-    )
-    assert labels == ("graph", "xla", "graph_2", "graph_3")
-    assert [mode_of(label) for label in labels] == ["graph", "xla", "graph", "graph"]
-    assert is_aa_pair("graph", "graph_2")
-    assert not is_aa_pair("graph", "xla")
-    assert not is_aa_pair("graph", "graph")
-    assert label_modes([ExecutionMode.PREDICT_XLA] * 2) == ("predict_xla", "predict_xla_2")
-    assert is_aa_pair("predict_xla", "predict_xla_2")
-    assert not is_aa_pair("predict_xla", "predict_graph")
-
-
-@pytest.mark.parametrize(
-    ("modes", "baseline", "candidates"),
-    [
-        (("eager", "graph", "xla"), "graph", ("xla",)),
-        (("eager", "graph"), "eager", ("graph",)),
-        (("graph", "eager"), "eager", ("graph",)),
-        (("graph", "graph_2"), "graph", ("graph_2",)),
-        (("eager", "xla"), "eager", ("xla",)),
-        (("xla", "eager"), "eager", ("xla",)),
-        (("xla", "default"), "default", ("xla",)),
-        (
-            ("call_host", "xla_host", "predict", "predict_graph", "predict_xla"),
-            "predict_graph",
-            ("predict_xla", "predict"),
-        ),
-        (("input", "graph", "xla", "fit_graph", "fit_xla"), "fit_graph", ("fit_xla",)),
-        (("graph", "train_on_batch_graph", "xla"), "graph", ("xla",)),
-        (
-            ("eager", "default", "graph", "xla", "autocluster"),
-            "graph",
-            ("xla", "default", "autocluster"),
-        ),
-    ],
-)
-def test_the_headline_baseline_is_graph_mode_where_it_is_measured(
-    modes: tuple[str, ...], baseline: str, candidates: tuple[str, ...]
-) -> None:
-    assert baseline_of(modes) == baseline
-    assert headline_candidates(modes) == candidates
-
-
-@pytest.mark.parametrize("scenario", list(Scenario))
-def test_a_scenario_measures_what_its_headline_compares(scenario: Scenario) -> None:
-    baseline, candidate = headline_of(scenario)
-    modes = label_modes(implied_modes(scenario, "true"))
-    assert {baseline, candidate} <= set(modes) <= set(map(str, SCENARIOS[scenario].modes))
-    assert (baseline_of(modes), headline_candidates(modes)[0]) == (baseline, candidate)
-    assert comparison_pairs(modes)[0] == (baseline, candidate)
-    for jit in JIT_CANDIDATES:
-        assert set(implied_modes(scenario, jit)) <= set(SCENARIOS[scenario].modes)
 
 
 def test_trials_that_may_be_pooled_share_an_identity() -> None:

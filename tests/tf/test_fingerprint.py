@@ -11,7 +11,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import MODES
 from xla_sweeps.tf.fingerprint import fingerprint
 from xla_sweeps.tf.modes import make_executable
 
@@ -48,7 +48,7 @@ def built(activation: str = "relu", units: int = 6) -> keras.Model:
 
 def found(model: keras.Model, mode: str) -> str:
     executable = make_executable(
-        lambda batch: model(batch, training=False), ExecutionMode(mode), [tf.zeros((2, 12, 8))]
+        lambda batch: model(batch, training=False), MODES[mode], [tf.zeros((2, 12, 8))]
     )
     return fingerprint(executable.concrete)
 

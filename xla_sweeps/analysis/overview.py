@@ -18,7 +18,7 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import Scenario, by_count, call_of, headline_of
+from xla_sweeps.schema.modes import Mode, Scenario, by_count, facts_of, headline_of, is_told_by
 from xla_sweeps.schema.row import ComparisonRow, value_of
 
 MIN_FOR_SPREAD = 8
@@ -305,7 +305,7 @@ def answer(found: Overview) -> str:
     if not found.priced:
         return f"{text}."
     return text + (
-        f"; half pay back their compiling within {calls:,.0f} {call_of(found.scenario)}s."
+        f"; half pay back their compiling within {calls:,.0f} {facts_of(found.scenario).call}s."
         if calls is not None
         else "; most never pay their compiling back."
     )
@@ -315,12 +315,12 @@ def counts(found: Overview) -> str:
     """The answer's first sentence: how many pairs say so, without a mean of them."""
     if not found.pairs:
         return "Nothing was compared yet."
-    name = "XLA" if found.candidate == "xla" else found.candidate
+    name = "XLA" if found.candidate == Mode.XLA else found.candidate
     parts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
     parts += [f"slower in {found.slower}"] if found.slower else []
     parts += [f"failed in {found.failed}"] if found.failed else []
-    usual = found.scenario in ("", Scenario.CALL) or found.candidate.startswith(found.scenario)
-    parts += [] if usual else [f"in scenario {found.scenario}"]
+    told = is_told_by(found.scenario, found.candidate)
+    parts += [] if told else [f"in scenario {found.scenario}"]
     return f"{word(found)} {', '.join(parts)}."
 
 

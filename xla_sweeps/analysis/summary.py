@@ -27,7 +27,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
-from xla_sweeps.schema.modes import Entry, ExecutionMode, comparison_pairs, entry_of, mode_of
+from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, headline_of
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
@@ -171,7 +171,7 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     """The steps from eager to each candidate, `eager -> graph` and `graph -> xla`, as speedups."""
     steps = {}
     for row in summary.comparisons:
-        first = row.baseline.mode == "eager" and row.candidate.mode in ("graph", "default")
+        first = row.baseline.mode == Mode.EAGER and row.candidate.mode in (Mode.GRAPH, Mode.DEFAULT)
         if row.speedup.value is not None and (first or row.headline):
             steps[f"{row.baseline.mode} -> {row.candidate.mode}"] = Estimate(
                 value=row.speedup.value, low=row.speedup.low, high=row.speedup.high
@@ -199,7 +199,6 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
     latencies_ms = sorted(1e3 * value for outcome in outcomes for value in outcome.latencies_s)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
-    queues = entry_of(mode_of(label)) in (Entry.MODEL, Entry.FUNCTION)  # others read their outputs
     return ModeSummary(
         label=label,
         status=status,
@@ -225,7 +224,9 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         copy_input_ms=_copy_ms(outcomes, "input"),
         copy_output_ms=_copy_ms(outcomes, "output"),
         last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
-        host_bound_index=_host_bound_index(outcomes, log_s) if on_gpu and queues else None,
+        host_bound_index=_host_bound_index(outcomes, log_s)
+        if on_gpu and mode_of(label).entry.queues
+        else None,
         rounds=sum(map(len, blocks)),
         replicates=len(within),
         failure=failure,
@@ -238,10 +239,10 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
 
 def _with_input_share(modes: dict[str, ModeSummary]) -> dict[str, ModeSummary]:
     """The modes; those of Keras's `fit` with the share that their input pipeline takes alone."""
-    alone = modes[ExecutionMode.INPUT].call_ms if ExecutionMode.INPUT in modes else None
+    alone = modes[Mode.INPUT].call_ms if Mode.INPUT in modes else None
     return {
         label: msgspec.structs.replace(mode, input_share=alone.value / mode.call_ms.value)
-        if alone and mode.call_ms and entry_of(mode_of(label)) is Entry.FIT
+        if alone and mode.call_ms and mode_of(label).entry is Entry.FIT
         else mode
         for label, mode in modes.items()
     }

@@ -18,7 +18,7 @@ from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.roofline import verdict
 from xla_sweeps.schema.explanation import Explanation, OpList
-from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.modes import SCENARIOS
 from xla_sweeps.system.text import displayable
 
 
@@ -102,7 +102,7 @@ def show(
     """
     keys = {word.lstrip("+~").partition("=")[0] for word in overrides}
     settings = settings_of(plain(compose_config(overrides, config_dir=config_dir)), explicit=keys)
-    if (scenario := settings.trial.scenario) in (Scenario.TRAIN_STEP, Scenario.FIT):
+    if SCENARIOS[scenario := settings.trial.scenario].trains:
         raise ConfigError(
             f"explain: scenario={scenario} is not explained; leave it out for the forward pass"
         )

@@ -8,17 +8,13 @@ from typing import Any
 
 from xla_sweeps.config import values
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
+from xla_sweeps.schema.modes import SCENARIOS, Execution, Scenario, mode_of
 from xla_sweeps.schema.trial import ModelSpec
 
 MAX_BATCHES = 10_000
 
 LEGACY = "tf_keras"
 """The library that is Keras 2."""
-
-_STEPS = (ExecutionMode.PREDICT_GRAPH_STEPS, ExecutionMode.PREDICT_XLA_STEPS)
-
-_AUTO = (ExecutionMode.PREDICT_AUTO, ExecutionMode.PREDICT_ON_BATCH_AUTO)
 
 
 def batches_of(document: Mapping[str, Any], scenario: Scenario) -> int:
@@ -28,10 +24,11 @@ def batches_of(document: Mapping[str, Any], scenario: Scenario) -> int:
         ConfigError: no number, or several in a scenario whose calls take one batch.
     """
     batches = values.integer(document, "batches", at_least=1, at_most=MAX_BATCHES)
-    if batches > 1 and scenario not in (Scenario.PREDICT, Scenario.FIT):
+    if batches > 1 and not SCENARIOS[scenario].takes_batches:
+        several = " or ".join(name for name, facts in SCENARIOS.items() if facts.takes_batches)
         raise ConfigError(
             f"batches={batches}: a call of scenario={scenario} takes one batch; use "
-            "scenario=predict or fit, or batch_size"
+            f"scenario={several}, or batch_size"
         )
     return batches
 
@@ -75,9 +72,10 @@ def check_predict(
             "no predict; use scenario=call"
         )
     for mode in map(mode_of, modes):
-        if mode in _STEPS and batches == 1:
+        if mode.steps and batches == 1:
             raise ConfigError(
                 f"modes: {mode} executes several batches at once; add batches=2 or more"
             )
-        if mode in _AUTO and LEGACY in (spec.library, spec.recipe.get("library")):
+        legacy = LEGACY in (spec.library, spec.recipe.get("library"))
+        if mode.execution is Execution.AUTO and legacy:
             raise ConfigError(f'modes: {mode}: tf_keras (Keras 2) has no jit_compile="auto"')

@@ -22,10 +22,10 @@ from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
+    MODES,
     SCENARIOS,
-    ExecutionMode,
+    Mode,
     Scenario,
-    candidate_of,
     implied_modes,
     label_modes,
 )
@@ -129,7 +129,7 @@ def settings_of(
     )
 
 
-def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> ExecutionMode:
+def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> Mode:
     """The candidate that a value of `jit` chooses in a scenario.
 
     Raises:
@@ -141,7 +141,7 @@ def candidate_mode(jit: Any, scenario: Scenario = Scenario.CALL) -> ExecutionMod
             f"jit={jit}: allowed are true (xla), false (graph), null (default) and auto "
             "(autocluster)"
         )
-    return candidate_of(scenario, word)
+    return SCENARIOS[scenario].jit[word]
 
 
 def _to_trial(
@@ -313,7 +313,7 @@ def _modes(
     for name in given:
         if name not in names:
             _refuse_mode(str(name), scenario)
-        modes.append(ExecutionMode(name))
+        modes.append(MODES[name])
     if len(modes) > MAX_MODES:
         raise ConfigError(f"modes: {len(modes):,} of them; a trial compares at most {MAX_MODES}")
     if "jit" in explicit and "modes" in explicit and candidate not in modes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xla_sweeps.config import predicting, values
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import TRAINING, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.options import SYNTHETIC
 from xla_sweeps.schema.trial import Data, ModelSpec, Training
 from xla_sweeps.system import pictures
@@ -32,10 +32,10 @@ def training_of(
     Raises:
         ConfigError: a value is wrong, the trial trains nothing, or the model cannot be trained.
     """
-    if scenario not in TRAINING:
+    if not SCENARIOS[scenario].trains:
         for key in KEYS:
             if key in explicit and document[key] not in (None, SYNTHETIC):
-                right = Scenario.FIT if key in KEYS[2:] else TRAINING[0]
+                right = Scenario.FIT if key in KEYS[2:] else Scenario.TRAIN_STEP
                 raise ConfigError(
                     f"{key}={_written(document[key])}: scenario={scenario} trains nothing; add "
                     f"scenario={right} or remove {key}"
@@ -70,7 +70,7 @@ def batches_of(
     batches = predicting.batches_of(document, scenario)
     several = "batches" in explicit or batches != 1
     if data is None:
-        return FIT_BATCHES if scenario is Scenario.FIT and not several else batches
+        return FIT_BATCHES if SCENARIOS[scenario].is_epoch and not several else batches
     size = values.integer(document, "batch_size", at_least=1)
     whole, rest = divmod(data.pictures, size)
     epoch = whole + (rest > 0 and not data.drop_remainder)
@@ -101,7 +101,7 @@ def _data(
                 "small set)"
             )
         return None
-    if scenario is not Scenario.FIT:
+    if not SCENARIOS[scenario].is_epoch:
         raise ConfigError(
             f"data={given}: a step of scenario={scenario} trains on values that are drawn; use "
             "scenario=fit"

@@ -6,13 +6,13 @@ from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.modes import (
-    KERAS_METHODS,
-    ExecutionMode,
-    call_of,
-    entry_of,
+    Execution,
+    Mode,
+    facts_of,
     headline_of,
     is_aa_pair,
     mode_of,
+    parse,
 )
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.schema.trial import EXAMPLE
@@ -38,50 +38,6 @@ SAME = 0.005
 
 UNFINISHED_SYMBOL = "‖"
 """Shown where a measurement was stopped before its end: nothing failed."""
-
-_KERAS_JIT = {
-    "": ("without compile", ""),
-    "eager": ("run eagerly", "compile(run_eagerly=True)"),
-    "auto": ('after compile(jit_compile="auto")', 'compile(jit_compile="auto")'),
-    "graph": ("without XLA", "compile(jit_compile=False)"),
-    "xla": ("with XLA", "compile(jit_compile=True)"),
-}
-"""Of each ending of a mode of Keras's own methods: its name after the method, and its switch."""
-
-_STEPS = ", steps_per_execution=N)"
-
-
-def _keras_words(mode: ExecutionMode) -> tuple[str, str]:
-    """What people call a mode of Keras's own methods, and how they switch it on."""
-    method = entry_of(mode)
-    jit, _, steps = mode.removeprefix(method).removeprefix("_").partition("_")
-    ending, switch = _KERAS_JIT[jit]
-    name = f"model.{method} {ending}"
-    if steps:
-        return f"{name} and with steps_per_execution", switch.replace(")", _STEPS)
-    return name, switch or name
-
-
-_M = ExecutionMode
-
-_WORDS = {
-    _M.EAGER: ("eager execution", "eager execution"),
-    _M.DEFAULT: ("the default (jit_compile=None)", "tf.function without jit_compile"),
-    _M.GRAPH: ("graph", "tf.function(jit_compile=False)"),
-    _M.XLA: ("XLA", "jit_compile=True"),
-    _M.AUTOCLUSTER: ("auto-clustering", 'tf.config.optimizer.set_jit("autoclustering")'),
-    _M.CALL_HOST: ("model(x) on a NumPy batch", "model(x)"),
-    _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
-    _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
-    _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
-    **{mode: _keras_words(mode) for mode in _M if entry_of(mode) in KERAS_METHODS},
-}
-
-NAMES = {mode: _WORDS[mode][0] for mode in _M}
-"""What people call each mode."""
-
-SWITCH = {mode: _WORDS[mode][1] for mode in _M}
-"""How they switch it on."""
 
 FLAG_TEXTS: dict[str, str] = {
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
@@ -127,7 +83,7 @@ def answer(row: ComparisonRow) -> str:
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
-    method = f"model.{entry_of(mode_of(row.candidate.mode))} "
+    method = f"model.{mode_of(row.candidate.mode).entry} "
     other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
     match row.speedup.verdict:
         case Verdict.FASTER:
@@ -139,7 +95,7 @@ def answer(row: ComparisonRow) -> str:
             slowdown = 1 / row.speedup.value if row.speedup.value else float("nan")
             text = (
                 f"{candidate} is {slowdown:.2f}× slower than {other} ({_sure(row)}). "
-                f"Keep {SWITCH[mode_of(row.baseline.mode)]} for this model on this device."
+                f"Keep {mode_of(row.baseline.mode).switch} for this model on this device."
             )
         case Verdict.EQUIVALENT:
             text = (
@@ -169,8 +125,8 @@ def marks(*, preliminary: bool, contaminated: bool) -> str:
 
 def name_of(label: str) -> str:
     """A mode's readable name; a second copy is named as such."""
-    name = NAMES[mode_of(label)]
-    return name if label == mode_of(label) else f"a second copy of {name}"
+    mode, copy = parse(label)
+    return mode.called if copy == 1 else f"a second copy of {mode.called}"
 
 
 def throughput_unit(task: str, resolution_px: int) -> str:
@@ -207,15 +163,15 @@ def _sure(row: ComparisonRow) -> str:
 
 def _pays_back(row: ComparisonRow) -> str:
     mode = mode_of(row.candidate.mode)
-    use = f"use {SWITCH[mode]}"
+    use = f"use {mode.switch}"
     if row.speedup.compile_s_extra is None or row.speedup.break_even_calls is None:
         return f"{use}."
-    told = f"{use}; " if entry_of(mode) in KERAS_METHODS else ""
+    told = f"{use}; " if mode.entry.is_keras else ""
     if row.speedup.break_even_calls <= 1:
         return f"{told}preparation takes no longer."
     return (
         f"{told}its {row.speedup.compile_s_extra:.1f} s of compilation pay back after "
-        f"{_count(row.speedup.break_even_calls)} {call_of(row.trial.scenario)}s"
+        f"{_count(row.speedup.break_even_calls)} {facts_of(row.trial.scenario).call}s"
         f"{_calls_range(row)}."
     )
 
@@ -303,7 +259,7 @@ def _failed(row: ComparisonRow) -> str:
     keep = "See the hint"
     if row.baseline.mode:
         tried += f" against {name_of(row.baseline.mode)}"
-        keep = f"Keep {SWITCH[mode_of(row.baseline.mode)]}, or see the hint"
+        keep = f"Keep {mode_of(row.baseline.mode).switch}, or see the hint"
     failed = name_of(row.failure.mode or row.candidate.mode)
     reason = row.failure.message or f"status {row.status}"
     match row.status:
@@ -348,9 +304,10 @@ def _caveats(row: ComparisonRow) -> str:
         text += (
             " The device waits for the host here: a larger batch_size says more about the device."
         )
-    if row.trial.eager_is_graph and "eager" in (row.baseline.mode, row.candidate.mode):
+    baseline = mode_of(row.baseline.mode) if row.baseline.mode else None
+    if row.trial.eager_is_graph and Mode.EAGER in (baseline, mode_of(row.candidate.mode)):
         text += " Eager calls of a saved model run its graph."
-    if Flag.CONTAINS_XLA in row.flags and row.baseline.mode and "xla" not in row.baseline.mode:
+    if Flag.CONTAINS_XLA in row.flags and baseline and baseline.execution is not Execution.XLA:
         text += f" Note that {name_of(row.baseline.mode)} contains XLA too, in parts of the model."
     return text
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xla_sweeps.report import advice
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.row import ModeSummary, TrialSummary
 
-_M = ExecutionMode
+_M = Mode
 
 _STEP = {_M.FIT_XLA: _M.XLA, _M.FIT_GRAPH: _M.GRAPH}
 """The step alone of each mode of `fit`, in the order in which one is told about."""
@@ -32,7 +32,7 @@ def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
             continue
         slower = "input" if pipeline < step else "step"
         return [
-            f"{advice.NAMES[label]} trains on {whole:.4g} {unit}. Its input pipeline alone gives "
+            f"{mode_of(label).called} trains on {whole:.4g} {unit}. Its input pipeline alone gives "
             f"{pipeline:.4g} ({share:.0%} of an epoch's time), its step alone {step:.4g}: the "
             f"{slower} sets the pace."
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.roofline import Achieved, Peak, Roofline, Work
 
 LEFT_OUT = (
@@ -20,7 +20,7 @@ _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 def verdict(found: Roofline) -> str:
     """How close graph mode is to the bound, and so what XLA can gain; "" if that is not known."""
-    graph = next((item for item in found.modes if item.mode == ExecutionMode.GRAPH), None)
+    graph = next((item for item in found.modes if item.mode == Mode.GRAPH), None)
     if graph is None or graph.share is None or graph.gain is None:
         return ""
     bound = f"{graph.share:.0%} of the bound set by {found.side}".replace("%", " %")

@@ -1,11 +1,10 @@
-"""Execution modes and scenarios: what is called, how it is executed, what is compared with what."""
+"""Modes and scenarios: what is called, how it is executed, what is compared with what."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -14,7 +13,7 @@ class Entry(StrEnum):
     """The way a model is called: what a person writes, whatever compiles it."""
 
     MODEL = "model"
-    """`model(x)`, `x` on the device."""
+    """`model(x)`, `x` on the device; while training, a step line by line."""
     FUNCTION = "function"
     """A `tf.function`, its inputs on the device; while training, of one whole step."""
     HOST = "host"
@@ -30,103 +29,217 @@ class Entry(StrEnum):
     INPUT = "input"
     """The input pipeline alone."""
 
+    @property
+    def is_keras(self) -> bool:
+        """Whether it is one of Keras's own methods, whose name it has."""
+        return self in (Entry.PREDICT, Entry.PREDICT_ON_BATCH, Entry.TRAIN_ON_BATCH, Entry.FIT)
 
-class ExecutionMode(StrEnum):
-    """How one and the same model is executed. A name does not end in `_` and digits."""
+    @property
+    def queues(self) -> bool:
+        """Whether a call returns before the device is done; the others read their outputs."""
+        return self in (Entry.MODEL, Entry.FUNCTION)
+
+
+class Execution(StrEnum):
+    """What compiles and runs the calls of an entry."""
 
     EAGER = "eager"
-    """`model(x)`, or a training step line by line, without a graph."""
+    """Operation by operation, without a graph."""
     DEFAULT = "default"
-    """`tf.function(jit_compile=None)`: TensorFlow's default."""
+    """A graph with `jit_compile=None`: TensorFlow's default."""
     GRAPH = "graph"
-    """`tf.function(jit_compile=False)`: the baseline of the headline speedup."""
+    """A graph without XLA: `jit_compile=False`."""
     XLA = "xla"
-    """`tf.function(jit_compile=True)`."""
+    """XLA: `jit_compile=True`."""
     AUTOCLUSTER = "autocluster"
-    """`tf.function` with the graph optimizer's XLA auto-clustering switched on."""
-    CALL_HOST = "call_host"
-    """`model(x)` on a NumPy batch, as people write it."""
-    GRAPH_HOST = "graph_host"
-    """`graph`, from NumPy to NumPy."""
-    XLA_HOST = "xla_host"
-    """`xla`, from NumPy to NumPy."""
-    PREDICT = "predict"
-    """`model.predict` of a model that was not compiled: Keras chooses whether to use XLA."""
-    PREDICT_AUTO = "predict_auto"
-    """`model.predict` after `compile(jit_compile="auto")`."""
-    PREDICT_GRAPH = "predict_graph"
-    """`model.predict` after `compile(jit_compile=False)`."""
-    PREDICT_XLA = "predict_xla"
-    """`model.predict` after `compile(jit_compile=True)`."""
-    PREDICT_GRAPH_STEPS = "predict_graph_steps"
-    """`predict_graph` with all batches of a call as one execution: `steps_per_execution`."""
-    PREDICT_XLA_STEPS = "predict_xla_steps"
-    """`predict_xla` with all batches of a call as one execution: `steps_per_execution`."""
-    PREDICT_ON_BATCH = "predict_on_batch"
-    """`model.predict_on_batch` of a model that was not compiled."""
-    PREDICT_ON_BATCH_AUTO = "predict_on_batch_auto"
-    PREDICT_ON_BATCH_GRAPH = "predict_on_batch_graph"
-    PREDICT_ON_BATCH_XLA = "predict_on_batch_xla"
-    TRAIN_ON_BATCH_AUTO = "train_on_batch_auto"
-    """`model.train_on_batch` after `compile(jit_compile="auto")`."""
-    TRAIN_ON_BATCH_GRAPH = "train_on_batch_graph"
-    TRAIN_ON_BATCH_XLA = "train_on_batch_xla"
-    INPUT = "input"
-    """The input pipeline alone: its batches are made and thrown away."""
-    FIT_EAGER = "fit_eager"
-    """`model.fit` after `compile(run_eagerly=True)`."""
-    FIT_AUTO = "fit_auto"
-    """`model.fit` after `compile(jit_compile="auto")`."""
-    FIT_GRAPH = "fit_graph"
-    FIT_XLA = "fit_xla"
+    """A graph, of which XLA compiles what the graph optimizer clusters."""
+    AUTO = "auto"
+    """Keras chooses, after `compile(jit_compile="auto")`."""
+    UNCOMPILED = "uncompiled"
+    """Keras chooses, without `compile`."""
+    NONE = "none"
+    """No model runs."""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether Keras chooses between a graph and XLA."""
+        return self in (Execution.AUTO, Execution.UNCOMPILED)
 
 
-class Scenario(StrEnum):
-    """What one timed call does."""
-
-    CALL = "call"
-    """The forward pass: `model(x, training=False)`."""
-    DETECT = "detect"
-    """The forward pass of a detector, its boxes decoded, and non-max suppression."""
-    PREDICT = "predict"
-    """The forward pass through Keras's own `predict`, and what people call instead."""
-    TRAIN_STEP = "train_step"
-    """One step of training on a batch: forward pass, loss, gradients, optimizer."""
-    FIT = "fit"
-    """Training through `fit`, with its input pipeline."""
+_E, _X = Entry, Execution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioModes:
-    """The execution modes of a scenario.
+class Mode(StrEnum):
+    """How one and the same model is called and executed. A name does not end in `_` and digits.
 
     Attributes:
-        entry: the way of calling that the headline is about: its graph mode is the baseline, its
-            XLA mode the candidate.
-        modes: all that can be asked for.
-        default: those measured unless `modes` says otherwise, before `jit` chooses the candidate.
-        call: what people call one timed call.
+        entry: the way of calling.
+        execution: what compiles and runs it.
+        steps: whether all batches of a call are one execution: Keras's `steps_per_execution`.
+        backend: the framework that runs it.
     """
 
     entry: Entry
-    modes: tuple[ExecutionMode, ...]
-    default: tuple[ExecutionMode, ...]
+    execution: Execution
+    steps: bool
+    backend: str
+
+    def __new__(  # noqa: D102
+        cls,
+        name: str,
+        entry: Entry,
+        execution: Execution,
+        steps: bool = False,
+        backend: str = "tensorflow",
+    ) -> Mode:
+        mode = str.__new__(cls, name)
+        mode._value_ = name
+        mode.entry, mode.execution, mode.steps, mode.backend = entry, execution, steps, backend
+        return mode
+
+    EAGER = "eager", _E.MODEL, _X.EAGER
+    DEFAULT = "default", _E.FUNCTION, _X.DEFAULT
+    GRAPH = "graph", _E.FUNCTION, _X.GRAPH
+    XLA = "xla", _E.FUNCTION, _X.XLA
+    AUTOCLUSTER = "autocluster", _E.FUNCTION, _X.AUTOCLUSTER
+    CALL_HOST = "call_host", _E.HOST, _X.EAGER
+    GRAPH_HOST = "graph_host", _E.HOST, _X.GRAPH
+    XLA_HOST = "xla_host", _E.HOST, _X.XLA
+    PREDICT = "predict", _E.PREDICT, _X.UNCOMPILED
+    PREDICT_AUTO = "predict_auto", _E.PREDICT, _X.AUTO
+    PREDICT_GRAPH = "predict_graph", _E.PREDICT, _X.GRAPH
+    PREDICT_XLA = "predict_xla", _E.PREDICT, _X.XLA
+    PREDICT_GRAPH_STEPS = "predict_graph_steps", _E.PREDICT, _X.GRAPH, True
+    PREDICT_XLA_STEPS = "predict_xla_steps", _E.PREDICT, _X.XLA, True
+    PREDICT_ON_BATCH = "predict_on_batch", _E.PREDICT_ON_BATCH, _X.UNCOMPILED
+    PREDICT_ON_BATCH_AUTO = "predict_on_batch_auto", _E.PREDICT_ON_BATCH, _X.AUTO
+    PREDICT_ON_BATCH_GRAPH = "predict_on_batch_graph", _E.PREDICT_ON_BATCH, _X.GRAPH
+    PREDICT_ON_BATCH_XLA = "predict_on_batch_xla", _E.PREDICT_ON_BATCH, _X.XLA
+    TRAIN_ON_BATCH_AUTO = "train_on_batch_auto", _E.TRAIN_ON_BATCH, _X.AUTO
+    TRAIN_ON_BATCH_GRAPH = "train_on_batch_graph", _E.TRAIN_ON_BATCH, _X.GRAPH
+    TRAIN_ON_BATCH_XLA = "train_on_batch_xla", _E.TRAIN_ON_BATCH, _X.XLA
+    INPUT = "input", _E.INPUT, _X.NONE
+    FIT_EAGER = "fit_eager", _E.FIT, _X.EAGER
+    FIT_AUTO = "fit_auto", _E.FIT, _X.AUTO
+    FIT_GRAPH = "fit_graph", _E.FIT, _X.GRAPH
+    FIT_XLA = "fit_xla", _E.FIT, _X.XLA
+
+    @property
+    def called(self) -> str:
+        """What people call it."""
+        return _words(self)[0]
+
+    @property
+    def switch(self) -> str:
+        """How people switch it on; what they call it where there is no switch."""
+        return _words(self)[1]
+
+    @property
+    def without_xla(self) -> Mode | None:
+        """The mode with a graph in place of XLA; None if it is not XLA."""
+        if self.execution is not Execution.XLA:
+            return None
+        alike = (mode for mode in Mode if (mode.entry, mode.steps) == (self.entry, self.steps))
+        return next(mode for mode in alike if mode.execution is Execution.GRAPH)
+
+
+MODES: Mapping[str, Mode] = {str(mode): mode for mode in Mode}
+"""The modes, by their names."""
+
+_M = Mode
+
+_WORDS: Mapping[Mode, tuple[str, str]] = {
+    _M.EAGER: ("eager execution", "eager execution"),
+    _M.DEFAULT: ("the default (jit_compile=None)", "tf.function without jit_compile"),
+    _M.GRAPH: ("graph", "tf.function(jit_compile=False)"),
+    _M.XLA: ("XLA", "jit_compile=True"),
+    _M.AUTOCLUSTER: ("auto-clustering", 'tf.config.optimizer.set_jit("autoclustering")'),
+    _M.CALL_HOST: ("model(x) on a NumPy batch", "model(x)"),
+    _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
+    _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
+    _M.INPUT: ("the input pipeline alone", "the input pipeline alone"),
+}
+"""What people call each mode, and how they switch it on; but for Keras's own methods."""
+
+_KERAS_WORDS: Mapping[Execution, tuple[str, str]] = {
+    Execution.UNCOMPILED: ("without compile", ""),
+    Execution.EAGER: ("run eagerly", "compile(run_eagerly=True)"),
+    Execution.AUTO: ('after compile(jit_compile="auto")', 'compile(jit_compile="auto")'),
+    Execution.GRAPH: ("without XLA", "compile(jit_compile=False)"),
+    Execution.XLA: ("with XLA", "compile(jit_compile=True)"),
+}
+"""The name of a mode of Keras's own methods after the method, and its switch."""
+
+
+@cache
+def _words(mode: Mode) -> tuple[str, str]:
+    """What people call a mode, and how they switch it on."""
+    if mode in _WORDS:
+        return _WORDS[mode]
+    ending, switch = _KERAS_WORDS[mode.execution]
+    called = f"model.{mode.entry} {ending}"
+    if mode.steps:
+        called += " and with steps_per_execution"
+        switch = switch.replace(")", ", steps_per_execution=N)")
+    return called, switch or called
+
+
+class Scenario(StrEnum):
+    """What one timed call does; `SCENARIOS` declares each."""
+
+    CALL = "call"
+    DETECT = "detect"
+    PREDICT = "predict"
+    TRAIN_STEP = "train_step"
+    FIT = "fit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioFacts:
+    """What is known of a scenario.
+
+    Attributes:
+        meaning: what one timed call does, in a few words.
+        modes: all that can be asked for.
+        default: those measured unless `modes` says otherwise, before `jit` chooses the candidate.
+        jit: the candidate of each value of `jit` in lower case, as Hydra, W&B and people write it.
+            Those of `false` and `true` are what the scenario's headline compares.
+        call: what people call one timed call.
+        named_by: the ways of calling that tell the scenario by their name.
+        trains: whether it changes the weights.
+        takes_batches: whether one call may take several batches.
+        is_epoch: whether a call is an epoch, with its own input.
+    """
+
+    meaning: str
+    modes: tuple[Mode, ...]
+    default: tuple[Mode, ...]
+    jit: Mapping[str, Mode]
     call: str = "call"
+    named_by: tuple[Entry, ...] = ()
+    trains: bool = False
+    takes_batches: bool = False
+    is_epoch: bool = False
 
 
-_M = ExecutionMode
+def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
+    return {"true": true, "false": false, "null": null, "none": null, "auto": auto}
 
-_FORWARD = ScenarioModes(
-    entry=Entry.FUNCTION,
+
+_FORWARD = ScenarioFacts(
+    meaning="the forward pass",
     modes=(_M.EAGER, _M.DEFAULT, _M.GRAPH, _M.XLA, _M.AUTOCLUSTER),
     default=(_M.EAGER, _M.GRAPH, _M.XLA),
+    jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.AUTOCLUSTER),
 )
 
-SCENARIOS: Mapping[Scenario, ScenarioModes] = {
+SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
     Scenario.CALL: _FORWARD,
-    Scenario.DETECT: _FORWARD,
-    Scenario.PREDICT: ScenarioModes(
-        entry=Entry.PREDICT,
+    Scenario.DETECT: replace(
+        _FORWARD, meaning="a detector's forward pass, decoding and non-max suppression"
+    ),
+    Scenario.PREDICT: ScenarioFacts(
+        meaning="Keras's predict, and what people call instead",
         modes=(
             *_FORWARD.modes,
             *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
@@ -139,86 +252,78 @@ SCENARIOS: Mapping[Scenario, ScenarioModes] = {
             *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
             *(_M.PREDICT, _M.PREDICT_GRAPH, _M.PREDICT_XLA),
         ),
+        jit=_jit(
+            true=_M.PREDICT_XLA,
+            false=_M.PREDICT_GRAPH,
+            null=_M.PREDICT_AUTO,
+            auto=_M.PREDICT_AUTO,
+        ),
+        named_by=(Entry.PREDICT, Entry.PREDICT_ON_BATCH),
+        takes_batches=True,
     ),
-    Scenario.TRAIN_STEP: ScenarioModes(
-        entry=Entry.FUNCTION,
+    Scenario.TRAIN_STEP: ScenarioFacts(
+        meaning="one step: forward pass, loss, gradients, optimizer",
         modes=(
             *(_M.EAGER, _M.GRAPH, _M.XLA),
             *(_M.TRAIN_ON_BATCH_AUTO, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
         ),
         default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
+        jit=_jit(
+            true=_M.XLA,
+            false=_M.GRAPH,
+            null=_M.TRAIN_ON_BATCH_AUTO,
+            auto=_M.TRAIN_ON_BATCH_AUTO,
+        ),
         call="step",
+        trains=True,
     ),
-    Scenario.FIT: ScenarioModes(
-        entry=Entry.FIT,
+    Scenario.FIT: ScenarioFacts(
+        meaning="Keras's fit, with its input pipeline",
         modes=(
             *(_M.INPUT, _M.GRAPH, _M.XLA),
             *(_M.FIT_EAGER, _M.FIT_AUTO, _M.FIT_GRAPH, _M.FIT_XLA),
         ),
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
+        jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO, auto=_M.FIT_AUTO),
         call="epoch",
+        named_by=(Entry.FIT,),
+        trains=True,
+        takes_batches=True,
+        is_epoch=True,
     ),
 }
-"""The scenarios, and what each measures and compares: the one place that says so."""
+"""The scenarios, and what each measures, compares and is called: the one place that says so."""
 
-TRAINING = (Scenario.TRAIN_STEP, Scenario.FIT)
-"""The scenarios that change the weights."""
+JIT_CANDIDATES = SCENARIOS[Scenario.CALL].jit
+"""The values of `jit`, each with the candidate of a forward pass."""
 
-_ENTRIES: Mapping[ExecutionMode, Entry] = {
-    _M.EAGER: Entry.MODEL,
-    _M.CALL_HOST: Entry.HOST,
-    _M.GRAPH_HOST: Entry.HOST,
-    _M.XLA_HOST: Entry.HOST,
-    _M.INPUT: Entry.INPUT,
-}
-
-KERAS_METHODS = (Entry.PREDICT_ON_BATCH, Entry.PREDICT, Entry.TRAIN_ON_BATCH, Entry.FIT)
-"""Keras's own methods, a longer name before one that it begins with."""
-
-_BASELINES = (_M.FIT_GRAPH, _M.PREDICT_GRAPH, _M.GRAPH, _M.DEFAULT, _M.EAGER)
+_BASELINES = (
+    *(item.jit["false"] for item in SCENARIOS.values() if item.jit["false"].entry.is_keras),
+    *(_M.GRAPH, _M.DEFAULT, _M.EAGER),
+)
 """In this order: the labels of a trial belong to one scenario."""
 
-_JIT = {"true": "xla", "false": "graph", "null": "auto", "none": "auto", "auto": "auto"}
-"""The last word of Keras's mode for each value of `jit`."""
 
-JIT_CANDIDATES = {
-    "true": ExecutionMode.XLA,
-    "false": ExecutionMode.GRAPH,
-    "null": ExecutionMode.DEFAULT,
-    "none": ExecutionMode.DEFAULT,
-    "auto": ExecutionMode.AUTOCLUSTER,
-}
-"""The candidate mode of each value of `jit` in lower case, as Hydra, W&B and people write it."""
+def facts_of(scenario: str) -> ScenarioFacts:
+    """What is known of a scenario; of `call` for one that this version does not know, or ""."""
+    return SCENARIOS[known_scenario(scenario)]
 
 
-@cache
-def entry_of(mode: ExecutionMode) -> Entry:
-    """The way of calling of a mode."""
-    keras = next((entry for entry in KERAS_METHODS if mode.startswith(entry)), Entry.FUNCTION)
-    return _ENTRIES.get(mode, keras)
-
-
-def candidate_of(scenario: Scenario, jit: str) -> ExecutionMode:
-    """The candidate that a value of `jit`, in lower case, chooses in a scenario."""
-    known = SCENARIOS[scenario]
-    if known.entry is not Entry.FUNCTION:
-        return ExecutionMode(f"{known.entry}_{_JIT[jit]}")
-    found = JIT_CANDIDATES[jit]
-    return found if found in known.modes else ExecutionMode.TRAIN_ON_BATCH_AUTO
+def known_scenario(scenario: str) -> Scenario:
+    """The scenario of that name; `call` for one that this version does not know, or ""."""
+    return Scenario(scenario) if scenario in SCENARIOS else Scenario.CALL
 
 
 def headline_of(scenario: str) -> tuple[str, str]:
-    """(baseline, candidate) that a scenario is about: graph mode and XLA of its way of calling.
-
-    Those of `call` for a scenario that this version does not know.
-    """
-    known = known_scenario(scenario)
-    return str(candidate_of(known, "false")), str(candidate_of(known, "true"))
+    """(baseline, candidate) that a scenario is about: graph mode and XLA of its way of calling."""
+    jit = facts_of(scenario).jit
+    return str(jit["false"]), str(jit["true"])
 
 
-def call_of(scenario: str) -> str:
-    """What people call one timed call: `call`, or `step` and `epoch` of training."""
-    return SCENARIOS[known_scenario(scenario)].call
+def is_told_by(scenario: str, label: str) -> bool:
+    """Whether a scenario needs no word beside a mode: it is `call`, or the mode names it."""
+    facts = facts_of(scenario)
+    return scenario in ("", Scenario.CALL) or mode_of(label).entry in facts.named_by
 
 
 def by_count(scenarios: Iterable[str]) -> list[str]:
@@ -228,16 +333,66 @@ def by_count(scenarios: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys([*known, *counts]), key=lambda name: -counts[name])
 
 
-def known_scenario(scenario: str) -> Scenario:
-    """The scenario of that name; `call` for one that this version does not know, or ""."""
-    return Scenario(scenario) if scenario in SCENARIOS else Scenario.CALL
-
-
-def implied_modes(scenario: Scenario, jit: str) -> tuple[ExecutionMode, ...]:
+def implied_modes(scenario: Scenario, jit: str) -> tuple[Mode, ...]:
     """The modes that `jit`, in lower case, asks for: the scenario's, with its candidate."""
-    default = SCENARIOS[scenario].default
-    usual, chosen = candidate_of(scenario, "true"), candidate_of(scenario, jit)
-    return tuple(dict.fromkeys(chosen if mode is usual else mode for mode in default))
+    facts = SCENARIOS[scenario]
+    usual, chosen = facts.jit["true"], facts.jit[jit]
+    return tuple(dict.fromkeys(chosen if mode is usual else mode for mode in facts.default))
+
+
+@cache
+def parse(label: str) -> tuple[Mode, int]:
+    """The mode of a label, and which of its copies: `graph_2` is the second one of `graph`.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    name, _, copy = label.rpartition("_")
+    numbered = copy.isdecimal()
+    mode = MODES.get(name if numbered else label)
+    if mode is None:
+        raise ValueError(f"no mode is named {label}")
+    return mode, int(copy) if numbered else 1
+
+
+def mode_of(label: str) -> Mode:
+    """The mode of a label: `graph_2` is `graph`.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    return parse(label)[0]
+
+
+def is_mode(label: str) -> bool:
+    """Whether a label names a mode of this version, or a copy of one."""
+    try:
+        parse(label)
+    except ValueError:
+        return False
+    return True
+
+
+def label_of(mode: Mode, copy: int = 1) -> str:
+    """The label of a copy of a mode."""
+    return f"{mode}_{copy}" if copy > 1 else str(mode)
+
+
+def label_modes(modes: Sequence[Mode]) -> tuple[str, ...]:
+    """Distinct labels for modes that may repeat: `graph, graph` becomes `graph, graph_2`."""
+    return tuple(
+        label_of(mode, list(modes[: position + 1]).count(mode))
+        for position, mode in enumerate(modes)
+    )
+
+
+@cache
+def is_aa_pair(first: str, second: str) -> bool:
+    """Whether two labels are copies of one mode, so that their true speedup is exactly 1.
+
+    "" is no mode: the baseline of one that was measured alone.
+    """
+    return "" not in (first, second) and first != second and mode_of(first) is mode_of(second)
 
 
 def baseline_of(modes: Sequence[str]) -> str:
@@ -246,8 +401,8 @@ def baseline_of(modes: Sequence[str]) -> str:
     Else the default, eager, or the first label. With eager and graph alone, graph is the candidate
     and eager the baseline.
     """
-    if set(modes) == {ExecutionMode.EAGER, ExecutionMode.GRAPH}:
-        return str(ExecutionMode.EAGER)
+    if set(modes) == {Mode.EAGER, Mode.GRAPH}:
+        return str(Mode.EAGER)
     return next((str(mode) for mode in _BASELINES if mode in modes), str(modes[0]))
 
 
@@ -259,11 +414,11 @@ def headline_candidates(modes: Sequence[str]) -> tuple[str, ...]:
     """
     baseline = baseline_of(modes)
     others = tuple(mode for mode in modes if mode != baseline)
-    entry = entry_of(mode_of(baseline))
-    alike = tuple(mode for mode in others if entry_of(mode_of(mode)) is entry)
+    entry = mode_of(baseline).entry
+    alike = tuple(mode for mode in others if mode_of(mode).entry is entry)
     if not alike or entry is Entry.MODEL:
-        alike = tuple(m for m in others if mode_of(m) is not ExecutionMode.EAGER) or others
-    return tuple(sorted(alike, key=lambda mode: "xla" not in mode))
+        alike = tuple(mode for mode in others if mode_of(mode) is not Mode.EAGER) or others
+    return tuple(sorted(alike, key=lambda mode: mode_of(mode).execution is not Execution.XLA))
 
 
 @cache
@@ -284,48 +439,21 @@ def comparison_pairs(modes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """
     if len(modes) < 2:
         return ()
-    baseline, eager = baseline_of(modes), str(ExecutionMode.EAGER)
-    found = list(headline_pairs(modes))
-    found += [(baseline, mode) for mode in modes if mode not in (baseline, eager)]
-    twins = [(mode.replace("xla", "graph"), mode) for mode in modes if "xla" in mode]
-    found += [pair for pair in twins if pair[0] in modes]
-    found += [(eager, mode) for mode in modes if eager in modes and mode != eager]
-    return tuple(dict.fromkeys(found))
+    baseline, eager = baseline_of(modes), str(Mode.EAGER)
+    pairs = list(headline_pairs(modes))
+    pairs += [(baseline, label) for label in modes if label not in (baseline, eager)]
+    for label in modes:
+        mode, copy = parse(label)
+        if mode.without_xla and (graph := label_of(mode.without_xla, copy)) in modes:
+            pairs.append((graph, label))
+    pairs += [(eager, label) for label in modes if eager in modes and label != eager]
+    return tuple(dict.fromkeys(pairs))
 
 
-def label_modes(modes: Sequence[ExecutionMode]) -> tuple[str, ...]:
-    """Distinct labels for modes that may repeat: `graph, graph` becomes `graph, graph_2`."""
-    labels: list[str] = []
-    for position, mode in enumerate(modes):
-        earlier = list(modes[:position]).count(mode)
-        labels.append(f"{mode}_{earlier + 1}" if earlier else str(mode))
-    return tuple(labels)
+ExecutionMode = Mode
+"""The name of `Mode` in `measure` and `tf`."""
 
 
-_COPY = re.compile(r"_\d+$")
-
-_NAMES = frozenset(map(str, ExecutionMode))
-
-
-@cache
-def mode_of(label: str) -> ExecutionMode:
-    """The execution mode behind a label: `graph_2` is `graph`.
-
-    Raises:
-        ValueError: there is no such mode.
-    """
-    return ExecutionMode(_COPY.sub("", label))
-
-
-def is_mode(label: str) -> bool:
-    """Whether a label names a mode of this version, or a copy of one."""
-    return _COPY.sub("", label) in _NAMES
-
-
-@cache
-def is_aa_pair(first: str, second: str) -> bool:
-    """Whether two labels are copies of one mode, so that their true speedup is exactly 1.
-
-    "" is no mode: the baseline of one that was measured alone.
-    """
-    return "" not in (first, second) and first != second and mode_of(first) == mode_of(second)
+def entry_of(mode: Mode) -> Entry:
+    """The way of calling of a mode, for `tf`."""
+    return mode.entry

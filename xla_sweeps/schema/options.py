@@ -14,8 +14,8 @@ from typing import Any, Literal
 from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     SCENARIOS,
+    Mode,
     Scenario,
-    ScenarioModes,
     headline_of,
 )
 from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
@@ -154,13 +154,7 @@ OPTIONS = (
         purpose=MEASURED,
         help="what one call does",
         default=str(Scenario.CALL),
-        choices={
-            str(Scenario.CALL): "the forward pass",
-            str(Scenario.DETECT): "a detector's forward pass, decoding and non-max suppression",
-            str(Scenario.PREDICT): "Keras's predict, and what people call instead",
-            str(Scenario.TRAIN_STEP): "one step: forward pass, loss, gradients, optimizer",
-            str(Scenario.FIT): "Keras's fit, with its input pipeline",
-        },
+        choices={str(scenario): facts.meaning for scenario, facts in SCENARIOS.items()},
         identifies=True,
     ),
     Option(
@@ -473,16 +467,16 @@ def markdown() -> str:
 
 def _modes_table() -> list[str]:
     """A line for each scenario; scenarios with the same modes share one."""
-    alike: dict[ScenarioModes, list[Scenario]] = {}
-    for scenario, modes in SCENARIOS.items():
-        alike.setdefault(modes, []).append(scenario)
+    alike: dict[tuple[Mode, ...], list[Scenario]] = {}
+    for scenario, facts in SCENARIOS.items():
+        alike.setdefault(facts.modes, []).append(scenario)
     lines = ["| scenario | modes | without `modes` and `jit` | headline |", "|---|---|---|---|"]
     for modes, scenarios in alike.items():
         baseline, candidate = headline_of(scenarios[0])
         cells = (
             ", ".join(f"`{scenario}`" for scenario in scenarios),
-            ", ".join(modes.modes),
-            ", ".join(modes.default),
+            ", ".join(modes),
+            ", ".join(SCENARIOS[scenarios[0]].default),
             f"{candidate} over {baseline}",
         )
         lines.append(f"| {' | '.join(cells)} |")

@@ -24,7 +24,7 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import ExecutionMode, by_count, headline_of, is_aa_pair
+from xla_sweeps.schema.modes import Mode, by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
         "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
-        "switches": {str(mode): advice.SWITCH[mode] for mode in ExecutionMode},
+        "switches": {str(mode): mode.switch for mode in Mode},
     }
 
 

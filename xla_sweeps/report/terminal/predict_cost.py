@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_sweeps.analysis.predict_cost import Cost, Crossing, Ranked, crossing, ranking, totals_of
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.report.advice import SWITCH
-from xla_sweeps.schema.modes import Entry, entry_of, mode_of
+from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import counted
 
 MAX_MISFIT = 0.1
@@ -69,7 +68,7 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
     """A sentence on what `predict` costs, and one for each other way on when to take it."""
     found = []
     for name, cost in costs.items():
-        if entry_of(mode_of(name)) is not Entry.PREDICT:
+        if mode_of(name).entry is not Entry.PREDICT:
             continue
         each = (
             f"{_ms(cost.sample)} ms each {unit}"
@@ -82,7 +81,7 @@ def answers(costs: Mapping[str, Cost], *, unit: str) -> list[str]:
         found += [
             _against(name, cost, label, other, unit)
             for label, other in costs.items()
-            if entry_of(mode_of(label)) not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH)
+            if mode_of(label).entry not in (Entry.PREDICT, Entry.PREDICT_ON_BATCH)
         ]
     return found
 
@@ -104,7 +103,7 @@ def _of_all(
         found += [
             f"{item.label} takes {_ms(item.behind)} ms longer."
             for item in others
-            if not item.may_be_fastest and entry_of(mode_of(item.label)) is Entry.PREDICT
+            if not item.may_be_fastest and mode_of(item.label).entry is Entry.PREDICT
         ]
     measured = max(point.batch_size * point.batches for c in costs.values() for point in c.points)
     if samples > measured:
@@ -169,9 +168,8 @@ def _against(name: str, cost: Cost, label: str, other: Cost, unit: str) -> str:
 
 
 def _called(label: str) -> str:
-    """A way with how people switch it on: an uncompiled `predict` has no switch."""
-    switch = SWITCH[mode_of(label)]
-    return f"{label} ({switch})" if switch else label
+    """A mode's label, and how people switch it on."""
+    return f"{label} ({mode_of(label).switch})"
 
 
 def _size(meets: Crossing) -> str:

@@ -28,7 +28,7 @@ from xla_sweeps.report.terminal.console import (
 )
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import KERAS_METHODS, ExecutionMode, Scenario, entry_of, mode_of
+from xla_sweeps.schema.modes import Execution, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.text import displayable
@@ -304,15 +304,16 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         "memory": lambda mode: size(mode.peak_memory_bytes),
         "agrees": _agreement,
     }
-    if not any(entry_of(mode_of(mode.label)) in KERAS_METHODS for mode in summary.modes):
+    if not any(mode_of(mode.label).entry.is_keras for mode in summary.modes):
         return columns
     left_out = () if wide else ("p90 ms", "memory")
     kept = {name: cell for name, cell in columns.items() if name not in left_out}
     return {"XLA": lambda mode: _yes_no(mode.jit_compile), **kept}
 
 
-def _is_eager(mode: ModeSummary) -> bool:
-    return mode_of(mode.label) in (ExecutionMode.EAGER, ExecutionMode.CALL_HOST)
+def _is_eager(summary: ModeSummary) -> bool:
+    mode = mode_of(summary.label)
+    return mode.execution is Execution.EAGER and not mode.entry.is_keras
 
 
 def _yes_no(value: bool | None) -> str:

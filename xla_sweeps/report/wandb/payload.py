@@ -11,7 +11,7 @@ from typing import Any
 
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Round, Status
-from xla_sweeps.schema.modes import baseline_of, headline_candidates
+from xla_sweeps.schema.modes import Mode, baseline_of, headline_candidates
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 
@@ -149,7 +149,7 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
         (
             item
             for item in summary.comparisons
-            if (item.baseline.mode, item.candidate.mode) == ("eager", row.candidate.mode)
+            if (item.baseline.mode, item.candidate.mode) == (Mode.EAGER, row.candidate.mode)
         ),
         None,
     )

@@ -14,7 +14,7 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
-from xla_sweeps.schema.modes import Scenario, call_of, headline_of
+from xla_sweeps.schema.modes import Scenario, facts_of, headline_of
 
 Plan = Mapping[str, Any]
 
@@ -179,7 +179,9 @@ def panels(key: str, setting: Setting, scenario: str) -> list[Any]:
                 _scatter("gmacs", "speedup_log2", f"Speedup, log2, over GMACs{where}", log_y=False),
             ]
         case "cost":
-            title = f"{call_of(scenario)}s until compilation pays back, over compile time{where}"
+            title = (
+                f"{facts_of(scenario).call}s until compilation pays back, over compile time{where}"
+            )
             title = title[0].upper() + title[1:]
             return [_scatter("compile_s", "break_even_calls", title)]
         case "everything":

@@ -21,7 +21,7 @@ from xla_sweeps.analysis.overview import (
     typical,
 )
 from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure
-from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SWITCH, SYMBOLS, marks
+from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
 from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.wandb_report.markdown import NONE, escape, interval, number, table, times
 from xla_sweeps.report.wandb_report.settings import Setting, by_setting, commonest
@@ -194,9 +194,9 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
     baseline, candidate = headline_of(scenario)
     words = WORDS.format(
         candidate=candidate,
-        on=SWITCH[mode_of(candidate)],
+        on=mode_of(candidate).switch,
         baseline=baseline,
-        off=SWITCH[mode_of(baseline)],
+        off=mode_of(baseline).switch,
         scenario="" if scenario == Scenario.CALL else f" scenario={scenario}",
     )
     return "\n\n".join(filter(None, [_headline(pairs), words, _sorted_pairs(pairs)]))
