@@ -28,7 +28,7 @@ from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
-from xla_sweeps.schema.record import Record, headline_of
+from xla_sweeps.schema.record import Record, headline_labels
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
 
 MIN_P99_CALLS = 1000
@@ -356,7 +356,7 @@ def headline_failed(records: Sequence[Record]) -> bool:
     replicates = Replicates(samples_of(records))
     return any(
         _mode_status(records, replicates, label)[0] is not Status.OK
-        for label in headline_of(labels)
+        for label in headline_labels(labels)
     )
 
 

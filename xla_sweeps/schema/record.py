@@ -339,10 +339,10 @@ def outcome_of(record: Record) -> Status:
     """
     if record.status is not Status.OK:
         return record.status
-    modes = [record.modes[label] for label in headline_of(list(record.modes))]
+    modes = [record.modes[label] for label in headline_labels(list(record.modes))]
     return next((mode.status for mode in modes if mode.status is not Status.OK), Status.OK)
 
 
-def headline_of(labels: Sequence[str]) -> Sequence[str]:
+def headline_labels(labels: Sequence[str]) -> Sequence[str]:
     """The baseline and the headline's candidates, or the only mode."""
     return (baseline_of(labels), *headline_candidates(labels)) if len(labels) > 1 else labels
