@@ -17,6 +17,7 @@ from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice
 from xla_sweeps.report.epoch import epoch_notes
+from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.terminal.console import (
     COLOURS,
@@ -130,9 +131,9 @@ def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
             str(row.trial.resolution_px),
             str(row.trial.batch_size),
             f"{row.candidate.mode} / {row.baseline.mode or '—'}",
-            _number(row.candidate.throughput_samples_per_s),
-            _speedup(row),
-            _speedup_interval(row),
+            number(row.candidate.throughput_samples_per_s),
+            times(row.speedup.value),
+            interval(row.speedup.low, row.speedup.high),
             _verdict(row),
             _replicates(row),
         )
@@ -149,13 +150,14 @@ def _narrow_table(
         *(f"speedup\n95 %{speed}", "verdict\nreplicates"),
     )
     for name, row in zip(names, rows, strict=True):
-        speed = _number(row.candidate.throughput_samples_per_s)
+        speed = number(row.candidate.throughput_samples_per_s)
         table.add_row(
             "\n".join(textwrap.wrap(name, width, break_on_hyphens=False)),
             f"{row.trial.resolution_px}\n{row.trial.batch_size}",
             f"{row.candidate.mode} /\n{row.baseline.mode or '—'}",
             *([] if stacked else [speed]),
-            f"{_speedup(row)}\n{_speedup_interval(row)}" + f"\n{speed}" * stacked,
+            f"{times(row.speedup.value)}\n{interval(row.speedup.low, row.speedup.high)}"
+            + f"\n{speed}" * stacked,
             _verdict(row).append(f"\n{_replicates(row)}", style="default"),
         )
     return table
@@ -168,10 +170,6 @@ def _rows_table(*headers: str) -> Table:
         right = header.partition("\n")[0] in ("px", "batch", "img/s", "speedup")
         table.add_column(header, justify="right" if right else "left", no_wrap=True)
     return table
-
-
-def _speedup(row: ComparisonRow) -> str:
-    return f"{row.speedup.value:.2f}×" if row.speedup.value else "—"
 
 
 def _replicates(row: ComparisonRow) -> str:
@@ -293,13 +291,13 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
     """The figures of a mode by their heading; the long names of Keras's modes leave less room."""
     columns: dict[str, Callable[[ModeSummary], str]] = {
         advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
-            _number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None)
+            number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None)
         ),
         "95 %": lambda mode: _interval(mode.throughput_samples_per_s),
-        "p50 ms": lambda mode: _number(mode.latency_p50_ms),
-        "p90 ms": lambda mode: _number(mode.latency_p90_ms),
+        "p50 ms": lambda mode: number(mode.latency_p50_ms),
+        "p90 ms": lambda mode: number(mode.latency_p90_ms),
         "compile s": lambda mode: (
-            "—" if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
+            NONE if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
         ),
         "memory": lambda mode: size(mode.peak_memory_bytes),
         "agrees": _agreement,
@@ -317,7 +315,7 @@ def _is_eager(summary: ModeSummary) -> bool:
 
 
 def _yes_no(value: bool | None) -> str:
-    return "—" if value is None else "yes" if value else "no"
+    return NONE if value is None else "yes" if value else "no"
 
 
 def _decomposition(steps: Mapping[str, Estimate]) -> str:
@@ -342,12 +340,6 @@ def _is_preliminary(row: ComparisonRow) -> bool:
     return row.speedup.preliminary and row.provenance.origin != IMPORTED
 
 
-def _speedup_interval(row: ComparisonRow) -> str:
-    if row.speedup.low is None or row.speedup.high is None:
-        return "—"
-    return f"{row.speedup.low:.2f}–{row.speedup.high:.2f}"
-
-
 def _grouped(flags: Sequence[str]) -> dict[str, str]:
     """Flags by their word, with all modes or reasons after their colons."""
     grouped: dict[str, list[str]] = {}
@@ -359,23 +351,10 @@ def _grouped(flags: Sequence[str]) -> dict[str, str]:
 
 def _agreement(mode: ModeSummary) -> str:
     if mode.agreement_ok is None:
-        return "—"
+        return NONE
     mark = "yes" if mode.agreement_ok else "NO"
     return f"{mark} {mode.rmse_rel:.0e}" if mode.rmse_rel is not None else mark
 
 
 def _interval(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return "—"
-    return f"{_number(estimate.low)}–{_number(estimate.high)}"
-
-
-def _number(value: float | None) -> str:
-    """A number with three or four significant digits."""
-    if value is None:
-        return "—"
-    if value >= 1000:
-        return f"{value:,.0f}"
-    if value >= 100:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
+    return NONE if estimate is None else interval(estimate.low, estimate.high, number)

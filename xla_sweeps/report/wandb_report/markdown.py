@@ -1,13 +1,12 @@
-"""Escape untrusted text (model names, error messages, devices) for Markdown; tables and figures.
+"""Escape untrusted text (model names, error messages, devices) for Markdown, and build tables.
 
 Escaped text contains no markup, link, HTML, formula or table cell.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from xla_sweeps.system.text import displayable
 
@@ -19,8 +18,6 @@ _BREAK = "\u2060"
 """An invisible word joiner, which keeps a bare address from becoming a link."""
 
 ELLIPSIS = "…"
-
-NONE = "—"
 
 
 def escape(text: object, *, longest: int = 200) -> str:
@@ -49,25 +46,3 @@ def table(
     """
     rule = ["---:" if number in right else "---" for number in range(len(headings))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, rule, *rows))
-
-
-def times(value: float | None) -> str:
-    """A ratio, such as a speedup."""
-    return NONE if value is None else f"{value:.2f}×"
-
-
-def number(value: float | None) -> str:
-    """A number with three significant digits, or all digits of its integer part."""
-    if value is None or not math.isfinite(value):
-        return NONE
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:,.{digits}f}"
-
-
-def interval(
-    low: float | None, high: float | None, show: Callable[[float], str] = "{:.2f}".format
-) -> str:
-    """Both bounds, with "to" between them where the lower one is negative."""
-    if low is None or high is None:
-        return NONE
-    return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"

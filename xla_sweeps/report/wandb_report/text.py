@@ -22,8 +22,9 @@ from xla_sweeps.analysis.overview import (
 )
 from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure
 from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
+from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import distinctions
-from xla_sweeps.report.wandb_report.markdown import NONE, escape, interval, number, table, times
+from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.settings import Setting, by_setting, commonest
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED, Status
