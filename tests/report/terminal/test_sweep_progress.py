@@ -90,5 +90,5 @@ def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
 
 def shown(board: SweepProgress, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    Console(width=80).print(board._block())
+    Console(width=80).print(board.block())
     return capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_the_live_block_fits_80_columns_and_counts_every_measured_round(
     screen.stage(0, "measure", None)
     progress = progressed(12, 0)
     screen.round_done(0, msgspec.structs.replace(progress, remaining_s=(217.0, 433.0)))
-    Console(width=80).print(screen._block())
+    Console(width=80).print(screen.block())
     lines = capsys.readouterr().out.splitlines()
     assert "12 measured, 0 clean of 24  eta 3 min 37 s to 7 min 13 s" in "\n".join(lines)
     assert "half-width ±1.23% (target ±1.00%)" in "\n".join(lines)

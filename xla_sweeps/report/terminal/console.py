@@ -123,9 +123,9 @@ def _kept(text: str, folders: Sequence[Path | None]) -> str:
     return "its traceback could not be written"
 
 
-def warn(message: str) -> None:
-    """Print a warning as one line on standard error."""
-    progress_console().print(
+def warn(message: str, console: Console | None = None) -> None:
+    """Print a warning as one line on standard error, or on that console."""
+    (console or progress_console()).print(
         Text(f"warning: {displayable(redacted(message))}", style="yellow"), soft_wrap=True
     )
 

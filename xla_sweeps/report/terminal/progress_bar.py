@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from types import TracebackType
 
 from rich.progress import (
     BarColumn,
@@ -16,7 +15,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
+from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode, warn
 from xla_sweeps.system.text import displayable
 
 
@@ -51,12 +50,7 @@ class Steps:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ended: object) -> None:
         self._progress.stop()
 
     def begin(self, name: str) -> None:
@@ -77,6 +71,4 @@ class Steps:
 
     def warn(self, message: str) -> None:
         """Print a warning."""
-        self._console.print(
-            Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
-        )
+        warn(message, self._console)

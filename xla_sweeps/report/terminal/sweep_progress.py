@@ -5,20 +5,17 @@ A live table of devices on a terminal, one plain line per event elsewhere.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.report.terminal.console import duration, progress_console, ui_mode
+from xla_sweeps.report.terminal.console import duration
+from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.files import tail
 from xla_sweeps.system.text import counted, displayable
 
@@ -40,8 +37,7 @@ class SweepProgress:
     """
 
     def __init__(self, title: str, lanes: Sequence[str], *, ui: str = "auto") -> None:
-        self._mode = ui_mode(ui, os.environ)
-        self._console = progress_console()
+        self._block = LiveBlock(ui, self.block)
         self._title = displayable(title)
         self._started = time.monotonic()
         self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(lanes)
@@ -51,30 +47,18 @@ class SweepProgress:
         self._left: tuple[float, float] | None = None
         self._left_at = self._started
         self._busy = ""
-        self._live: Live | None = None
 
     def __enter__(self) -> SweepProgress:
-        if self._mode == "live":
-            self._live = Live(
-                self._block(), console=self._console, auto_refresh=False, transient=True
-            )
-            self._live.start()
+        self._block.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+    def __exit__(self, *ended: object) -> None:
+        self._block.stop()
 
     def running(self, lane: str, what: str, log: Path) -> None:
         """A job starts on a device."""
         self._jobs[lane] = (displayable(what), log, time.monotonic())
-        self._line("start", f"{lane}  {displayable(what)}  log={log}")
+        self._block.line("start", f"{lane}  {displayable(what)}  log={log}")
         self.tick()
 
     def ended(self, lane: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
@@ -85,7 +69,7 @@ class SweepProgress:
         text = "  ".join(filter(None, (figure, took, displayable(what), displayable(detail))))
         line = Text(f"{outcome:<12}  ", style=_style(outcome), no_wrap=True, overflow="ellipsis")
         self._last.append(line.append(text, style="default"))
-        self._line("end", f"{lane}  {outcome}  {text}")
+        self._block.line("end", f"{lane}  {outcome}  {text}")
 
     def progress(
         self,
@@ -99,7 +83,7 @@ class SweepProgress:
         self._done, self._total, self._left = done, total, left_s
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
-        self._line(
+        self._block.line(
             "sweep", f"{done}/{counted(total, 'trial')}  {_counted(self._counts)}{self._eta()}"
         )
         self.tick()
@@ -126,49 +110,32 @@ class SweepProgress:
             parts += [] if kept else ["--accept-contaminated keeps them"]
             self._busy = displayable("; ".join(parts))
         if self._busy != said:
-            self._line("busy", self._busy or "no longer")
+            self._block.line("busy", self._busy or "no longer")
         self.tick()
 
     def tick(self) -> None:
         """Redraw, on a terminal."""
-        if self._live is not None:
-            self._live.update(self._block(), refresh=True)
+        self._block.redraw()
 
     def warn(self, message: str) -> None:
         """Print a warning, in every mode."""
-        self._console.print(
-            Text(f"warning: {displayable(message)}", style="yellow"), soft_wrap=True
-        )
+        self._block.warn(message)
 
     def _eta(self) -> str:
         if self._left is None or self._done >= self._total:
             return ""
         since = time.monotonic() - self._left_at
-        low, high = (duration(max(0.0, seconds - since)) for seconds in self._left)
-        return f"  eta {low}" + (f" to {high}" if high != low else "")
+        low, high = (max(0.0, seconds - since) for seconds in self._left)
+        return eta(low, high)
 
-    def _line(self, event: str, text: str) -> None:
-        if self._mode == "plain":
-            self._console.print(
-                Text(f"{time.strftime('%H:%M:%S')} {event:<8} {text}".rstrip()), soft_wrap=True
-            )
-
-    def _block(self) -> Group:
-        head = Table.grid(expand=True)
-        head.add_column(ratio=1)
-        head.add_column(justify="right")
-        head.add_row(
-            Text(self._title, style="bold"),
-            Text(duration(time.monotonic() - self._started), style="dim"),
-        )
-        bar = Table.grid(padding=(0, 1))
-        bar.add_row(
-            ProgressBar(total=max(1, self._total), completed=self._done, width=24),
-            Text(f"{self._done}/{counted(self._total, 'trial')}{self._eta()}"),
-        )
+    def block(self) -> Group:
+        """The block, as it is now."""
+        head = heading(self._title, duration(time.monotonic() - self._started))
         rows: list[RenderableType] = [head]
         if self._total:
-            rows += [bar, Text(_counted(self._counts), style="dim")]
+            count = f"{self._done}/{counted(self._total, 'trial')}{self._eta()}"
+            rows.append(bar(self._done, self._total, count, width=24))
+            rows.append(Text(_counted(self._counts), style="dim"))
         if self._busy:
             rows.append(Text(self._busy, style="yellow"))
         table = Table.grid(padding=(0, 2), expand=True)

@@ -1,0 +1,85 @@
+"""Progress on standard error: a block that is redrawn on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from rich.console import RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from xla_sweeps.report.terminal import console
+
+
+class LiveBlock:
+    """Shows the progress of one thing.
+
+    Args:
+        ui: `auto`, `live`, `plain` or `quiet` (warnings only).
+        draw: makes the block as it is now; only used where it is live.
+    """
+
+    def __init__(self, ui: str, draw: Callable[[], RenderableType]) -> None:
+        self._mode = console.ui_mode(ui, os.environ)
+        self._console = console.progress_console()
+        self._draw = draw
+        self._live: Live | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> bool:
+        """Show the block; returns whether it is live."""
+        if self._mode == "live":
+            self._live = Live(
+                self._draw(), console=self._console, auto_refresh=False, transient=True
+            )
+            self._live.start()
+        return self._mode == "live"
+
+    def redraw(self) -> None:
+        """Draw the block again, where it is live."""
+        with self._lock:
+            if self._live is not None:
+                self._live.update(self._draw(), refresh=True)
+
+    def stop(self) -> None:
+        """Remove the block."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def line(self, event: str, text: str) -> None:
+        """Print an event as a line with the time, where progress is plain."""
+        if self._mode == "plain":
+            stamp = time.strftime("%H:%M:%S")
+            self._console.print(Text(f"{stamp} {event:<8} {text}".rstrip()), soft_wrap=True)
+
+    def warn(self, message: str) -> None:
+        """Print a warning, in every mode."""
+        console.warn(message, self._console)
+
+
+def heading(title: str, right: str) -> Table:
+    """A line with a title and, at its right end, a time."""
+    table = Table.grid(expand=True)
+    table.add_column(ratio=1)
+    table.add_column(justify="right")
+    table.add_row(Text(title, style="bold"), Text(right, style="dim"))
+    return table
+
+
+def bar(done: int, total: int, text: str, *, width: int) -> Table:
+    """A bar with a text beside it."""
+    table = Table.grid(padding=(0, 1))
+    table.add_row(ProgressBar(total=total, completed=min(done, total), width=width), Text(text))
+    return table
+
+
+def eta(low_s: float, high_s: float) -> str:
+    """The time left, as a range where its ends read differently."""
+    low, high = console.duration(low_s), console.duration(high_s)
+    return f"  eta {low}" + (f" to {high}" if high != low else "")
