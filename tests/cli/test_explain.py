@@ -126,7 +126,6 @@ def test_what_this_tensorflow_compiles_is_listed(
         (["model=resnet5"], "unknown model 'resnet5'. Did you mean 'resnet50'?"),
         (["model=resnet50", "resolutoin=96"], "unknown option 'resolutoin'"),
         (["model=resnet50", "--ops"], "explain --ops: leave model=resnet50 out"),
-        (["--ops", "--html", "x.html"], "explain --ops: leave --html out"),
         (["--ops", "--no-trace"], "explain --ops: leave --no-trace out"),
         (["--ops", "-o", "."], "cannot write .: it is a folder"),
         (["model=resnet50", "--format", "html"], "argument --format: invalid choice: 'html'"),
@@ -170,14 +169,13 @@ def test_json_escapes_the_control_characters_of_a_model(
     assert json.loads(text)["traps"][0]["what"] == HOSTILE
 
 
-def test_a_page_is_written_beside_the_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    page, text = tmp_path / "known.html", tmp_path / "known.txt"
-    words = ("--html", str(page), "-o", str(text))
-    assert explained(*words, monkeypatch=monkeypatch) == [True]
-    for path in (page, text):
-        assert "other_shape" in path.read_text()
-        assert not set("\x1b\x9b\u202e") & set(path.read_text())
-    assert page.read_text().startswith("<!doctype html>")
+def test_the_text_is_written_without_the_control_characters_of_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "known.txt"
+    assert explained("-o", str(path), monkeypatch=monkeypatch) == [True]
+    assert "other_shape" in path.read_text()
+    assert not set("\x1b\x9b\u202e") & set(path.read_text())
 
 
 def test_no_trace_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -185,32 +183,15 @@ def test_no_trace_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert explained(*words, monkeypatch=monkeypatch) == [False]
 
 
-@pytest.mark.parametrize("option", ["--html", "-o"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_explained(
-    option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[bool] = []
     monkeypatch.setattr(explaining, "explain", lambda *_, **__: begun.append(True))
-    words = ["model=resnet50", "device=cpu", option, str(tmp_path / "missing" / "known")]
+    words = ["model=resnet50", "device=cpu", "-o", str(tmp_path / "missing" / "known")]
     with pytest.raises(StoreError, match="there is no folder"):
         explain_command(words)
     assert not begun
-
-
-def test_the_text_is_there_where_the_page_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "pages"
-    folder.mkdir()
-
-    def explain(*_: Any, **__: Any) -> tuple[Explanation, bool]:
-        folder.rmdir()
-        return Explanation(model="net", device="XLA_CPU_JIT"), True
-
-    monkeypatch.setattr(explaining, "explain", explain)
-    with pytest.raises(StoreError, match="cannot write"):
-        explain_command(["model=resnet50", "device=cpu", "--html", str(folder / "known.html")])
-    assert "What XLA refuses" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("scenario", ["train_step", "fit"])

@@ -43,9 +43,6 @@ def explain_command(arguments: Sequence[str]) -> int:
         help="list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument(
-        "--html", type=path_of, metavar="FILE", help="write a page with the same facts, too"
-    )
     parser.add_argument("--no-trace", action="store_true", help="leave out where the time goes")
     parser.add_argument(
         "-o", "--output", type=path_of, help="file to write to (default: standard output)"
@@ -55,10 +52,10 @@ def explain_command(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_intermixed_args(list(arguments))
     form, output = options.format, options.output
-    for path in filter(None, (output, options.html)):
-        export.require_writable(path)
+    if output is not None:
+        export.require_writable(output)
     if options.ops is not None:
-        of_a_model = ("html", "no_trace", "config_dir")
+        of_a_model = ("no_trace", "config_dir")
         given = [f"--{name.replace('_', '-')}" for name in of_a_model if getattr(options, name)]
         if others := [*options.overrides, *given]:
             raise ConfigError(f"explain --ops: leave {' '.join(others)} out")
@@ -73,7 +70,6 @@ def explain_command(arguments: Sequence[str]) -> int:
         config_dir=options.config_dir,
         form=form,
         output=output,
-        page=options.html,
         trace=not options.no_trace,
     )
 
@@ -84,7 +80,6 @@ def show(
     config_dir: Path | None,
     form: str,
     output: Path | None,
-    page: Path | None,
     trace: bool,
 ) -> int:
     """Explain one model.
@@ -94,7 +89,6 @@ def show(
         config_dir: a further folder of configuration files.
         form: `text` or `json`.
         output: file for it, or None for standard output.
-        page: file for the same as a page, or None.
         trace: whether to trace where the time goes.
 
     Raises:
@@ -107,7 +101,6 @@ def show(
             f"explain: scenario={scenario} is not explained; leave it out for the forward pass"
         )
     from xla_sweeps.measure import explaining, protocol
-    from xla_sweeps.report.explanation_page import explanation_page
     from xla_sweeps.report.terminal.console import progress_console
     from xla_sweeps.report.terminal.explanation import explanation_text, stage_line
 
@@ -125,8 +118,6 @@ def show(
     )
     text = explanation_text(known) if form == "text" else _json(_document(known))
     export.write_text(text, output)
-    if page is not None:
-        export.write_text(explanation_page(known), page)
     return 0 if finished else 1
 
 

@@ -1,4 +1,4 @@
-"""What an explanation says, section by section; the terminal and the page only lay it out. Pure."""
+"""What an explanation says, section by section; the terminal only lays it out. Pure."""
 
 from __future__ import annotations
 
@@ -30,15 +30,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures, with what they are of in the last column.
-
-    Attributes:
-        bars: for each row its share of the longest bar, from 0 to 1; or none.
-    """
+    """Figures, with what they are of in the last column."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    bars: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +212,13 @@ def _time(known: Explanation) -> Iterator[Line | Table]:
 
 
 def _lost(rows: Sequence[tuple[str, float, float]], what: str) -> Table:
-    """Seconds of graph mode and of XLA as a table, with a bar for what XLA loses."""
-    most = max((xla - graph for _, graph, xla in rows), default=0.0)
+    """Seconds of graph mode and of XLA as a table, with what XLA loses."""
     return Table(
         ("graph", "XLA", "lost", what),
         tuple(
             (f"{1e3 * graph:,.2f}", f"{1e3 * xla:,.2f}", f"{1e3 * (xla - graph):+,.2f}", name)
             for name, graph, xla in rows
         ),
-        tuple(max(0.0, xla - graph) / most if most > 0 else 0.0 for _, graph, xla in rows),
     )
 
 
