@@ -21,6 +21,7 @@ from xla_sweeps.analysis.predict_cost import (
     ranking,
     totals_of,
 )
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 
@@ -194,16 +195,21 @@ def record(batch_size: int, batches: int, call_s: float, **changes: Any) -> Reco
 
 def test_points_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
     copies = make_outcome(copies_s={"input": 1e-4, "output": 1e-5})
-    trials = [
-        [record(8, 1, 0.2, modes={"predict": copies}), record(8, 1, 0.21, seed=5)],
+    replicates = [
+        [
+            record(8, 1, 0.2, modes={"predict": copies}),
+            record(8, 1, 0.21, modes={"predict": copies}, seed=5, replicate=2),
+        ],
         [record(1, 1, 0.1)],
         [record(4, 1, 0.1, modes={"predict": failed_outcome(Status.OOM_HOST)})],
-        [],
         [record(8, 4, 0.5)],
     ]
+    trials = [(summarize(records), records) for records in replicates]
     points = points_of(trials, "predict")
     assert [(item.batch_size, item.batches) for item in points] == [(1, 1), (8, 1), (8, 4)]
     assert points[1].seconds == pytest.approx(math.sqrt(0.2 * 0.21), rel=0.01)
     assert points[1].error > points[0].error  # its replicates differ by 5 %
     assert points_of(trials, "graph_host") == []
-    assert copies_of(trials) == {8: {"input": 1e-4, "output": 1e-5}}
+    assert copies_of(summary for summary, _ in trials) == {
+        8: {"input": pytest.approx(1e-4), "output": pytest.approx(1e-5)}
+    }

@@ -55,8 +55,15 @@ def test_only_what_is_missing_is_measured(
 ) -> None:
     assert ask(measured, "--batches", "4", "--dry-run") == 0
     (missing,) = capsys.readouterr().out.splitlines()
-    assert "batch_size=128 batches=1" in missing
-    assert missing.startswith("python -m xla_sweeps scenario=predict model=mobilenet_v2")
+    command = "python -m xla_sweeps scenario=predict batch_size=128 batches=1 model=mobilenet_v2 "
+    assert missing.startswith(command)
+
+
+def test_a_higher_effort_brings_no_twin(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(measured, "--batches", "1", "--dry-run", "effort=standard") == 0
+    commands = capsys.readouterr().out.splitlines()
+    sizes = [word for line in commands for word in line.split() if word.startswith("batch_size")]
+    assert sizes == ["batch_size=1", "batch_size=8", "batch_size=32", "batch_size=128"]
 
 
 def test_the_answer_says_what_a_call_costs_and_when_to_call_the_model_instead(
@@ -136,7 +143,7 @@ def test_the_same_for_a_number_of_samples_as_json(
 def test_a_number_of_samples_that_is_none_is_refused_before_anything_is_measured(
     given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xla_sweeps.cli.predict_cost._run", pytest.fail)
+    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure", pytest.fail)
     with pytest.raises(ConfigError) as caught:
         predict_cost_command([*WORDS, "--samples", given])
     assert str(caught.value) == (
@@ -165,7 +172,23 @@ def test_a_mistake_is_one_line(words: list[str], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_measured_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_sweeps.cli.predict_cost._run", lambda command: 3)
+def test_too_few_measured_sizes_are_said(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure", lambda request, plan: 3)
     with pytest.raises(StoreError, match="no mode has enough measured sizes"):
-        ask(tmp_path)
+        ask(measured, "--batches", "1", "--batch-sizes", "1,64,65")
+
+
+def test_a_size_without_a_record_makes_the_exit_code_1(
+    measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure", lambda request, plan: 0)
+    assert ask(measured, "--batches", "4", "--batch-sizes", "1,8,32,64") == 1
+    assert "predict costs 41" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_interrupted_sweep_gives_no_answer(
+    measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure", lambda request, plan: 130)
+    assert ask(measured) == 130
+    assert capsys.readouterr().out == ""

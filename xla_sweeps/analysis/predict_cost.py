@@ -6,17 +6,17 @@ The time of a call of `k` batches of `n` samples is taken as `fixed + further (k
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.estimates import Replicates
 from xla_sweeps.analysis.stats import Interval
-from xla_sweeps.analysis.summary import samples_of
+from xla_sweeps.analysis.summary import measured_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import TrialSummary
 
 _NORMAL_95 = 1.96
 
@@ -107,36 +107,35 @@ class Crossing:
     high: float | None
 
 
-def points_of(trials: Sequence[Sequence[Record]], label: str) -> list[Point]:
+def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: str) -> list[Point]:
     """The time of a call in a mode, of each trial that measured it without a failure.
 
     Args:
-        trials: the replicates of each.
+        trials: each with its records.
         label: of the mode.
     """
-    found = []
-    for records in trials:
-        outcomes = [record.modes[label].status for record in records if label in record.modes]
-        if not outcomes or any(status is not Status.OK for status in outcomes):
+    points = []
+    for summary, records in trials:
+        mode = next((mode for mode in summary.modes if mode.label == label), None)
+        if mode is None or mode.status is not Status.OK or mode.call_ms is None:
             continue
-        within = Replicates(samples_of(records)).within(label)
-        reaches = [item.high - item.low for item in within]
-        if not within or not all(map(math.isfinite, reaches)):
+        within = measured_of(records).replicates.within(label)
+        widths = [interval.high - interval.low for interval in within]
+        if not all(map(math.isfinite, widths)):
             continue
-        logs = [item.estimate for item in within]
-        error = math.hypot(*reaches) / (2 * _NORMAL_95 * len(within))
-        if len(logs) > 1:
+        error = math.hypot(*widths) / (2 * _NORMAL_95 * len(within))
+        if len(within) > 1:
+            logs = [interval.estimate for interval in within]
             error = max(error, float(np.std(logs, ddof=1)) / math.sqrt(len(logs)))
-        trial = records[0].trial
-        found.append(
+        points.append(
             Point(
-                batch_size=trial.batch_size,
-                batches=trial.batches,
-                seconds=math.exp(sum(logs) / len(logs)),
+                batch_size=summary.batch_size,
+                batches=summary.batches,
+                seconds=mode.call_ms.value / 1e3,
                 error=max(error, _LEAST_ERROR),
             )
         )
-    return sorted(found, key=lambda point: (point.batches, point.batch_size))
+    return sorted(points, key=lambda point: (point.batches, point.batch_size))
 
 
 def cost_of(points: Sequence[Point]) -> Cost | None:
@@ -283,13 +282,12 @@ def _difference(fastest: tuple[Cost, Total], other: tuple[Cost, Total], samples:
     )
 
 
-def copies_of(trials: Sequence[Sequence[Record]]) -> Mapping[int, Mapping[str, float]]:
+def copies_of(summaries: Iterable[TrialSummary]) -> Mapping[int, Mapping[str, float]]:
     """Median seconds of the copies of a call of one batch, alone, by batch size."""
-    found: dict[int, Mapping[str, float]] = {}
-    for records in trials:
-        for record in records:
-            copies = [outcome.copies_s for outcome in record.modes.values()]
-            both = [item for item in copies if "output" in item]
-            if both and record.trial.batches == 1:
-                found[record.trial.batch_size] = both[0]
-    return dict(sorted(found.items()))
+    copies: dict[int, Mapping[str, float]] = {}
+    for summary in summaries:
+        for mode in summary.modes if summary.batches == 1 else ():
+            if mode.copy_input_ms is not None and mode.copy_output_ms is not None:
+                seconds = {"input": mode.copy_input_ms / 1e3, "output": mode.copy_output_ms / 1e3}
+                copies.setdefault(summary.batch_size, seconds)
+    return dict(sorted(copies.items()))

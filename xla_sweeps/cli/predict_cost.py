@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import shlex
-import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 
 import msgspec
 
 from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
 from xla_sweeps.cli import command_parser
-from xla_sweeps.config.compose import compose_config, plain
-from xla_sweeps.config.identity import identify
-from xla_sweeps.config.settings import MAX_BATCH, Settings, settings_of
+from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
+from xla_sweeps.cli.sweep_options import Options
+from xla_sweeps.config import catalog
+from xla_sweeps.config.settings import MAX_BATCH, Settings
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
+from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
-from xla_sweeps.results.store import Store
+from xla_sweeps.results import rows
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Precision
-from xla_sweeps.system import environment
+from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
+from xla_sweeps.sweep.plan import AA_TAG, Plan, final_outcome
 
-SIZES = (1, 8, 32, 128)
-
-BATCHES = (4, 16)
+DEFINITIONS = ("predict_cost", "predict_batches")
+"""The shipped sweeps: calls of one batch, by size; calls of several batches."""
 
 MAX_SAMPLES = 10**9
 
@@ -52,6 +52,43 @@ _EXAMPLES = """examples:
 
 def predict_cost_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, and fit it; exit code 1 if a trial failed."""
+    paths = catalog.shipped_sweeps()
+    sizes, several = (load_sweep(paths[name]) for name in DEFINITIONS)
+    options = _parser(sizes, several).parse_intermixed_args(list(arguments))
+    if options.output is not None:
+        export.require_writable(options.output)
+    samples = None if options.samples is None else _count(options.samples)
+    batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
+    batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
+    _check(options.overrides)
+    asked = Options(
+        path=paths[DEFINITIONS[0]],
+        overrides=tuple(options.overrides),
+        config_dir=options.config_dir,
+        dry_run=options.dry_run,
+    )
+    request = Request(
+        asked,
+        _varied(sizes, batch_size=batch_sizes),
+        slots_of(asked)[:1],
+        more=(_varied(several, batch_size=batch_sizes[1:2], batches=batches),) if batches else (),
+        again=("xla-sweeps", "predict-cost", *arguments),
+    )
+    plan = _without_twins(plan_of(request))
+    if options.dry_run:
+        return measure(request, plan)
+    with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
+        code = measure(request, plan)
+    if code > 128:
+        return code
+    settings = request.composer.settings(plan.tasks[0].words)
+    text = _answer(plan, settings, samples=samples, form=options.format)
+    export.write_text(text, options.output)
+    failed = any(final_outcome(task.outcomes) is not Status.OK for task in plan.tasks)
+    return 1 if code or failed else 0
+
+
+def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     parser = command_parser(
         "predict-cost",
         "Runs a trial of scenario=predict for each batch size, and for several batches in one "
@@ -66,11 +103,15 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         help="of every trial: model=mobilenet_v2 effort=standard",
     )
-    for name, default, text in (
-        ("batch-sizes", SIZES, "batch sizes of calls of one batch"),
-        ("batches", BATCHES, "batches of one call, at the second of the batch sizes"),
+    for name, values, text in (
+        ("batch-sizes", sizes.parameters["batch_size"].values, "batch sizes of calls of one batch"),
+        (
+            "batches",
+            several.parameters["batches"].values,
+            "batches of one call, at the second of the batch sizes",
+        ),
     ):
-        written = ",".join(map(str, default))
+        written = ",".join(map(str, values))
         parser.add_argument(
             f"--{name}", metavar="N,N", default=written, help=f"{text} (default: {written})"
         )
@@ -87,38 +128,26 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--config-dir", type=folder_of, help="a further folder of configuration files"
     )
-    options = parser.parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
-    sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
-    samples = None if options.samples is None else _count(options.samples)
-    several = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
-    pairs = [(size, 1) for size in sizes] + [(sizes[1], count) for count in several]
-    place = ["--config-dir", str(options.config_dir)] if options.config_dir else []
-    words = [[*_words(options.overrides), f"batch_size={n}", f"batches={k}"] for n, k in pairs]
-    asked = [
-        settings_of(
-            plain(compose_config(one, config_dir=options.config_dir)),
-            explicit=[word.partition("=")[0] for word in one],
-        )
-        for one in words
-    ]
-    commands = [["-m", "xla_sweeps", *place, *one] for one in words]
-    missing = [
-        command
-        for one, command in zip(asked, commands, strict=True)
-        if not any(record.status is Status.OK for record in _records(one))
-    ]
-    if options.dry_run:
-        for command in missing:
-            print(shlex.join(["python", *command]))
-        return 0
-    failed = [command for command in missing if _run(command)]
-    _show(asked, samples=samples, form=options.format, output=options.output)
-    return 1 if failed else 0
+    return parser
 
 
-def _words(overrides: Sequence[str]) -> list[str]:
+def _without_twins(plan: Plan) -> Plan:
+    """The plan without A/A twins: their verdicts are no part of the answer."""
+    tasks = [task for task in plan.tasks if AA_TAG not in task.tags]
+    return replace(plan, tasks=tasks or plan.tasks)
+
+
+def _varied(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
+    """The definition with other values of these parameters."""
+    values = {
+        key: Parameter(distribution="categorical", values=tuple(given))
+        for key, given in numbers.items()
+    }
+    return replace(sweep, parameters={**sweep.parameters, **values})
+
+
+def _check(overrides: Sequence[str]) -> None:
+    """Refuse overrides that the command sets itself, and a request without a model."""
     for word in overrides:
         key, equals, _ = word.partition("=")
         if not equals:
@@ -129,7 +158,6 @@ def _words(overrides: Sequence[str]) -> list[str]:
         raise ConfigError(
             "predict-cost: name a model, as in `xla-sweeps predict-cost model=mobilenet_v2`"
         )
-    return ["scenario=predict", *overrides]
 
 
 def _numbers(text: str, option: str, *, least: int) -> list[int]:
@@ -153,39 +181,31 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _records(settings: Settings) -> list[Record]:
-    """The replicates of a trial on this machine."""
-    identifier = identify(settings, environment.environment())
-    return Store(settings.results_dir).load(identifier).records.get(identifier, [])
-
-
-def _run(command: Sequence[str]) -> int:
-    """Run one trial as a person would; what it prints is progress here."""
-    return subprocess.run([sys.executable, *command], stdout=sys.stderr, check=False).returncode
-
-
-def _show(
-    asked: Sequence[Settings], *, samples: int | None, form: str, output: Path | None
-) -> None:
-    trials = [_records(settings) for settings in asked]
-    labels = asked[0].trial.modes
+def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -> str:
+    """The costs of each mode, fitted over the trials of a plan, as text or JSON."""
+    ids = {name for task in plan.tasks for name in task.trial_ids}
+    results_dir = settings.results_dir
+    loaded = rows.load(results_dir)
+    records, summaries, problems = rows.summaries(results_dir, loaded, only=ids)
+    for problem in (*loaded.problems, *problems):
+        warn(problem)
+    trials = [(summary, records[name]) for name, summary in summaries.items()]
+    labels = settings.trial.modes
     fitted = {label: cost_of(points_of(trials, label)) for label in labels}
     costs = {label: cost for label, cost in fitted.items() if cost is not None}
     if not costs:
         raise StoreError(
             "predict-cost: no mode has enough measured sizes; see what failed: xla-sweeps results"
         )
-    copies = copies_of(trials)
-    spec = asked[0].trial.model
+    copies = copies_of(summaries.values())
     if form == "json":
         document = msgspec.to_builtins(json_of(costs, copies, labels, samples=samples))
-        export.write_text(json.dumps(document, indent=1) + "\n", output)
-        return
+        return json.dumps(document, indent=1) + "\n"
+    spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
-    built = next(record.model for records in trials for record in records if record.model)
-    facts = [" ".join(filter(None, (spec.variant, built.size)))]
-    facts += [f"Keras {keras}"] if (keras := asked[0].trial.model.keras) else []
-    facts += [precision] if (precision := asked[0].trial.precision) is not Precision.FLOAT32 else []
-    title = " · ".join([*facts, asked[0].device.name or asked[0].device.label])
-    text = cost_text(costs, copies, title=title, unit=unit, samples=samples)
-    export.write_text(text, output)
+    size = next((summary.model.size for summary in summaries.values() if summary.model.size), "")
+    facts = [" ".join(filter(None, (spec.variant, size)))]
+    facts += [f"Keras {keras}"] if (keras := spec.keras) else []
+    facts += [precision] if (precision := settings.trial.precision) is not Precision.FLOAT32 else []
+    title = " · ".join([*facts, settings.device.name or settings.device.label])
+    return cost_text(costs, copies, title=title, unit=unit, samples=samples)

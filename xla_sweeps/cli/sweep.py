@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import os
 import shlex
 import sys
@@ -59,16 +60,20 @@ _PROGRESS_FROM = 200
 
 
 @dataclass(frozen=True)
-class _Request:
+class Request:
     """A sweep to be planned and run: what was asked for, and what follows from it.
 
     Attributes:
         slots: the devices of this machine; None on a cluster.
+        more: further definitions whose trials belong to the same sweep.
+        again: the command that resumes it.
     """
 
     options: Options
     sweep: Sweep
     slots: Sequence[Slot] | None
+    more: tuple[Sweep, ...] = ()
+    again: tuple[str, ...] = ()
 
     @cached_property
     def composer(self) -> Composer:
@@ -123,9 +128,15 @@ def run(options: Options) -> int:
         XlaSweepsError: the definition or the request is wrong; nothing was started.
     """
     sweep = _loaded(options)
-    slots = _slots(options) if options.launcher == "local" else None
-    request = _Request(options, sweep, slots)
-    plan = _plan(request)
+    slots = slots_of(options) if options.launcher == "local" else None
+    again = ("xla-sweeps", *resume_words(options))
+    request = Request(options, sweep, slots, again=again)
+    return measure(request, plan_of(request))
+
+
+def measure(request: Request, plan: Plan) -> int:
+    """Measure what is missing of a plan, or show it; returns the exit code."""
+    sweep, options = request.sweep, request.options
     if options.dry_run:
         _show_plan(request, plan)
         return 0
@@ -156,15 +167,21 @@ def _loaded(options: Options) -> Sweep:
     return sweep
 
 
-def _plan(request: _Request) -> Plan:
-    """Compose the trials and match them with the records."""
-    sweep, options, store = request.sweep, request.options, request.store
-    check_parameters(sweep, options.path)
+def plan_of(request: Request) -> Plan:
+    """Compose the trials and match them with the records.
+
+    Raises:
+        XlaSweepsError: the definition or the request is wrong.
+    """
+    options, store = request.options, request.store
+    sweeps = (request.sweep, *request.more)
+    for sweep in sweeps:
+        check_parameters(sweep, options.path)
     with without_collecting():
         index = read_index(store)
         for problem in index.problems:
             print(f"warning: {problem}", file=sys.stderr)
-        asked = 0 if sweep.method == "bayes" else sweep.trials
+        asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
         tasks = _composed(request) if asked else []
         return plan_sweep(
             tasks,
@@ -178,10 +195,12 @@ def _plan(request: _Request) -> Plan:
         )
 
 
-def _composed(request: _Request) -> list[Task]:
+def _composed(request: Request) -> list[Task]:
     """The trials of a grid or a random search, each once."""
     sweep, options = request.sweep, request.options
-    trials = search.expand(sweep, seed=options.seed)
+    trials = itertools.chain.from_iterable(
+        search.expand(each, seed=options.seed) for each in (sweep, *request.more)
+    )
     tasks = compose_all(request.composer, trials, lines=sweep.lines, where=str(options.path))
     return list(_shown(tasks, sweep.trials) if sweep.trials >= _PROGRESS_FROM else tasks)
 
@@ -195,7 +214,7 @@ def _shown(tasks: Iterator[Task], total: int) -> Iterator[Task]:
             yield task
 
 
-def _show_plan(request: _Request, plan: Plan) -> None:
+def _show_plan(request: Request, plan: Plan) -> None:
     sweep = request.sweep
     wanted = [task for task in plan.tasks if task.wanted]
     if sweep.method == "bayes":  # like one of those that it may propose
@@ -215,7 +234,7 @@ def _show_plan(request: _Request, plan: Plan) -> None:
     )
 
 
-def _source(request: _Request) -> SearchSource | None:
+def _source(request: Request) -> SearchSource | None:
     """Proposes the trials of a search; None for a grid or a random sweep."""
     if request.sweep.method != "bayes":
         return None
@@ -230,7 +249,7 @@ def _measured(records: Sequence[Record]) -> Mapping[str, object]:
     return run_summary(records, summarize(records))
 
 
-def _launcher(request: _Request) -> Launcher:
+def _launcher(request: Request) -> Launcher:
     options, results_dir = request.options, request.store.results_dir
     if options.launcher == "local":
         slots = request.slots or []
@@ -254,7 +273,7 @@ def _launcher(request: _Request) -> Launcher:
 
 
 def _driver(
-    request: _Request,
+    request: Request,
     plan: Plan,
     launcher: Launcher,
     board: SweepProgress,
@@ -290,7 +309,7 @@ def _driver(
     )
 
 
-def _death_recorder(request: _Request) -> Callable[[Task, str], Record] | None:
+def _death_recorder(request: Request) -> Callable[[Task, str], Record] | None:
     """Records that a trial's process died, where the device it ran on is known."""
     if not request.slots:
         return None
@@ -300,7 +319,7 @@ def _death_recorder(request: _Request) -> Callable[[Task, str], Record] | None:
     )
 
 
-def _conclude(request: _Request, tasks: Sequence[Task], outcome: Outcome) -> int:
+def _conclude(request: Request, tasks: Sequence[Task], outcome: Outcome) -> int:
     """Show the results; the exit code says whether anything is left."""
     results_dir = request.store.results_dir
     show_sweep(
@@ -309,7 +328,7 @@ def _conclude(request: _Request, tasks: Sequence[Task], outcome: Outcome) -> int
         outcome=outcome,
         planned=len(tasks),
         results_dir=results_dir,
-        again=shlex.join(["xla-sweeps", *resume_words(request.options)]),
+        again=shlex.join(request.again),
         kept=request.options.accept_contaminated,
     )
     if outcome.signal_number:
@@ -326,8 +345,8 @@ def _launch_agents(options: Options) -> int:
         XlaSweepsError: the definition is wrong, there is no key, or the server refused.
     """
     require_login()
-    request = _Request(options, load_sweep(options.path), _slots(options))
-    _plan(request)  # checks every trial that is known beforehand
+    request = Request(options, load_sweep(options.path), slots_of(options))
+    plan_of(request)  # checks every trial that is known beforehand
     if command := wandb_agents.other_command(options.path):
         warn(f"{options.path}: the agents run its own command on every machine: {command}")
     results_dir = request.store.results_dir
@@ -351,7 +370,7 @@ def _trial_overrides(options: Options) -> tuple[str, ...]:
     return tuple(word for word in options.overrides if not word.startswith("device="))
 
 
-def _slots(options: Options) -> list[Slot]:
+def slots_of(options: Options) -> list[Slot]:
     """The devices of this machine that run trials."""
     device = next(
         (word.partition("=")[2] for word in options.overrides if word.startswith("device=")), None
