@@ -34,7 +34,6 @@ from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
 from xla_sweeps.analysis.summary import Measured
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
-from xla_sweeps.schema.brief import read_brief
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.overrides import runtime_of
 from xla_sweeps.schema.record import Record
@@ -112,7 +111,7 @@ def read_trials(results_dir: Path, names: Sequence[str]) -> Trials:
     trials: dict[str, Measured] = {}
     for name in names:
         listing = store.listing(name)
-        loaded = store.load(name, read=read_brief)
+        loaded = store.load(name)
         records = loaded.records.get(name, [])
         make = partial(_measured, records, "" if loaded.problems else listing)
         found, unusable = guarded(store.records_dir / name, make)

@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.results.store import RACY_NS, Store, guarded
-from xla_sweeps.schema.brief import read_brief
 from xla_sweeps.schema.build import build_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, outcome_of
@@ -114,7 +113,7 @@ def read_index(store: Store) -> Index:
 
 def _entries(store: Store, name: str) -> tuple[list[Entry], tuple[str, ...]]:
     """The records of a trial, in short, and a line for each that cannot be used."""
-    loaded = store.load(name, read=read_brief)
+    loaded = store.load(name)
     entries, problems = guarded(
         store.records_dir / name,
         lambda: [entry_of(record) for record in loaded.records.get(name, [])],

@@ -208,16 +208,13 @@ class Store:
         except OSError as error:
             raise StoreError(f"{self.records_dir} cannot be read: {_reason(error)}") from error
 
-    def load(
-        self, trial_id: str | None = None, *, read: Callable[[bytes], Record] = Record.from_json
-    ) -> Loaded:
+    def load(self, trial_id: str | None = None) -> Loaded:
         """All records, or one trial's, by trial and replicate number.
 
         Damaged files are moved to `quarantine/`.
 
         Args:
             trial_id: only this trial's.
-            read: makes a record of a file's content.
 
         Raises:
             StoreError: all are wanted, and `records/` cannot be read.
@@ -232,18 +229,16 @@ class Store:
                 problems.append(f"{_shown(self.records_dir / name)}: {_reason(error)}")
                 continue
             for _, number in keys:
-                record = self._read(name, number, problems, read)
+                record = self._read(name, number, problems)
                 if record is not None:
                     records.setdefault(name, []).append(record)
         return Loaded(records=records, problems=tuple(problems))
 
-    def _read(
-        self, name: str, number: int, problems: list[str], read: Callable[[bytes], Record]
-    ) -> Record | None:
+    def _read(self, name: str, number: int, problems: list[str]) -> Record | None:
         """A record; None, with a line in `problems`, where it cannot be used."""
         path = f"{self.records_dir}/{name}/{number}.json"
         try:
-            record = read(files.read_regular(path))
+            record = Record.from_json(files.read_regular(path))
             if record.trial_id != name:
                 raise RecordFormatError(f"it is a record of trial {record.trial_id}")
         except NewerSchemaError as error:
