@@ -8,10 +8,19 @@ from factories import make_record
 from paths import ROOT
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.export import columns_markdown
 from xla_sweeps.schema.row import COLUMNS, row_dict, row_of, with_columns
 
 BEGIN, END = (f"<!-- columns: {word} -->" for word in ("begin", "end"))
+
+
+def columns_markdown() -> str:
+    """The table of columns in docs/results.md."""
+    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{column.name}` | {column.kind.__name__} | {column.unit} | {column.meaning} |"
+        for column in COLUMNS.values()
+    ]
+    return "\n".join(lines)
 
 
 def test_the_document_lists_every_column_as_it_is_declared() -> None:

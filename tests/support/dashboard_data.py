@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from factories import MODEL, failed_outcome, make_outcome, make_record
 
-from xla_sweeps.report.dashboard.pack import unpack
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 
@@ -40,3 +42,28 @@ def unpacked(page: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     found = re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))
     assert found
     return unpack(base64.b64decode(found[1]))
+
+
+def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Columns and metadata of packed bytes, as the page reads them."""
+    raw = gzip.decompress(content)
+    length = int.from_bytes(raw[:4], "little")
+    document = json.loads(raw[4 : 4 + length])
+    count, offset = document["rows"], 4 + length
+    columns: dict[str, list[Any]] = {}
+    for column in document["columns"]:
+        width = column["bytes"]
+        planes = np.frombuffer(raw, np.uint8, width * count, offset).reshape(width, count)
+        offset += width * count
+        if column["kind"] == "number":
+            whole = np.vstack([np.zeros((1, count), np.uint8), planes])
+            numbers = np.ascontiguousarray(whole.T).view("<f4").reshape(-1)
+            columns[column["name"]] = [
+                None if np.isnan(number) else float(number) for number in numbers
+            ]
+        else:
+            codes = (
+                planes.astype(np.uint32) << (8 * np.arange(width, dtype=np.uint32))[:, None]
+            ).sum(axis=0)
+            columns[column["name"]] = [column["values"][code] for code in codes]
+    return columns, document["meta"]

@@ -1,4 +1,4 @@
-"""Rows as CSV and Parquet, and the documentation of their columns."""
+"""Rows as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.text import displayable
 
@@ -72,16 +71,6 @@ def csv_of(table: pyarrow.Table) -> str:
         *texts, ",", null_handling="replace", null_replacement=""
     )
     return header + "\n".join(lines.to_pylist()) + "\n"
-
-
-def columns_markdown() -> str:
-    """The table of columns in docs/results.md."""
-    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{column.name}` | {column.kind.__name__} | {column.unit} | {column.meaning} |"
-        for column in COLUMNS.values()
-    ]
-    return "\n".join(lines)
 
 
 def write_parquet(table: pyarrow.Table, output: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dashboard_data import unpack
 from hypothesis import given
 from hypothesis import strategies as some
 
-from xla_sweeps.report.dashboard.pack import Coded, pack, unpack
+from xla_sweeps.report.dashboard.pack import Coded, pack
 
 LARGEST = 3.4e38
 """From about here a number no longer fits 32 bits."""

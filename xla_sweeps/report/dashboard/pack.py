@@ -82,31 +82,6 @@ def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
     )
 
 
-def unpack(content: bytes) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """The columns and the meta data of packed bytes, as the page reads them."""
-    raw = gzip.decompress(content)
-    length = int.from_bytes(raw[:4], "little")
-    document = json.loads(raw[4 : 4 + length])
-    count, offset = document["rows"], 4 + length
-    columns: dict[str, list[Any]] = {}
-    for column in document["columns"]:
-        width = column["bytes"]
-        planes = np.frombuffer(raw, np.uint8, width * count, offset).reshape(width, count)
-        offset += width * count
-        if column["kind"] == "number":
-            whole = np.vstack([np.zeros((1, count), np.uint8), planes])
-            numbers = np.ascontiguousarray(whole.T).view("<f4").reshape(-1)
-            columns[column["name"]] = [
-                None if np.isnan(number) else float(number) for number in numbers
-            ]
-        else:
-            codes = (
-                planes.astype(np.uint32) << (8 * np.arange(width, dtype=np.uint32))[:, None]
-            ).sum(axis=0)
-            columns[column["name"]] = [column["values"][code] for code in codes]
-    return columns, document["meta"]
-
-
 def _number_planes(column: npt.NDArray[np.float64]) -> bytes:
     """The three upper bytes of each value, rounded to the mantissa bits that are kept."""
     with np.errstate(over="ignore"):
