@@ -19,20 +19,13 @@ from xla_sweeps.analysis import stats
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Mode, Scenario, by_count, facts_of, headline_of, is_told_by
-from xla_sweeps.schema.row import ComparisonRow, value_of
+from xla_sweeps.schema.row import QUESTION, ComparisonRow, value_of
 
 MIN_FOR_SPREAD = 8
 """Models from which on it is said where 8 of 10 pairs lie."""
 
 USUALLY = 0.6
 """Share of all pairs from which the answer is "usually"."""
-
-QUESTION = (
-    *("model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"),
-    *("batches", "keras", "optimizer", "data"),
-    *("device", "origin", "candidate", "baseline"),
-)
-"""Columns that make a question, however often it was measured."""
 
 _PREFERENCE = ("replicates", "measured_at", "trial_id")
 

@@ -1,16 +1,15 @@
-"""What tells rows apart that would look alike."""
+"""Labels that tell rows apart that would look alike."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from xla_sweeps.schema.row import ComparisonRow, value_of
+from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of
 
 TELLING = (
-    *("source", "precision", "scenario", "batches", "keras", "optimizer", "data"),
-    *("runtime", "effort", "modes"),
-    *("software", "driver", "environment_flags", "host", "trial_id"),
+    *QUESTION,
+    *("effort", "modes", "software", "driver", "environment_flags", "host", "trial_id"),
 )
 """Columns that tell trials of one model and size apart, the plainest first."""
 
@@ -35,9 +34,14 @@ def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[st
         told: dict[int, tuple[str, ...]] = dict.fromkeys(group, ())
         for name in TELLING:
             end = ID_CHARACTERS if name == "trial_id" else CHARACTERS
-            values = {index: str(value_of(rows[index], name))[:end] for index in group}
+            values = {index: _written(rows[index], name)[:end] for index in group}
             if len(set(told.values())) < len(group) and len(set(values.values())) > 1:
                 told = {index: (*told[index], values[index]) for index in group}
         for index, facts in told.items():
             labels[index] = " · ".join(filter(None, facts))
     return labels
+
+
+def _written(row: ComparisonRow, name: str) -> str:
+    asked, value = COLUMNS[name].asked, value_of(row, name)
+    return asked.write(value) if asked else str(value)

@@ -27,6 +27,41 @@ class Verdict(StrEnum):
     """The trial has one mode alone: nothing to compare it with."""
 
 
+class Part(StrEnum):
+    """Parts of a question: which model, in which setting, and what is compared with what."""
+
+    MODEL = "model"
+    SETTING = "setting"
+    SIDES = "sides"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The mark of a column that is part of the question.
+
+    Rows that agree in all such columns answer the same question. Overview, labels, page, report
+    and `compare` read this mark: a new column with it needs no other change there.
+
+    Attributes:
+        title: heading of its filter on the page; "" for a filter of another kind.
+        words: how a value is written where no heading stands beside it: `batch {}`.
+        usual: the value that goes without saying in a name.
+        blank: what an empty value means, as a choice of the filter.
+        many: the title of several values.
+    """
+
+    part: Part = Part.SETTING
+    title: str = ""
+    words: str = "{}"
+    usual: str = ""
+    blank: str = ""
+    many: str = ""
+
+    def write(self, value: Any) -> str:
+        """A value in words; "" for an empty one."""
+        return self.words.format(value) if value != "" else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of comparison rows: declared once, by a field of a part of `ComparisonRow`.
@@ -39,6 +74,7 @@ class Column:
         meaning: for docs/results.md.
         page: whether the local page gets it.
         wandb: whether the table of the W&B report has it.
+        asked: its part in the question; None if rows that differ in it may answer the same one.
     """
 
     name: str
@@ -48,6 +84,7 @@ class Column:
     meaning: str
     page: bool
     wandb: bool
+    asked: Asked | None
 
 
 def as_column(
@@ -56,12 +93,13 @@ def as_column(
     unit: str = "",
     page: bool = False,
     wandb: bool = False,
+    asked: Asked | None = None,
     name: str = "",
     default: Any = MISSING,
 ) -> Any:
     """A field that is a column, with what `Column` says of it."""
-    facts = {"meaning": meaning, "unit": unit, "page": page, "wandb": wandb, "name": name}
-    return field(default=default, metadata=facts)
+    facts = {"meaning": meaning, "unit": unit, "page": page, "wandb": wandb, "asked": asked}
+    return field(default=default, metadata={**facts, "name": name})
 
 
 def _number(
@@ -83,9 +121,17 @@ class TrialColumns:
     )
     family: str = as_column("the model's family", page=True, wandb=True)
     variant: str = as_column("the model's variant", page=True, wandb=True)
-    model: str = as_column("the model's name in the catalog", page=True, wandb=True)
+    model: str = as_column(
+        "the model's name in the catalog",
+        page=True,
+        wandb=True,
+        asked=Asked(part=Part.MODEL),
+    )
     source: str = as_column(
-        "applications, keras_cv, keras_hub, hub, examples, local", page=True, wandb=True
+        "applications, keras_cv, keras_hub, hub, examples, local",
+        page=True,
+        wandb=True,
+        asked=Asked(part=Part.MODEL, title="Source"),
     )
     task: str = as_column("classification, detection, segmentation, …", page=True)
     resolution_px: int = as_column(
@@ -93,16 +139,34 @@ class TrialColumns:
         unit="px",
         page=True,
         wandb=True,
+        asked=Asked(title="Resolution", words="{} px", usual="0"),
     )
-    batch_size: int = as_column("samples of one batch", unit="samples", page=True, wandb=True)
-    precision: str = as_column("float32, mixed_float16, mixed_bfloat16", page=True, wandb=True)
-    scenario: str = as_column("call, detect, predict, train_step, fit", page=True, wandb=True)
+    batch_size: int = as_column(
+        "samples of one batch",
+        unit="samples",
+        page=True,
+        wandb=True,
+        asked=Asked(title="Batch", words="batch {}", many="batch sizes"),
+    )
+    precision: str = as_column(
+        "float32, mixed_float16, mixed_bfloat16",
+        page=True,
+        wandb=True,
+        asked=Asked(title="Precision", usual="float32"),
+    )
+    scenario: str = as_column(
+        "call, detect, predict, train_step, fit",
+        page=True,
+        wandb=True,
+        asked=Asked(usual="call"),
+    )
     batches: int = as_column(
         "batches of one call; more than one in scenarios `predict` and `fit` only",
         unit="1",
         page=True,
         wandb=True,
         default=1,
+        asked=Asked(title="Batches a call", words="{} batches a call", usual="1"),
     )
     samples: int = as_column(
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
@@ -115,9 +179,14 @@ class TrialColumns:
         page=True,
         wandb=True,
         default="",
+        asked=Asked(title="Keras", words="Keras {}", blank="its own"),
     )
     optimizer: str = as_column(
-        "Keras's optimizer; empty where the trial does not train", page=True, wandb=True, default=""
+        "Keras's optimizer; empty where the trial does not train",
+        page=True,
+        wandb=True,
+        default="",
+        asked=Asked(title="Optimizer"),
     )
     data: str = as_column(
         "the name of the pictures that the trial trains on, and whether an epoch leaves out the "
@@ -125,6 +194,7 @@ class TrialColumns:
         page=True,
         wandb=True,
         default="",
+        asked=Asked(title="Data", blank="synthetic"),
     )
     effort: str = as_column("quick, standard, publish", page=True)
     modes: str = as_column("all modes of the trial: eager,graph,xla", page=True, default="")
@@ -134,8 +204,14 @@ class TrialColumns:
         page=True,
         wandb=True,
         default="",
+        asked=Asked(title="Options", blank="defaults", many="sets of options"),
     )
-    device: str = as_column("the device's name, as its driver reports it", page=True, wandb=True)
+    device: str = as_column(
+        "the device's name, as its driver reports it",
+        page=True,
+        wandb=True,
+        asked=Asked(title="Device"),
+    )
     params: int | None = _number(
         "parameters, moving statistics included", unit="1", page=True, wandb=True
     )
@@ -180,6 +256,7 @@ class ModeColumns:
         "in `_2`; empty for the baseline of a mode that was measured alone",
         page=True,
         wandb=True,
+        asked=Asked(part=Part.SIDES),
     )
     throughput_samples_per_s: float | None = _number(
         "throughput, from blocks of back-to-back calls",
@@ -397,7 +474,10 @@ class ProvenanceColumns:
     """Where the figures come from."""
 
     origin: str = as_column(
-        "measured, or imported: published figures without an interval", page=True, default=MEASURED
+        "measured, or imported: published figures without an interval",
+        page=True,
+        default=MEASURED,
+        asked=Asked(part=Part.SIDES),
     )
     note: str = as_column("caveats of an imported figure", page=True, default="")
     measured_at: str = as_column(

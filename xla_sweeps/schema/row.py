@@ -143,6 +143,8 @@ def _column_of(item: Field[Any], hint: Any, name: str, path: str) -> Column:
 COLUMNS: Mapping[str, Column] = {column.name: column for column in _columns()}
 """All columns, in order."""
 
+QUESTION = tuple(name for name, column in COLUMNS.items() if column.asked)
+"""Columns that make a question, however often it was measured."""
 
 _GETTERS = {name: attrgetter(column.path) for name, column in COLUMNS.items()}
 

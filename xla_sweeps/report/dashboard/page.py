@@ -12,7 +12,14 @@ import base64
 import gzip
 import hashlib
 import html
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import resources
+from typing import Any
+
+from xla_sweeps.report.labels import TELLING
+from xla_sweeps.schema.row import COLUMNS
 
 SCRIPTS = (
     *(
@@ -41,6 +48,16 @@ SCRIPTS = (
 )
 """The page's own scripts, in the order in which they run, in one scope."""
 
+PACKAGE: Mapping[str, Any] = {
+    "question": [
+        {"column": name, **{key: text for key, text in asdict(column.asked).items() if text}}
+        for name, column in COLUMNS.items()
+        if column.asked
+    ],
+    "telling": TELLING,
+}
+"""Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
+
 _ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
 
@@ -56,7 +73,7 @@ def render(packed: bytes, *, title: str) -> str:
         _asset("plot.min.js"),
         "\n".join(_asset(f"page/{name}") for name in SCRIPTS),
     )
-    program = f'"use strict";\n(() => {{\n{program}\n}})();\n'
+    program = f'"use strict";\n(() => {{\nconst PACKAGE = {_json(PACKAGE)};\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
@@ -80,6 +97,11 @@ def render(packed: bytes, *, title: str) -> str:
             raise ValueError(f"page.html has no place for {name}")
         page = before + text + after
     return page
+
+
+def _json(value: Any) -> str:
+    """A value as a script may hold it: no text in it ends the script early."""
+    return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c")
 
 
 def _hash(text: str) -> str:

@@ -13,26 +13,22 @@ const VERDICTS = {
 };
 
 /**
- * Facets that can have several values at once: column, title, unit of a value, what "" means where it is a value as any
- * other, and the title of several values; of those at the front, the word before them and what is said where any will do.
+ * Facets that can have several values at once: those at the front with the word before them and the word for any value,
+ * the other columns of the question, and the rest.
  */
 const FACETS = [
-  { column: "device", title: "Device", before: "on", any: "any device" },
-  { column: "resolution_px", title: "Resolution", unit: " px", before: "at", any: "any px" },
-  { column: "batch_size", title: "Batch", before: "batch", any: "any", many: "batch sizes" },
-  { column: "precision", title: "Precision" },
-  { column: "source", title: "Source" },
-  { column: "batches", title: "Batches a call" },
-  { column: "keras", title: "Keras", blank: "its own" },
-  { column: "optimizer", title: "Optimizer" },
-  { column: "data", title: "Data", blank: "synthetic" },
-  { column: "runtime", title: "Options", blank: "defaults", many: "sets of options" },
+  { column: "device", before: "on", any: "any device" },
+  { column: "resolution_px", unit: " px", before: "at", any: "any px" },
+  { column: "batch_size", before: "batch", any: "any" },
+  ...PACKAGE.question,
   { column: "effort", title: "Effort" },
   { column: "modes", title: "Modes" },
   { column: "software", title: "Software" },
   { column: "family", title: "Family" },
   { column: "results", title: "Results" },
-];
+]
+  .map((facet) => ({ ...PACKAGE.question.find(({ column }) => column === facet.column), ...facet }))
+  .filter(({ column, title }, at, all) => title && all.findIndex((facet) => facet.column === column) === at);
 
 /** Filters of several values. */
 const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];

@@ -7,11 +7,11 @@ const IN_PAIRS = 8; // baseline and candidate
 const IN_VERDICT = 16;
 const IN_ALL = 31;
 
-const CONFIGURATION = [
-  ...["model", "source", "scenario", "resolution_px", "batch_size", "precision", "runtime"],
-  ...["batches", "keras", "optimizer", "data"],
-];
-const SIDES = ["device", "origin", "candidate", "baseline"];
+/** Columns of a question: of the thing that was run, and of the sides that are compared. */
+const isSide = ({ column, part }) => part === "sides" || column === "device";
+const [SIDES, CONFIGURATION] = [isSide, (mark) => !isSide(mark)].map((test) =>
+  PACKAGE.question.filter(test).map(({ column }) => column),
+);
 const QUESTION = [...CONFIGURATION, ...SIDES];
 
 /** What every view needs, computed once: numbers from 0 for each row, and how many there are. */
@@ -120,13 +120,10 @@ function renumbered(keys, size) {
 
 const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "device", "candidate", "baseline"];
 
-/** What tells rows of one name apart, the plainest first; and how some of it is written. */
-const TOLD_APART_BY = [
-  ...["results", "origin", "source", "scenario", "batches", "keras", "optimizer", "data", "runtime", "effort", "modes"],
-  ...["software", "driver", "environment_flags", "host", "measured_at", "trial_id"],
-];
+/** Columns that tell rows of one name apart, the plainest first; and how some of their values are written. */
+const TOLD_APART_BY = ["results", ...PACKAGE.telling.slice(0, -1), "measured_at", PACKAGE.telling.at(-1)];
 const WRITTEN = {
-  batches: (text) => text && `${text} batches a call`,
+  ...Object.fromEntries(PACKAGE.question.map(({ column, words }) => [column, (text) => text && words.replace("{}", text)])),
   measured_at: date,
   trial_id: (text) => text.slice(0, 8),
 };
