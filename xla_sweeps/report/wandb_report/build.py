@@ -93,7 +93,7 @@ def plan_document(
 def _setting(pairs: Sequence[ComparisonRow]) -> dict[str, Any] | None:
     """The setting with the most pairs, whose runs the panels show; None without pairs."""
     setting = next(iter(commonest(pairs)), None)
-    return None if setting is None else {**asdict(setting), "title": displayable(setting)}
+    return None if setting is None else {**setting.document(), "title": displayable(setting)}
 
 
 def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:

@@ -33,18 +33,8 @@ SUMMARIES = 'Metric("JobType") == "summary"'
 COMPARED = 'Summary("verdict") != "failed"'
 """Filters, in wandb-workspaces' language: its objects do not escape the values in them."""
 
-SETTING = {
-    "device": "accelerator",
-    "resolution_px": "resolution",
-    "batch_size": "batch_size",
-    "precision": "precision",
-    "batches": "batches",
-    "keras": "keras",
-    "optimizer": "optimizer",
-    "data": "data",
-    "runtime": "runtime",
-}
-"""The key in a run's config for each field of a setting."""
+KEYS = {"device": "accelerator", "resolution_px": "resolution"}
+"""The key in a run's config for a column of a setting, where it is not the column's name."""
 
 COLUMNS = [
     "config:family.value",
@@ -202,10 +192,10 @@ def at(setting: Setting) -> list[str]:
     Nor for `batches` outside `predict`: runs of earlier versions do not have it.
     """
     return [
-        f'Config("{key}.value") == {_literal(setting[field])}'
-        for field, key in SETTING.items()
-        if setting and setting[field]
-        if field != "batches" or setting["scenario"] == Scenario.PREDICT
+        f'Config("{KEYS.get(column, column)}.value") == {_literal(value)}'
+        for column, value in (setting or {}).items()
+        if value and column not in ("title", "scenario")
+        if column != "batches" or (setting or {})["scenario"] == Scenario.PREDICT
     ]
 
 

@@ -4,44 +4,65 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
-from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.row import ComparisonRow, value_of
+from xla_sweeps.schema.columns import Part
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
+
+_SHOWN = ("device", "resolution_px", "batch_size")
+"""Columns of a setting that every table shows."""
+
+_COLUMNS = (
+    *_SHOWN,
+    *(
+        name
+        for name, column in COLUMNS.items()
+        if column.asked and column.asked.part is Part.SETTING and name not in _SHOWN
+    ),
+)
+"""Columns of a setting, in the order in which settings are sorted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """Where and how pairs were measured; the fields are columns."""
+    """The setting in which pairs were measured: the values of its columns."""
 
-    device: str
-    resolution_px: int
-    batch_size: int
-    precision: str
-    scenario: str
-    batches: int
-    keras: str
-    optimizer: str
-    data: str
-    runtime: str
+    values: tuple[Any, ...]
 
     def __str__(self) -> str:
         pixels = f"{self.resolution_px} px" if self.resolution_px else "no images"
         return ", ".join([self.device, pixels, f"batch {self.batch_size}", self.other])
 
     @property
+    def device(self) -> str:
+        """The device's name."""
+        return str(self.document()["device"])
+
+    @property
+    def resolution_px(self) -> int:
+        """Side of the square input; 0 where the model takes something else."""
+        return int(self.document()["resolution_px"])
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of one batch."""
+        return int(self.document()["batch_size"])
+
+    @property
     def other(self) -> str:
-        """What is beside device, resolution and batch size, where it is not the usual."""
+        """The values that no column of a table shows, without the usual ones."""
         parts = [
-            self.precision,
-            self.scenario if self.scenario != Scenario.CALL else "",
-            f"{self.batches} batches a call" if self.batches > 1 else "",
-            f"Keras {self.keras}" if self.keras else "",
-            self.optimizer,
-            self.data,
-            self.runtime,
+            asked.write(value)
+            for name, value in self.document().items()
+            if (asked := COLUMNS[name].asked) and name not in _SHOWN
+            if name == "precision" or str(value) != asked.usual
         ]
         return ", ".join(filter(None, parts))
+
+    def document(self) -> dict[str, Any]:
+        """The values by column."""
+        return dict(zip(_COLUMNS, self.values, strict=True))
 
 
 Pairs = list[ComparisonRow]
@@ -50,9 +71,9 @@ Pairs = list[ComparisonRow]
 def by_setting(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
     """The pairs of each setting, in the settings' order."""
     found: dict[Setting, Pairs] = {}
-    names = [field.name for field in fields(Setting)]
     for row in pairs:
-        found.setdefault(Setting(**{name: value_of(row, name) for name in names}), []).append(row)
+        setting = Setting(tuple(value_of(row, name) for name in _COLUMNS))
+        found.setdefault(setting, []).append(row)
     return dict(sorted(found.items()))
 
 
