@@ -24,15 +24,19 @@ import math
 
 import numpy as np
 
-from xla_sweeps.analysis.contrast import contrast
-from xla_sweeps.analysis.estimates import (
+from xla_sweeps.analysis.interval import (
+    MIN_REPLICATES,
+    UNKNOWN,
+    Numbers,
+    Prior,
     break_even,
+    contrast,
     judge,
     over_replicates,
     variance_budget,
 )
 from xla_sweeps.analysis.overview import discoveries
-from xla_sweeps.analysis.pool import MIN_REPLICATES, UNKNOWN, Evidence, Numbers, Prior, prior_of
+from xla_sweeps.analysis.pool import Evidence, prior_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval, signed_rank_intervals
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from benchmarks.coverage import learned, measured
-from xla_sweeps.analysis.estimates import judge
+from xla_sweeps.analysis.interval import judge
 from xla_sweeps.schema.columns import Verdict
 
 SPREADS = (0.005, 0.01)

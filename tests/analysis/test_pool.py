@@ -12,16 +12,13 @@ import numpy as np
 import pytest
 from factories import make_record
 
-from xla_sweeps.analysis.estimates import judge
+from xla_sweeps.analysis.interval import UNKNOWN, Numbers, Prior, judge
 from xla_sweeps.analysis.pool import (
     LATEST,
     MIN_FLOOR,
     NOTHING,
-    UNKNOWN,
     Evidence,
-    Numbers,
     Pool,
-    Prior,
     evidence_of,
     pool_of,
     prior_of,

@@ -19,7 +19,7 @@ from factories import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_sweeps.analysis.estimates import verdict_of
+from xla_sweeps.analysis.interval import verdict_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing

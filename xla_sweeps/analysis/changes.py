@@ -1,7 +1,7 @@
 """Compare two sets of results: a verdict per trial and quantity, and what one side lacks. Pure.
 
 Unlike the modes of a trial, the two sides were measured in different processes, perhaps months
-apart, so nothing is paired (`contrast`).
+apart, so nothing is paired (`interval.contrast`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.contrast import contrast
-from xla_sweeps.analysis.estimates import Seconds, counting, log_ratios, verdict_of
+from xla_sweeps.analysis.estimates import Seconds, counting, log_ratios
+from xla_sweeps.analysis.interval import contrast, verdict_of
 from xla_sweeps.analysis.matching import MatchedTrial, Side
 from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.columns import Verdict

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.interval import NORMAL_95, UNKNOWN, Prior, errors_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import TrialSummary
@@ -46,18 +45,11 @@ MIN_AA_PAIRS = 20
 MAX_AA_PAIRS = 100
 """Only so many pairs count, the latest."""
 
-NORMAL_95 = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution."""
-
-MIN_REPLICATES = 3
-
 FORKED = "forked"
 """In the column `process` of a trial with a forked replicate."""
 
 Pair = tuple[str, str]
 """Labels of baseline and candidate."""
-
-Numbers = npt.NDArray[np.float64]
 
 
 class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -93,28 +85,6 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 Findings = tuple[Evidence, ...]
 """What other trials learn from one."""
-
-
-class Prior(NamedTuple):
-    """The variance of one replicate's estimate, from all trials: NaN where it is not known.
-
-    A trial whose own rounds give the standard error w has the variance `scale` * (`between` + w²),
-    which is worth `freedom` observations of its own.
-
-    Attributes:
-        between: variance of the log ratio between processes.
-        scale: factor, near 1.
-        freedom: prior degrees of freedom; infinite where processes do not differ at all.
-        pooled: degrees of freedom of all trials together.
-    """
-
-    between: float = math.nan
-    scale: float = math.nan
-    freedom: float = math.nan
-    pooled: float = math.nan
-
-
-UNKNOWN = Prior()
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,43 +255,6 @@ def floor_of(pairs: Sequence[tuple[Evidence, float, float]]) -> float:
         else:
             high = middle
     return max(MIN_FLOOR, math.expm1(NORMAL_95 * math.sqrt(high)))
-
-
-def errors_of(
-    *, within_percent: Numbers, between_percent: Numbers, replicates: Numbers, priors: Numbers
-) -> tuple[Numbers, Numbers, Numbers]:
-    """How uncertain log speedups are, each from its replicates and its prior.
-
-    With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
-    (Smyth 2004). Its relative variance is that of the spread over trials and that of the pooled
-    estimate together (Satterthwaite), so the reciprocals of their degrees of freedom add up.
-    Without one, three replicates have their own variance, and fewer have only what
-    varies within their processes.
-
-    Args:
-        within_percent: standard error of one replicate's estimate, from its own rounds.
-        between_percent: standard deviation of the replicates' estimates; NaN for a single one.
-        replicates: how many.
-        priors: a `Prior` in each row, shape (n, 4).
-
-    Returns:
-        Standard errors; degrees of freedom, infinite where nothing is known of how processes
-        differ; and what is to be added to the interval's half-width: two replicates without a prior
-        get the hull of both intervals.
-    """
-    between, scale, freedom, pooled = priors.T
-    within, own = within_percent / 100, np.nan_to_num(between_percent) / 100
-    known, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
-    spread = scale * (between + within**2)
-    total = freedom + replicates - 1
-    moderated = spread + (replicates - 1) / total * (own**2 - spread)
-    variance = np.where(known, moderated / replicates, own**2 / replicates)
-    alone = ~known & ~several
-    error = np.where(alone, within, np.sqrt(variance))
-    degrees = np.where(
-        known, np.fmax(1 / (1 / total + 1 / pooled), replicates - 1.0), replicates - 1.0
-    )
-    return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
 
 
 def standard_error(item: Evidence, pool: Pool) -> float:

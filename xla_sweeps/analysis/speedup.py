@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.contrast import contrast
-from xla_sweeps.analysis.estimates import (
-    Replicates,
-    Samples,
-    Seconds,
+from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, counting, log_ratios
+from xla_sweeps.analysis.interval import (
+    MIN_REPLICATES,
+    UNKNOWN,
+    Prior,
     break_even,
-    counting,
+    contrast,
     judge,
-    log_ratios,
     over_replicates,
     variance_budget,
 )
-from xla_sweeps.analysis.pool import MIN_REPLICATES, NOTHING, UNKNOWN, Pool, Prior
+from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.provenance import (
     command_of,
     driver_of,

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import msgspec
 
 from xla_sweeps.analysis import speedup, stats
-from xla_sweeps.analysis.estimates import (
-    Replicates,
-    Samples,
-    Seconds,
-    compute_intervals,
+from xla_sweeps.analysis.estimates import Replicates, Samples, Seconds, compute_intervals
+from xla_sweeps.analysis.interval import (
+    Estimates,
     exponentiated,
+    interval_of,
     over_replicates,
     reciprocal,
 )
@@ -290,7 +289,9 @@ def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
         if rounds:
             late = alone[len(alone) // 2 :]
             logs.append(math.log(statistics.median(late) / statistics.median(rounds)))
-    return exponentiated(stats.t_interval(logs), 1.0) if logs else None
+    return (
+        exponentiated(interval_of(Estimates(tuple(logs)), least=2).interval, 1.0) if logs else None
+    )
 
 
 def _differs(sustained: Estimate | None) -> bool:

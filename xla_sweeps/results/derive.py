@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import noise, summary
-from xla_sweeps.analysis.estimates import break_even, judge
+from xla_sweeps.analysis.interval import UNKNOWN, break_even, judge
 from xla_sweeps.analysis.noise import Level, Span
 from xla_sweeps.analysis.pool import (
     FORKED,
     LATEST,
     NOTHING,
-    UNKNOWN,
     Evidence,
     Findings,
     Pool,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.contrast import contrast
-from xla_sweeps.analysis.estimates import Seconds, verdict_of
+from xla_sweeps.analysis.estimates import Seconds
+from xla_sweeps.analysis.interval import contrast, verdict_of
 from xla_sweeps.schema.columns import Verdict
 
 NOISE, BETWEEN = 0.004, 0.005

@@ -1,0 +1,369 @@
+"""Estimates of replicates to one interval, p-value and verdict. Pure.
+
+The one place that does it: a mode's level, a speedup, a difference between two sets of results, a
+mode alone and for long. A rule for few replicates is changed here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.row import Estimate
+
+Numbers = npt.NDArray[np.float64]
+
+Seconds = npt.NDArray[np.float64]
+"""Seconds a call, or logs of them, of one replicate."""
+
+NORMAL_95 = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
+
+MIN_REPLICATES = 3
+"""The fewest replicates whose spread gives an interval."""
+
+LEVEL = 0.95
+
+NARROWER = 0.9
+"""Inside the floor on both sides at this level, two one-sided 5 % tests find equivalence."""
+
+
+class Estimates(NamedTuple):
+    """Estimates of one side's replicates.
+
+    Attributes:
+        values: an estimate of each replicate.
+        errors: the standard error of each, from its own rounds; none where it is not known.
+    """
+
+    values: tuple[float, ...]
+    errors: tuple[float, ...] = ()
+
+
+def estimates_of(within: Sequence[Interval]) -> Estimates:
+    """Estimates of replicates, each with the interval from its own rounds at 95 %."""
+    return Estimates(
+        tuple(interval.estimate for interval in within),
+        tuple((interval.high - interval.low) / 2 / NORMAL_95 for interval in within),
+    )
+
+
+class Prior(NamedTuple):
+    """The variance of one replicate's estimate, from all trials: NaN where it is not known.
+
+    A trial whose own rounds give the standard error w has the variance `scale` * (`between` + w²),
+    which is worth `freedom` observations of its own.
+
+    Attributes:
+        between: variance of the log ratio between processes.
+        scale: factor, near 1.
+        freedom: prior degrees of freedom; infinite where processes do not differ at all.
+        pooled: degrees of freedom of all trials together.
+    """
+
+    between: float = math.nan
+    scale: float = math.nan
+    freedom: float = math.nan
+    pooled: float = math.nan
+
+
+UNKNOWN = Prior()
+
+
+class Found(NamedTuple):
+    """An interval, and its degrees of freedom: None for the normal distribution."""
+
+    interval: Interval
+    freedom: float | None
+
+
+def interval_of(
+    *sides: Estimates, least: int = MIN_REPLICATES, within: bool = False, level: float = LEVEL
+) -> Found:
+    """Interval of one side's mean, or of the second side's mean less the first's.
+
+    From `least` replicates on, each side: Student's t over the estimates of one, Welch's of two.
+
+    Args:
+        sides: one or two, each with at least one estimate.
+        least: the fewest replicates of a side whose spread gives an interval.
+        within: whether fewer have the interval of `error_of`, which leaves out how replicates
+            differ. Otherwise they have none: drift of the machine makes the rounds of one process
+            alike, so that the interval of their level would hold the truth in about half of all
+            cases. (Drift leaves ratios, which are paired.)
+        level: confidence level.
+    """
+    values = [side.values for side in sides]
+    several = min(map(len, values)) >= least
+    if several and len(sides) == 1:
+        return Found(stats.t_interval(values[0], level=level), len(values[0]) - 1)
+    means = [statistics.fmean(side) for side in values]
+    middle = means[-1] - means[0] if len(sides) > 1 else means[0]
+    if several:
+        error, freedom = stats.welch(*values)
+        return Found(stats.interval_about(middle, error, freedom=freedom, level=level), freedom)
+    if not within:
+        return Found(Interval(estimate=middle, low=-math.inf, high=math.inf, level=level), None)
+    error = math.hypot(*map(error_of, sides))
+    return Found(stats.interval_about(middle, error, freedom=None, level=level), None)
+
+
+def error_of(side: Estimates) -> float:
+    """Standard error of the mean of few replicates: the larger of within and between them."""
+    inside = math.hypot(*side.errors) / len(side.errors)
+    if len(side.values) < 2:
+        return inside
+    return max(inside, statistics.stdev(side.values) / math.sqrt(len(side.values)))
+
+
+def over_replicates(within: Sequence[Interval]) -> Interval | None:
+    """Mean of the replicates' estimates, with its interval from three replicates on."""
+    if not within:
+        return None
+    return interval_of(estimates_of(within), level=within[0].level).interval
+
+
+def variance_budget(within: Sequence[Interval]) -> dict[str, Any]:
+    """Uncertainty in percent: of rounds within a replicate, and between replicates.
+
+    The larger says what to increase: time per replicate, or the number of replicates.
+
+    Args:
+        within: intervals of the log speedup, of each replicate, at 95 %.
+    """
+    values, errors = estimates_of(within)
+    return {
+        "within_percent": 100 * statistics.fmean(errors) if errors else None,
+        "between_percent": 100 * statistics.stdev(values) if len(values) > 1 else None,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, p-value against the floor."""
+
+    interval: Interval
+    narrower: Interval
+    p_value: float
+    preliminary: bool
+
+
+def contrast(
+    first: Sequence[Seconds], second: Sequence[Seconds], *, floor: float
+) -> Contrast | None:
+    """How much larger the second side's logs are than the first's.
+
+    Args:
+        first: logs of each replicate, a value per round; replicates with fewer than
+            `stats.MIN_PAIRS` rounds are ignored.
+        second: of the other side.
+        floor: the smallest relative difference that is called one.
+
+    Returns:
+        None where a side has no replicate with enough rounds.
+    """
+    sides = [
+        [values for values in side if len(values) >= stats.MIN_PAIRS] for side in (first, second)
+    ]
+    if not all(sides):
+        return None
+    estimates = [
+        estimates_of([stats.signed_rank_interval(values.tolist()) for values in side])
+        for side in sides
+    ]
+    preliminary = min(map(len, sides)) < MIN_REPLICATES
+    (interval, freedom), (narrower, _) = (
+        interval_of(*estimates, within=True, level=level) for level in (LEVEL, NARROWER)
+    )
+    p_value = stats.p_beyond(interval, math.log1p(floor), freedom=freedom)
+    if preliminary and p_value is not None:
+        p_value = max(p_value, _least_p(*(max(map(len, side)) for side in sides)))
+    return Contrast(
+        interval=interval,
+        narrower=narrower,
+        p_value=1.0 if p_value is None else p_value,
+        preliminary=preliminary,
+    )
+
+
+def _least_p(first: int, second: int) -> float:
+    """The smallest p-value that the rank-sum test of so many rounds can give."""
+    return 2 / math.comb(first + second, first)
+
+
+def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
+    """Verdict on a log speedup: faster or slower where the whole interval lies past the floor.
+
+    Args:
+        interval: at 95 %.
+        narrower: at 90 %: inside the floor on both sides, two one-sided 5 % tests find equivalence.
+        floor: the smallest relative difference that counts.
+    """
+    ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
+    return _verdicts(*ends, bound=np.array([math.log1p(floor)]))[0]
+
+
+def _verdicts(
+    low: Numbers, high: Numbers, low_90: Numbers, high_90: Numbers, *, bound: Numbers
+) -> list[Verdict]:
+    """The verdict of each log ratio, from the bounds of both intervals and the floor's log."""
+    places = np.select(
+        [low > bound, high < -bound, (low_90 > -bound) & (high_90 < bound)], [0, 1, 2], 3
+    )
+    words = (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT, Verdict.AMBIGUOUS)
+    return [words[place] for place in places]
+
+
+def errors_of(
+    *, within_percent: Numbers, between_percent: Numbers, replicates: Numbers, priors: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """How uncertain log speedups are, each from its replicates and its prior.
+
+    With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
+    (Smyth 2004). Its relative variance is that of the spread over trials and that of the pooled
+    estimate together (Satterthwaite), so the reciprocals of their degrees of freedom add up.
+    Without one, three replicates have their own variance, and fewer have only what
+    varies within their processes.
+
+    Args:
+        within_percent: standard error of one replicate's estimate, from its own rounds.
+        between_percent: standard deviation of the replicates' estimates; NaN for a single one.
+        replicates: how many.
+        priors: a `Prior` in each row, shape (n, 4).
+
+    Returns:
+        Standard errors; degrees of freedom, infinite where nothing is known of how processes
+        differ; and what is to be added to the interval's half-width: two replicates without a prior
+        get the hull of both intervals.
+    """
+    between, scale, freedom, pooled = priors.T
+    within, own = within_percent / 100, np.nan_to_num(between_percent) / 100
+    known, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
+    spread = scale * (between + within**2)
+    total = freedom + replicates - 1
+    moderated = spread + (replicates - 1) / total * (own**2 - spread)
+    variance = np.where(known, moderated / replicates, own**2 / replicates)
+    alone = ~known & ~several
+    error = np.where(alone, within, np.sqrt(variance))
+    degrees = np.where(
+        known, np.fmax(1 / (1 / total + 1 / pooled), replicates - 1.0), replicates - 1.0
+    )
+    return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Intervals, p-values and verdicts of speedups, an array each.
+
+    Attributes:
+        low: of the speedup's interval at `LEVEL`; so is `high`, and `_90` at `NARROWER`.
+        freedom: degrees of freedom of the interval; NaN where it holds within the processes only.
+        p_value: of the speedup against the floor; NaN where `freedom` is.
+    """
+
+    low: Numbers
+    high: Numbers
+    low_90: Numbers
+    high_90: Numbers
+    freedom: Numbers
+    p_value: Numbers
+    verdict: list[Verdict]
+
+
+def judge(
+    speedup: Numbers,
+    *,
+    within_percent: Numbers,
+    between_percent: Numbers,
+    replicates: Numbers,
+    priors: Numbers,
+    floor: Numbers,
+) -> Judgement:
+    """Judge speedups, each from its replicates and from what other trials say of their spread.
+
+    A verdict is a difference exactly where the p-value is below 0.05, wherever there is one.
+
+    Args:
+        speedup: the ratios.
+        within_percent: as in `errors_of`.
+        between_percent: likewise.
+        replicates: likewise.
+        priors: likewise.
+        floor: the smallest relative difference that counts.
+    """
+    special = stats.special()
+    logs, bound = np.log(speedup), np.log1p(floor)
+    error, freedom, extra = errors_of(
+        within_percent=within_percent,
+        between_percent=between_percent,
+        replicates=replicates,
+        priors=priors,
+    )
+    wide, narrow = (
+        extra + error * special.stdtrit(freedom, (1 + level) / 2) for level in (LEVEL, NARROWER)
+    )
+    low, high = logs - wide, logs + wide
+    excess = np.abs(logs) - bound
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * special.stdtr(freedom, -excess / error)
+    p_value = np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
+    return Judgement(
+        np.exp(low),
+        np.exp(high),
+        np.exp(logs - narrow),
+        np.exp(logs + narrow),
+        np.where(np.isinf(freedom), np.nan, freedom),
+        np.where(np.isinf(freedom), np.nan, p_value),
+        _verdicts(low, high, logs - narrow, logs + narrow, bound=bound),
+    )
+
+
+def break_even(
+    judgement: Judgement, speedup: Numbers, *, extra_s: Numbers, baseline_s: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Calls after which extra time is paid back, with its least and its most.
+
+    NaN where the verdict is not faster: then nothing is known to be gained.
+
+    Args:
+        judgement: of the speedups.
+        speedup: the ratios.
+        extra_s: the extra time with its least and its most, shape (n, 3), seconds.
+        baseline_s: a call of the baseline, seconds.
+    """
+    faster = np.array([verdict is Verdict.FASTER for verdict in judgement.verdict], dtype=bool)
+    least, most = judgement.high, judgement.low
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, low, high = (
+            np.where(faster, np.maximum(0.0, extra) / (baseline_s * (1 - 1 / ratio)), np.nan)
+            for extra, ratio in zip(extra_s.T, (speedup, least, most), strict=True)
+        )
+    return value, low, high
+
+
+def exponentiated(interval: Interval | None, scale: float) -> Estimate | None:
+    """An interval of logs as a figure times `scale`; infinite bounds are none."""
+    if interval is None:
+        return None
+    low, high = (
+        scale * math.exp(bound) if math.isfinite(bound) else None
+        for bound in (interval.low, interval.high)
+    )
+    return Estimate(value=scale * math.exp(interval.estimate), low=low, high=high)
+
+
+def reciprocal(log_s: Interval | None, batch_size: int) -> Estimate | None:
+    """Throughput, samples per second, from the log of seconds a call."""
+    if log_s is None:
+        return None
+    turned = Interval(estimate=-log_s.estimate, low=-log_s.high, high=-log_s.low, level=log_s.level)
+    return exponentiated(turned, batch_size)
