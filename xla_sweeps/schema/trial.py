@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
@@ -338,10 +338,6 @@ class ReplicateJob:
     counted: Counted | None = None
 
 
-Ids = Callable[[int, int], str]
-"""The id of a trial with this batch size and seed."""
-
-
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
     """Sixteen hex digits, equal for exactly those trials whose replicates may be pooled.
 
@@ -351,26 +347,15 @@ def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
             equal GPUs are one.
         identity: device model and software versions (`environment.identity`).
     """
-    return trial_ids(trial, identity)(trial.batch_size, trial.seed)
-
-
-def trial_ids(trial: Trial, identity: Mapping[str, Any]) -> Ids:
-    """`trial_id` of trials that differ from this one in batch size and seed alone."""
-    document = _affecting(trial)
-    document["device"] = trial.device.partition(":")[0]
-    return _digests({"trial": document, "identity": dict(identity)})
+    document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
+    return _digest({"trial": document, "identity": dict(identity)})
 
 
 def request_id(trial: Trial) -> str:
     """Sixteen hex digits of what is measured, on any device: no device and versions count."""
-    return request_ids(trial)(trial.batch_size, trial.seed)
-
-
-def request_ids(trial: Trial) -> Ids:
-    """`request_id` of trials that differ from this one in batch size and seed alone."""
     document = _affecting(trial)
     document.pop("device")
-    return _digests(document)
+    return _digest(document)
 
 
 def build_id(trial: Trial, identity: Mapping[str, Any]) -> str:
@@ -380,34 +365,20 @@ def build_id(trial: Trial, identity: Mapping[str, Any]) -> str:
         trial: names the model, its size and the batch.
         identity: versions of what builds it, and where that is kept.
     """
-    document = {**_affecting(trial), "device": trial.device.partition(":")[0]}
+    document = {**_affecting(trial), "device": trial.device.partition(":")[0], "seed": 0}
     for key in ("modes", "effort"):
         document.pop(key)
-    return _digests({"trial": document, "identity": dict(identity)})(trial.batch_size, 0)
+    return _digest({"trial": document, "identity": dict(identity)})
 
 
-_BATCH_SIZE, _SEED = 7018446744073709551557, 9113824409625183497131
-"""Stand for these values in a canonical document, where no others are so large."""
-
-
-def _digests(document: Mapping[str, Any]) -> Ids:
+def _digest(document: Mapping[str, Any]) -> str:
     canonical = json.dumps(document, sort_keys=True, default=str)
-    head, _, rest = canonical.partition(str(_BATCH_SIZE))
-    middle, _, tail = rest.partition(str(_SEED))
-    begun, between, end = hashlib.sha256(head.encode()), middle.encode(), tail.encode()
-
-    def digest(batch_size: int, seed: int) -> str:
-        found = begun.copy()
-        found.update(b"%d%b%d%b" % (batch_size, between, seed, end))
-        return found.hexdigest()[:16]
-
-    return digest
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def _affecting(trial: Trial) -> dict[str, Any]:
-    """What affects a trial's numbers, as plain data, with marks for batch size and seed."""
+    """What affects a trial's numbers, as plain data."""
     document: dict[str, Any] = msgspec.to_builtins(trial)
-    document.update(batch_size=_BATCH_SIZE, seed=_SEED)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)
     if trial.batches == 1:  # as in earlier versions

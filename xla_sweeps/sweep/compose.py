@@ -1,19 +1,16 @@
-"""Compose the trials of a sweep from their values, fast.
+"""Compose the trials of a sweep from their values.
 
-Hydra composes once for each combination of the keys that only it can; models and plain values are
-then inserted, with the same result (a test checks that).
+Hydra composes once for each choice of groups. Models and plain values are then set, with the same
+result: a test compares the two.
 """
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import math
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +19,15 @@ import yaml
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
-from xla_sweeps.config.identity import identifiers
-from xla_sweeps.config.settings import (
-    MAX_BATCH,
-    MAX_SEED,
-    Settings,
-    check_accelerator_name,
-    settings_of,
-)
+from xla_sweeps.config.identity import identify
+from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.options import SYNTHETIC
 from xla_sweeps.schema.overrides import flattened, overrides, repeating
-from xla_sweeps.schema.trial import Ids, Trial, request_ids
+from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
@@ -46,6 +36,9 @@ SILENT_MARGIN_S = 300.0
 CONFIG_DIR = "--config-dir"
 
 _PLAIN = frozenset(options.NAMES) - set(options.NESTED)
+
+_ELSEWHERE = devices.Device(kind="gpu", index=0, name="")
+"""Stands for a device that is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,52 +87,6 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     forks: bool = False
 
 
-_FREE = {"batch_size": range(1, MAX_BATCH + 1), "seed": range(MAX_SEED + 1)}
-"""What large sweeps vary most, and nothing else of a trial depends on.
-
-But where it trains on pictures: the batches of an epoch depend on their size.
-"""
-
-_DATA = "data="
-
-_NUMBER = re.compile(f"({'|'.join(_FREE)})=(0|[1-9][0-9]{{0,9}})")
-
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """Trials that differ in batch size and seed alone, checked once.
-
-    Attributes:
-        pattern: the task of each, but for what differs.
-        trial: the one that was checked.
-        trial_ids: on each place of this machine that they may run on.
-        request_ids: on any.
-    """
-
-    pattern: Task
-    trial: Trial
-    trial_ids: tuple[Ids, ...]
-    request_ids: Ids
-
-    def task(
-        self, words: tuple[str, ...], *, batch_size: int | None = None, seed: int | None = None
-    ) -> Task:
-        """One of them; by default the one that was checked."""
-        batch_size = self.trial.batch_size if batch_size is None else batch_size
-        seed = self.trial.seed if seed is None else seed
-        asked = self.request_ids(batch_size, seed)
-        ids = tuple(identifier(batch_size, seed) for identifier in self.trial_ids)
-        return msgspec.structs.replace(
-            self.pattern,
-            words=words,
-            key=" ".join(ids) or f"{asked} {self.pattern.accelerator or ''}",
-            request_id=asked,
-            trial_ids=ids,
-            outcomes=[],
-            builds={},
-        )
-
-
 class Composer:
     """Composes the trials of one sweep.
 
@@ -168,22 +115,15 @@ class Composer:
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
-        self._families: dict[tuple[str, ...], _Family] = {}
-        self._free = [key for key in _FREE if key not in self._keys]
-        self._data = _data_in(given)
-        self._patterns: dict[_Pattern, tuple[_Family, tuple[str, ...], dict[str, int]]] = {}
 
     def base(self) -> dict[str, Any]:
         """The configuration of the command line's overrides alone: results_dir, ui and such."""
-        return self._document({})
+        return self._document(self._given, {})
 
     @property
     def software(self) -> str:
         """The versions of the software that records must have to count."""
         return software_of(self._facts)
-
-    def _kept(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in flattened(values).items() if key not in self._keys}
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """One trial, checked.
@@ -191,128 +131,12 @@ class Composer:
         Raises:
             XlaSweepsError: as `settings.to_settings`.
         """
-        numbers = {
-            key: value
-            for key in self._free
-            if (key != "batch_size" or not _pictures(values.get("data", self._data)))
-            and type(value := values.get(key)) is int
-            and value in _FREE[key]
-        }
-        pattern = _pattern(values, numbers)
-        known = None if pattern is None else self._patterns.get(pattern)
-        if known is None:
-            kept = self._kept(values)
-            words = (*overrides(kept), *self._given)
-            family, others = self._family_of(words, lambda: self._document(kept))
-            names = (word.partition("=")[0] for word in self._shown(words))
-            shown = zip(names, self._shown(words), strict=True)
-            template = tuple(name if name in numbers else word for name, word in shown)
-            known = family, template, others
-            if pattern is not None:
-                self._patterns[pattern] = known
-        family, template, others = known
-        written = [f"{word}={numbers[word]}" if word in numbers else word for word in template]
-        return family.task(tuple(written), **{**others, **numbers})
-
-    def _family_of(
-        self, words: Sequence[str], compose: Callable[[], dict[str, Any]]
-    ) -> tuple[_Family, dict[str, int]]:
-        """The family of the trial of these words, and its own batch size and seed among them.
-
-        Args:
-            words: overrides.
-            compose: gives their configuration.
-        """
-        found = filter(None, map(_NUMBER.fullmatch, words))
-        numbers = {match[1]: int(match[2]) for match in found}
-        if _pictures(_data_in(words)):
-            numbers.pop("batch_size", None)
-        if not all(number in _FREE[key] for key, number in numbers.items()):
-            numbers = {}  # refused below
-        others = (word for word in words if word.partition("=")[0] not in numbers)
-        same = (*numbers, *others)
-        family = self._families.get(same)
-        if family is None:
-            explicit = {word.partition("=")[0].lstrip("+~") for word in words}
-            family = self._families[same] = self._family(compose(), explicit)
-        return family, numbers
-
-    def _shown(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The words of a task; how progress is shown is the sweep's own."""
-        return (*self._place, *(word for word in words if not word.startswith("ui=")))
-
-    def _family(self, document: dict[str, Any], explicit: Collection[str]) -> _Family:
-        """A trial, checked, and those that differ from it in batch size and seed alone."""
-        accelerator = document["accelerator"]
-        check_accelerator_name(accelerator)
-        if self._places is None:
-            elsewhere = devices.Device(kind="gpu", index=0, name="")
-            settings = settings_of(
-                document, explicit=explicit, environ=self._environ, device=elsewhere
-            )
-            ids: tuple[Ids, ...] = ()
-        else:
-            ids, settings = self._local(document, explicit, accelerator)
-        trial = settings.trial
-        pattern = Task(
-            words=(),
-            key="",
-            model=trial.model.name,
-            effort=trial.effort.name,
-            replicates=trial.effort.replicates,
-            request_id="",
-            accelerator=None if accelerator is None else str(accelerator),
-            tags=settings.tracker.tags,
-            accepted=self._accepted,
-            silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
-            timed_s=trial.effort.timed_s(len(trial.modes)),
-            forks=trial.effort.name == "quick"
-            and trial.effort.replicates == 1
-            and len(set(map(mode_of, trial.modes))) == len(trial.modes)
-            and trial.model.source != "local"
-            and self._config_dir is None,
-        )
-        return _Family(pattern, trial, ids, request_ids(trial))
-
-    def document(self, words: Sequence[str]) -> dict[str, Any] | None:
-        """The configuration of a task's words as plain data, as Hydra composes it.
-
-        None where only the trial itself does that: with a folder of configuration files.
-
-        Args:
-            words: the task's, and further ones.
-        """
-        if self._config_dir is not None:
-            return None
-        given = {word for word in self._given if not word.startswith("ui=")}
-        if given - set(words):  # an anchor, which has some of them only
-            return self._composed(words)
-        own = [word for word in words if word not in given]
-        return self._document(flattened(composition.override_values(own)))
-
-    def settings(self, words: Sequence[str]) -> Settings:
-        """The settings of a trial's words on the first of the places.
-
-        Raises:
-            XlaSweepsError: as `settings.to_settings`.
-        """
-        words = _overrides_of(words)
-        document = self._composed(words)
-        device = (
-            self._places[0].device if self._places else devices.Device(kind="gpu", index=0, name="")
-        )
-        explicit = {word.partition("=")[0] for word in words}
-        found = settings_of(document, explicit=explicit, environ=self._environ, device=device)
-        again = repeating(
-            words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
-        )
-        return replace(found, words=again)
+        kept = {key: value for key, value in flattened(values).items() if key not in self._keys}
+        return self._task((*overrides(kept), *self._given), kept)
 
     def of_words(self, words: Sequence[str]) -> Task:
         """One trial of overrides alone, checked."""
-        words = _overrides_of(words)
-        family, numbers = self._family_of(words, lambda: self._composed(words))
-        return family.task(self._shown(words), **numbers)
+        return self._task(_overrides_of(words), {})
 
     def anchor(self, words: Sequence[str]) -> Task:
         """The anchor trial, with those overrides of the command line that change no measurement."""
@@ -323,81 +147,142 @@ class Composer:
             [*(word for word in kept if not word.startswith("tracker.tags")), *words]
         )
 
-    def _composed(self, words: Sequence[str]) -> dict[str, Any]:
-        return composition.plain(composition.compose_config(words, config_dir=self._config_dir))
+    def document(self, words: Sequence[str]) -> dict[str, Any] | None:
+        """The configuration of a task's words as plain data, as Hydra composes it.
 
-    def _local(
-        self, document: dict[str, Any], explicit: Collection[str], accelerator: Any
-    ) -> tuple[tuple[Ids, ...], Settings]:
-        """The trial's ids on the places of this machine that it may run on."""
-        assert self._places is not None
-        fit = [
+        None where only the trial itself does that: with a folder of configuration files.
+
+        Args:
+            words: the task's, and further ones.
+        """
+        return None if self._config_dir is not None else self._document(words, {})
+
+    def settings(self, words: Sequence[str]) -> Settings:
+        """The settings of a trial's words on the first of the places.
+
+        Raises:
+            XlaSweepsError: as `settings.to_settings`.
+        """
+        words = _overrides_of(words)
+        device = self._places[0].device if self._places else _ELSEWHERE
+        again = repeating(
+            words, config_dir=str(self._config_dir or ""), on_cpu=device.kind == "cpu"
+        )
+        return replace(self._settings(words, {}, device), words=again)
+
+    def _task(self, words: Sequence[str], values: Mapping[str, Any]) -> Task:
+        """The trial of these overrides; `values` are those that are known without reading them."""
+        found = self._document(words, values)["accelerator"]
+        check_accelerator_name(found)
+        accelerator = None if found is None else str(found)
+        trial_ids: tuple[str, ...] = ()
+        if self._places is None:
+            settings = self._settings(words, values, _ELSEWHERE)
+        else:
+            places = self._matching(self._places, accelerator)
+            several = [self._settings(words, values, place.device) for place in places]
+            ids = (
+                identify(one, self._facts, cores=place.cores)
+                for one, place in zip(several, places, strict=True)
+            )
+            settings, trial_ids = several[0], tuple(dict.fromkeys(ids))
+        trial, asked = settings.trial, request_id(settings.trial)
+        return Task(
+            words=(*self._place, *(word for word in words if not word.startswith("ui="))),
+            key=" ".join(trial_ids) or f"{asked} {accelerator or ''}",
+            model=trial.model.name,
+            effort=trial.effort.name,
+            replicates=trial.effort.replicates,
+            request_id=asked,
+            trial_ids=trial_ids,
+            accelerator=accelerator,
+            tags=settings.tracker.tags,
+            accepted=self._accepted,
+            silent_s=trial.timeouts.total_s + SILENT_MARGIN_S,
+            timed_s=trial.effort.timed_s(len(trial.modes)),
+            forks=trial.effort.name == "quick"
+            and trial.effort.replicates == 1
+            and len(set(map(mode_of, trial.modes))) == len(trial.modes)
+            and trial.model.source != "local"
+            and self._config_dir is None,
+        )
+
+    @staticmethod
+    def _matching(places: Sequence[Place], accelerator: str | None) -> list[Place]:
+        """The places with that accelerator."""
+        matching = [
             place
-            for place in self._places
-            if accelerator is None or devices.is_accelerator(place.device.name, str(accelerator))
+            for place in places
+            if accelerator is None or devices.is_accelerator(place.device.name, accelerator)
         ]
-        if not fit:
-            names = ", ".join(dict.fromkeys(place.device.name for place in self._places))
+        if not matching:
+            names = ", ".join(dict.fromkeys(place.device.name for place in places))
             raise DeviceError(
                 f"accelerator={accelerator}: this machine has {names}; use --launcher ray or slurm"
             )
-        found: dict[str, tuple[Ids, Settings]] = {}
-        for place in fit:
-            mine = document if len(fit) == 1 else copy.deepcopy(document)
-            settings = settings_of(
-                mine, explicit=explicit, environ=self._environ, device=place.device
-            )
-            ids, trial = identifiers(settings, self._facts, cores=place.cores), settings.trial
-            found[ids(trial.batch_size, trial.seed)] = ids, settings
-        return tuple(ids for ids, _ in found.values()), next(iter(found.values()))[1]
+        return matching
 
-    def _document(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration of these values as plain data, a copy of its own."""
-        model = values.get("model")
-        if self._config_dir and model not in composition.group_choices("model"):
-            model = None  # only Hydra finds a model of one's own
-        plain = {key: value for key, value in values.items() if key in _PLAIN}
-        put = {*plain, "model"} if isinstance(model, str) else set(plain)
-        rest = tuple(overrides({key: value for key, value in values.items() if key not in put}))
-        base = self._bases.get(rest)
+    def _settings(
+        self, words: Sequence[str], values: Mapping[str, Any], device: devices.Device
+    ) -> Settings:
+        """The settings of these overrides on a device, checked as those of a single trial."""
+        explicit = {word.partition("=")[0].lstrip("+~") for word in words}
+        document = self._document(words, values)
+        return settings_of(document, explicit=explicit, environ=self._environ, device=device)
+
+    def _document(self, words: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration of these overrides as plain data, a copy of its own.
+
+        Hydra composes once for each choice of groups; models and plain values are then set.
+
+        Args:
+            words: overrides.
+            values: of some of them, by key.
+        """
+        plain: dict[str, Any] = {}
+        rest: list[str] = []
+        by_hydra = any("${" in word or word.startswith("model.") for word in words)
+        for word in words:
+            found = () if by_hydra else _plain_value(word, values)
+            if found:
+                plain[word.partition("=")[0]] = found[0]
+            else:
+                rest.append(word)
+        base = self._bases.get(tuple(rest))
         if base is None:
-            base = self._bases[rest] = self._composed([*rest, *self._given])
-        composition.check_document(plain)
-        document = {
-            key: dict(value) if isinstance(value, dict) else value for key, value in base.items()
+            config = composition.compose_config(rest, config_dir=self._config_dir)
+            base = self._bases[tuple(rest)] = composition.plain(config)
+        composition.check_document({key: plain[key] for key in plain.keys() - {"model"}})
+        document = {**base, **plain}
+        return {
+            key: dict(value) if isinstance(value, dict) else value
+            for key, value in document.items()
         }
-        return document | plain | ({"model": dict(_model(model))} if isinstance(model, str) else {})
 
 
-def _data_in(words: Sequence[str]) -> str:
-    """The value of `data` in the last of these overrides that sets it."""
-    found = [word.removeprefix(_DATA) for word in words if word.startswith(_DATA)]
-    return found[-1] if found else SYNTHETIC
-
-
-def _pictures(data: Any) -> bool:
-    """Whether this value of `data` names pictures; a wrong value does too."""
-    return data not in (None, SYNTHETIC)
-
-
-_Pattern = tuple[Any, ...]
-"""Equal for trials that differ in batch size and seed alone."""
-
-
-def _pattern(values: Mapping[str, Any], numbers: Collection[str]) -> _Pattern | None:
-    """The pattern of these values; None where one is a list or a mapping.
+def _plain_value(word: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The plain value that an override sets, or a model's entry; empty where only Hydra knows it.
 
     Args:
-        values: of one trial.
-        numbers: the keys that do not count.
+        word: an override.
+        values: by key, those that need not be read from their words.
     """
-    pattern = tuple(
-        [key if key in numbers else (key, type(value), value) for key, value in values.items()]
-    )
-    with contextlib.suppress(TypeError):
-        hash(pattern)
-        return pattern
-    return None
+    key = word.partition("=")[0]
+    if key not in _PLAIN and key != "model":
+        return ()
+    found = (values[key],) if key in values else _value_of(word)
+    if key != "model":
+        return found
+    entries = (_model(name) for name in found if isinstance(name, str))
+    return tuple(entry for entry in entries if entry is not None)
+
+
+@lru_cache(maxsize=4096)
+def _value_of(word: str) -> tuple[Any, ...]:
+    """The value of an override; empty where it has several, as of a range."""
+    if composition.parsed(word).is_sweep_override():
+        return ()
+    return tuple(composition.override_values([word]).values())
 
 
 def _overrides_of(words: Sequence[str]) -> list[str]:
@@ -405,10 +290,10 @@ def _overrides_of(words: Sequence[str]) -> list[str]:
 
 
 @cache
-def _model(name: str) -> Mapping[str, Any]:
-    """The content of a model's file."""
+def _model(name: str) -> Mapping[str, Any] | None:
+    """The content of a model's file; None where there is none in `conf/`."""
     if name not in composition.group_choices("model"):
-        raise composition.unknown_choice("model", name)
+        return None
     content: Mapping[str, Any] = yaml.safe_load(
         (catalog.conf_dir() / "model" / f"{name}.yaml").read_text("utf-8")
     )
