@@ -19,7 +19,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import written
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
-from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
+from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.measure.recording import record_death
 from xla_sweeps.report.terminal.console import paragraph, results_console, warn
 from xla_sweeps.report.terminal.progress_bar import Steps
@@ -30,14 +30,13 @@ from xla_sweeps.report.wandb.payload import run_summary
 from xla_sweeps.results.index import keep, read_index
 from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.record import Record
-from xla_sweeps.sweep import launchers, search
+from xla_sweeps.sweep import search
 from xla_sweeps.sweep.anchors import ANCHOR, take_turns_if_needed
 from xla_sweeps.sweep.compose import Composer, Place, Task, compose_all
 from xla_sweeps.sweep.definition import Sweep, load_sweep
 from xla_sweeps.sweep.driver import Driver
 from xla_sweeps.sweep.forecast import Forecast
-from xla_sweeps.sweep.launchers import Launcher, wandb_agents
-from xla_sweeps.sweep.launchers.local import LocalLauncher
+from xla_sweeps.sweep.launchers import Launch, Launcher, wandb_agents
 from xla_sweeps.sweep.launchers.slots import Slot, slots_for
 from xla_sweeps.sweep.outcomes import Outcome
 from xla_sweeps.sweep.plan import (
@@ -103,7 +102,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--list"]:
         return _list()
     options = options_of(arguments)
-    if options.launcher == "wandb" and not options.dry_run:
+    if not (options.entry.module or options.dry_run):
         return _launch_agents(options)
     return run(options)
 
@@ -128,7 +127,7 @@ def run(options: Options) -> int:
         XlaSweepsError: the definition or the request is wrong; nothing was started.
     """
     sweep = _loaded(options)
-    slots = slots_of(options) if options.launcher == "local" else None
+    slots = slots_of(options) if options.entry.on_devices else None
     again = ("xla-sweeps", *resume_words(options))
     request = Request(options, sweep, slots, again=again)
     return measure(request, plan_of(request))
@@ -250,26 +249,15 @@ def _measured(records: Sequence[Record]) -> Mapping[str, object]:
 
 
 def _launcher(request: Request) -> Launcher:
-    options, results_dir = request.options, request.store.results_dir
-    if options.launcher == "local":
-        slots = request.slots or []
-        fresh = {"parent": ()} if options.fresh_processes else {}
-        return LocalLauncher(slots, warn=warn, **fresh)
-    if options.launcher == "ray":
-        from xla_sweeps.sweep.launchers.ray import RayLauncher
-
-        return RayLauncher(options.address, warn=warn, queue_limit=options.slots)
-    if options.launcher == "slurm":
-        from xla_sweeps.sweep.launchers.slurm import SlurmLauncher
-
-        return SlurmLauncher(
-            results_dir,
-            options=options.slurm or {},
+    options = request.options
+    return options.entry.launcher(
+        Launch(
+            options=options.launching,
+            results_dir=request.store.results_dir,
+            slots=request.slots or (),
             warn=warn,
-            chunk=options.chunk,
-            queue_limit=options.slots,
         )
-    raise unknown_name("launcher", options.launcher, launchers.NAMES)
+    )
 
 
 def _driver(
@@ -362,10 +350,10 @@ def _launch_agents(options: Options) -> int:
 def _trial_overrides(options: Options) -> tuple[str, ...]:
     """The command line's overrides without the device, which chooses the local launcher's slots."""
     device = next((word for word in options.overrides if word.startswith("device=")), None)
-    if device and options.launcher != "local":
+    if device and not options.entry.on_devices:
         raise ConfigError(f"{device} with --launcher {options.launcher}: {DEVICE_RULE}")
     own = next((word for word in options.overrides if word.startswith("hydra")), None)
-    if own and options.launcher == "local":
+    if own and options.entry.on_devices:
         raise ConfigError(f"{own}: a sweep on this machine runs its trials without Hydra; omit it")
     return tuple(word for word in options.overrides if not word.startswith("device="))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from xla_sweeps.cli import command_parser
 from xla_sweeps.config import catalog
@@ -13,18 +14,7 @@ from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.sweep import launchers
-
-_OPTIONS_OF_LAUNCHERS = {
-    "devices": ("local", "wandb"),
-    "address": ("ray",),
-    "slurm": ("slurm",),
-    "chunk": ("slurm",),
-    "slots": ("ray", "slurm"),
-    "accept_contaminated": ("local", "ray", "slurm"),
-    "fresh_processes": ("local",),
-}
-"""Options of `sweep` that only some launchers accept."""
+from xla_sweeps.sweep.launchers import LAUNCHERS, Entry, launchers_by_option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,33 +24,34 @@ class Options:
     Attributes:
         overrides: `key=value` for every trial; they win over the definition.
         config_dir: a further folder of configuration files for every trial.
-        launcher: `local`, `ray` or `slurm`.
+        launcher: a name in `LAUNCHERS`.
+        launching: the options that this launcher accepts, by name.
         retry: statuses whose records do not count.
         rerun: a column of `results` and the value whose trials get one more replicate.
         accept_contaminated: whether contaminated replicates count as measured.
-        fresh_processes: whether no measuring process is forked from one that has loaded TensorFlow.
-        address: of a Ray cluster.
-        slurm: options for sbatch, by name.
-        chunk: trials in one Slurm task.
-        slots: the most jobs in a cluster's queue at once.
     """
 
     path: Path
     overrides: tuple[str, ...] = ()
     config_dir: Path | None = None
     launcher: str = "local"
-    devices: str | None = None
+    launching: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
     max_trials: int = MAX_TRIALS
     seed: int = 0
     retry: tuple[Status, ...] = ()
     rerun: tuple[str, str] | None = None
     accept_contaminated: bool = False
-    fresh_processes: bool = False
-    address: str | None = None
-    slurm: Mapping[str, str] | None = None
-    chunk: int = 1
-    slots: int = 1000
+
+    @property
+    def entry(self) -> Entry:
+        """The launcher's declaration."""
+        return LAUNCHERS[self.launcher]
+
+    @property
+    def devices(self) -> str | None:
+        """The devices of this machine that were asked for."""
+        return self.launching.get("devices")
 
     @property
     def accepted(self) -> tuple[Status, ...]:
@@ -82,24 +73,19 @@ def options_of(arguments: Sequence[str]) -> Options:
     _add_again(parser.add_argument)
     _add_launching(parser.add_argument)
     options = parser.parse_intermixed_args(arguments)
-    _check_launcher(parser, options)
+    _check_launcher(options)
     return Options(
         path=options.file,
         overrides=tuple(options.overrides),
         config_dir=options.config_dir,
         launcher=options.launcher,
-        devices=options.devices,
+        launching=_launching(options),
         dry_run=options.dry_run,
         max_trials=options.max_trials,
         seed=options.seed,
         retry=_statuses(options.retry),
         rerun=_pair(options.rerun, "--rerun") if options.rerun else None,
         accept_contaminated=options.accept_contaminated,
-        fresh_processes=options.fresh_processes,
-        address=options.address,
-        slurm=dict(_pair(text, "--slurm") for text in options.slurm),
-        chunk=max(1, options.chunk),
-        slots=max(1, options.slots),
     )
 
 
@@ -148,43 +134,17 @@ def _add_again(add: Callable[..., object]) -> None:
 
 def _add_launching(add: Callable[..., object]) -> None:
     """Add what says where trials run, and how."""
-    add(
-        "--launcher",
-        choices=launchers.NAMES,
-        default="local",
-        help="where trials run (default: local)",
-    )
-    add(
-        "--devices",
-        metavar="D,D",
-        help="local, wandb: gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores "
-        "(default: every GPU, else the CPU as one)",
-    )
-    add(
-        "--fresh-processes",
-        action="store_true",
-        help="local: load TensorFlow for each trial, also at effort=quick, which else forks them",
-    )
-    add("--address", help="ray: the cluster's address (default: start one on this machine)")
-    add(
-        "--slurm",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="slurm: an option of sbatch, as in partition=gpu (repeatable)",
-    )
-    add(
-        "--chunk",
-        type=int,
-        default=1,
-        help="slurm: trials in one task of the job array (default: 1)",
-    )
-    add(
-        "--slots",
-        type=int,
-        default=1000,
-        help="ray, slurm: the most jobs in the cluster's queue at once (default: 1000)",
-    )
+    add("--launcher", choices=LAUNCHERS, default="local", help="where trials run (default: local)")
+    for option, names in launchers_by_option().items():
+        words = f"{', '.join(names)}: {option.help}"
+        if option.default is False:
+            add(option.flag, action="store_true", help=words)
+        elif option.default == ():
+            add(option.flag, action="append", default=[], metavar=option.metavar, help=words)
+        else:
+            kind = str if option.default is None else int
+            default, metavar = option.default, option.metavar
+            add(option.flag, type=kind, default=default, metavar=metavar, help=words)
 
 
 def _definition(given: str) -> Path:
@@ -197,36 +157,50 @@ def _definition(given: str) -> Path:
     return known[given]
 
 
-def _check_launcher(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _check_launcher(options: argparse.Namespace) -> None:
     """Refuse an option that the chosen launcher does not accept."""
-    for name, fitting in _OPTIONS_OF_LAUNCHERS.items():
-        if getattr(options, name) != parser.get_default(name) and options.launcher not in fitting:
-            option = f"--{name.replace('_', '-')}"
+    driving = [name for name, entry in LAUNCHERS.items() if entry.module]
+    accepting = [
+        ("--accept-contaminated", driving, options.accept_contaminated),
+        *(
+            (option.flag, names, getattr(options, option.name) not in (option.default, []))
+            for option, names in launchers_by_option().items()
+        ),
+    ]
+    for flag, names, given in accepting:
+        if given and options.launcher not in names:
             raise ConfigError(
-                f"{option} is for --launcher {' or '.join(fitting)}, not for {options.launcher}"
+                f"{flag} is for --launcher {' or '.join(names)}, not for {options.launcher}"
             )
+
+
+def _launching(options: argparse.Namespace) -> dict[str, Any]:
+    """The values of the chosen launcher's options."""
+    values = {}
+    for option in LAUNCHERS[options.launcher].options:
+        value = getattr(options, option.name)
+        if option.default == ():
+            value = dict(_pair(text, option.flag) for text in value)
+        elif isinstance(value, int) and option.default is not False:
+            value = max(1, value)
+        values[option.name] = value
+    return values
 
 
 def resume_words(options: Options) -> list[str]:
     """The arguments that resume the sweep: those that gave these options."""
     words = ["sweep", str(options.path), *options.overrides]
     defaults = Options(path=options.path)
-    for name in (
-        "config_dir",
-        "launcher",
-        "devices",
-        "address",
-        "seed",
-        "max_trials",
-        "chunk",
-        "slots",
-    ):
+    for name in ("config_dir", "launcher", "seed", "max_trials"):
         if getattr(options, name) != getattr(defaults, name):
             words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     words += ["--accept-contaminated"] if options.accept_contaminated else []
-    words += ["--fresh-processes"] if options.fresh_processes else []
-    for key, value in (options.slurm or {}).items():
-        words += ["--slurm", f"{key}={value}"]
+    for option in options.entry.options:
+        value = options.launching.get(option.name, option.default)
+        if isinstance(value, Mapping):
+            words += [word for key in value for word in (option.flag, f"{key}={value[key]}")]
+        elif value != option.default:
+            words += [option.flag] if option.default is False else [option.flag, str(value)]
     for status in options.retry:
         words += ["--retry", str(status)]
     return words + (["--rerun", "=".join(options.rerun)] if options.rerun else [])

@@ -6,13 +6,15 @@ is in the records; the driver decides whether to try again, once for every launc
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from xla_sweeps.sweep.launchers.job import Ended, Job
-
-NAMES = ("local", "ray", "slurm", "wandb")
+from xla_sweeps.sweep.launchers.slots import Slot
 
 
 class Launcher(Protocol):
@@ -74,3 +76,127 @@ class JobScreen(Protocol):
 
     def warn(self, message: str) -> None:
         """Show something that a person should know now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherOption:
+    """An option of `xla-sweeps sweep` that only some launchers accept.
+
+    Attributes:
+        name: as in Python; on the command line with `--`, and `-` for `_`.
+        default: where it is not given; its kind follows from it. False: a switch. A number: a
+            number from 1. (): KEY=VALUE, repeatable. None: a text.
+    """
+
+    name: str
+    help: str
+    default: bool | int | tuple[()] | None = None
+    metavar: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The option as a user writes it."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a launcher is made from.
+
+    Attributes:
+        options: the launcher's own, by name.
+        results_dir: the results folder.
+        slots: the devices of this machine that run trials, for a launcher that is `on_devices`.
+        warn: called with what a person should know now.
+    """
+
+    options: Mapping[str, Any]
+    results_dir: Path
+    slots: Sequence[Slot]
+    warn: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A launcher as the command line offers it.
+
+    Attributes:
+        module: has a function `launcher` that takes a `Launch`; "" where a W&B server drives the
+            sweep.
+        options: those that only this launcher and some others accept.
+        on_devices: whether trials run on devices of this machine, which are known beforehand.
+    """
+
+    module: str = ""
+    options: tuple[LauncherOption, ...] = ()
+    on_devices: bool = False
+
+    def launcher(self, launch: Launch) -> Launcher:
+        """A launcher of this kind."""
+        module = importlib.import_module(f"{__name__}.{self.module}")
+        return cast(Launcher, module.launcher(launch))
+
+
+_DEVICES = LauncherOption(
+    name="devices",
+    metavar="D,D",
+    help="gpu:0,gpu:1, or cpu:0,cpu:1 to split the cores (default: every GPU, else the CPU as one)",
+)
+
+_SLOTS = LauncherOption(
+    name="slots",
+    default=1000,
+    help="the most jobs in the cluster's queue at once (default: 1000)",
+)
+
+LAUNCHERS: Mapping[str, Entry] = {
+    "local": Entry(
+        module="local",
+        on_devices=True,
+        options=(
+            _DEVICES,
+            LauncherOption(
+                name="fresh_processes",
+                default=False,
+                help="load TensorFlow for each trial, also at effort=quick, which else forks them",
+            ),
+        ),
+    ),
+    "ray": Entry(
+        module="ray",
+        options=(
+            LauncherOption(
+                name="address",
+                help="the cluster's address (default: start one on this machine)",
+            ),
+            _SLOTS,
+        ),
+    ),
+    "slurm": Entry(
+        module="slurm",
+        options=(
+            LauncherOption(
+                name="slurm",
+                default=(),
+                metavar="KEY=VALUE",
+                help="an option of sbatch, as in partition=gpu (repeatable)",
+            ),
+            LauncherOption(
+                name="chunk",
+                default=1,
+                help="trials in one task of the job array (default: 1)",
+            ),
+            _SLOTS,
+        ),
+    ),
+    "wandb": Entry(options=(_DEVICES,)),
+}
+
+
+def launchers_by_option() -> dict[LauncherOption, list[str]]:
+    """All options of launchers, each with the names of the launchers that accept it."""
+    accepting: dict[LauncherOption, list[str]] = {}
+    for name, entry in LAUNCHERS.items():
+        for option in entry.options:
+            accepting.setdefault(option, []).append(name)
+    return accepting

@@ -19,7 +19,7 @@ import msgspec
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
 from xla_sweeps.measure.process import Stop
-from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
@@ -267,6 +267,13 @@ class LocalLauncher(Launcher):
         """Have only one job measure at a time; they build and compile side by side as before."""
         names = (name for slot in self._slots for name in lease_names(slot.device, slot.cores))
         self.together = tuple(dict.fromkeys(names))
+
+
+def launcher(launch: Launch) -> LocalLauncher:
+    """The launcher of this machine."""
+    if launch.options.get("fresh_processes"):
+        return LocalLauncher(launch.slots, warn=launch.warn, parent=())
+    return LocalLauncher(launch.slots, warn=launch.warn)
 
 
 def _forked(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
-from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,
     End,
@@ -195,6 +195,12 @@ class RayLauncher(Launcher):
         with contextlib.suppress(Exception):
             self._notes.ended.remote(key)
         future.set_result(ended)
+
+
+def launcher(launch: Launch) -> RayLauncher:
+    """The launcher of a cluster."""
+    address, slots = launch.options["address"], launch.options["slots"]
+    return RayLauncher(address, warn=launch.warn, queue_limit=slots)
 
 
 class _Notes:

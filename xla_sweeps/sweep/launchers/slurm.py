@@ -26,7 +26,7 @@ import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.store import folder_below
-from xla_sweeps.sweep.launchers import Launcher
+from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import COMMAND, End, Ended, Job, last_line_of
 from xla_sweeps.sweep.launchers.slurm_task import ListedJob, encoded
 
@@ -285,6 +285,17 @@ class SlurmLauncher(Launcher):
             known = self._jobs.pop(item.future, None)
         if known is not None:
             item.future.set_result(ended)
+
+
+def launcher(launch: Launch) -> SlurmLauncher:
+    """The launcher of a cluster."""
+    return SlurmLauncher(
+        launch.results_dir,
+        options=launch.options["slurm"],
+        warn=launch.warn,
+        chunk=launch.options["chunk"],
+        queue_limit=launch.options["slots"],
+    )
 
 
 def script_of(
