@@ -44,7 +44,7 @@ def test_doctor_tells_an_optional_package_from_a_required_one(
     del packages[absent]
     monkeypatch.setattr(environment, "versions", lambda: packages)
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
-    assert (findings[absent].level, findings[absent].found) == (level, found)
+    assert (findings[absent].level, findings[absent].shown) == (level, found)
     assert {finding.level for name, finding in findings.items() if name in packages} == {"ok"}
 
 
@@ -83,14 +83,14 @@ def test_doctor_names_the_processes_that_keep_the_machine_busy(
     monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     with hog(tmp_path):
         findings = {item.subject: item for item in diagnose(tmp_path, seconds=1)}
-    assert re.fullmatch(r"others use .* cores \(.*\bhungry\b.*\)", findings["quiet"].found)
+    assert re.fullmatch(r"others use .* cores \(.*\bhungry\b.*\)", findings["quiet"].shown)
 
 
 def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
     lost, good = FakeGpu(error=pynvml.NVMLError_GpuIsLost), FakeGpu(uuid="GPU-b")
     with FakeNvml(lost, good).installed():
         findings = [item for item in diagnose(tmp_path, seconds=0.1) if "gpu" in item.subject]
-    assert [(item.level, item.subject, item.found) for item in findings] == [
+    assert [(item.level, item.subject, item.shown) for item in findings] == [
         ("ok", "gpu:1", "NVIDIA A100-SXM4-80GB, 80 GiB, power limit 400 W"),
         ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
     ]
@@ -114,7 +114,7 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
         },
     )
     with FakeNvml(gpu).installed():
-        warnings = [item.found for item in diagnose(tmp_path, seconds=0.1) if item.level == "warn"]
+        warnings = [item.shown for item in diagnose(tmp_path, seconds=0.1) if item.level == "warn"]
     assert "other processes compute on it: 1" in warnings
     assert any("no_gpu_telemetry" in found for found in warnings)
 
@@ -140,7 +140,7 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
     monkeypatch.setattr(toolchain, "check", check)
     (cpu,) = [device for device in devices.devices() if device.kind == "cpu"]
     findings = diagnose(tmp_path, seconds=0.1, device=cpu)
-    assert [(item.level, item.found) for item in findings[-2:]] == [
+    assert [(item.level, item.shown) for item in findings[-2:]] == [
         (
             "warn",
             "XLA compiles a matmul: libdevice is missing: W] Can't find libdevice directory "

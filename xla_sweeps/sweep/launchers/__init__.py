@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -133,6 +133,8 @@ class Entry:
 
     def launcher(self, launch: Launch) -> Launcher:
         """A launcher of this kind."""
+        defaults = {option.name: option.default for option in self.options}
+        launch = replace(launch, options={**defaults, **launch.options})
         module = importlib.import_module(f"{__name__}.{self.module}")
         return cast(Launcher, module.launcher(launch))
 

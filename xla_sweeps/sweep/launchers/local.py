@@ -271,7 +271,7 @@ class LocalLauncher(Launcher):
 
 def launcher(launch: Launch) -> LocalLauncher:
     """The launcher of this machine."""
-    if launch.options.get("fresh_processes"):
+    if launch.options["fresh_processes"]:
         return LocalLauncher(launch.slots, warn=launch.warn, parent=())
     return LocalLauncher(launch.slots, warn=launch.warn)
 

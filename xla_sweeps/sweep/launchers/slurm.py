@@ -291,7 +291,7 @@ def launcher(launch: Launch) -> SlurmLauncher:
     """The launcher of a cluster."""
     return SlurmLauncher(
         launch.results_dir,
-        options=launch.options["slurm"],
+        options=dict(launch.options["slurm"]),
         warn=launch.warn,
         chunk=launch.options["chunk"],
         queue_limit=launch.options["slots"],
