@@ -98,7 +98,7 @@ COMMANDS = {
     ),
     "check": Command(
         usage="check [DIR]",
-        help="validate a results folder: names, numbers, times, duplicates",
+        help="validate a results folder: digests, records, duplicates, kept rows",
         function="xla_sweeps.cli.check:check_command",
     ),
 }

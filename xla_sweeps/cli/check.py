@@ -1,26 +1,30 @@
-"""The command `check`: validates a results folder independently of the code that wrote it.
+"""The command `check`: validates a results folder.
 
-It reads the files as plain JSON and checks what must hold: digests, names, numbers, times, samples,
-that no replicate was stored twice, and that kept rows are those of the records. Where it finds
-nothing wrong with a record it asks the readers, so that none is left out without a line.
+It verifies the digest of each record, reads it as every reader does, derives its rows again, and
+compares them with the kept rows. It changes nothing.
 """
 
 from __future__ import annotations
 
 import collections
 import hashlib
+import itertools
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from xla_sweeps.cli import check_rows, command_parser
-from xla_sweeps.cli.check_record import Unreadable, notes_of, problems_of, read
+import msgspec
+
+from xla_sweeps.cli import command_parser
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import StoreError
+from xla_sweeps.results import derive, rows
+from xla_sweeps.results.store import Store
+from xla_sweeps.results.table import joined
+from xla_sweeps.schema.build import build_of, newest
 from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import displayable
@@ -36,7 +40,7 @@ def check_command(arguments: Sequence[str]) -> int:
     """Validate a results folder."""
     parser = command_parser(
         "check",
-        "Independent of the code that wrote it. Exit code 1 if there is a problem; a note is none.",
+        "Changes nothing. Exit code 1 if there is a problem; a note is none.",
     )
     parser.add_argument(
         "dir",
@@ -48,12 +52,12 @@ def check_command(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not (options.dir / "records").exists():
         raise StoreError(f"{options.dir} holds no records")
-    found = examined(options.dir)
-    for line in (*found.problems, *(f"note: {note}" for note in found.notes)):
+    findings = examined(options.dir)
+    for line in (*findings.problems, *(f"note: {note}" for note in findings.notes)):
         print(displayable(line))
-    counted = ", ".join(f"{count} {word}" for word, count in found.counts.items())
-    print(f"{displayable(options.dir)}: {displayable(counted)}; {len(found.problems)} problems")
-    return 1 if found.problems else 0
+    counted = ", ".join(f"{count} {word}" for word, count in findings.counts.items())
+    print(f"{displayable(options.dir)}: {displayable(counted)}; {len(findings.problems)} problems")
+    return 1 if findings.problems else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,8 @@ class Findings:
 
 def check(results_dir: Path) -> tuple[dict[str, int], list[str]]:
     """Counts of what the folder holds, and a line for each problem."""
-    found = examined(results_dir)
-    return dict(found.counts), found.problems
+    findings = examined(results_dir)
+    return dict(findings.counts), findings.problems
 
 
 def examined(results_dir: Path) -> Findings:
@@ -77,94 +81,112 @@ def examined(results_dir: Path) -> Findings:
     Raises:
         StoreError: its records cannot be listed.
     """
-    found = Findings()
-    records = results_dir / "records"
+    findings = Findings()
+    folder = results_dir / "records"
     try:
-        entries = sorted(records.iterdir())
+        entries = sorted(folder.iterdir())
     except OSError as error:
-        raise StoreError(f"{records} cannot be read: {error.strerror or error}") from error
-    seen: dict[str, str] = {}
-    kept = check_rows.Kept(results_dir)
-    for path in entries:
-        if path.name.startswith("."):
-            found.notes.extend(_left_over(path))
-        elif path.is_symlink():
-            found.problems.append(f"{path}: a link, which no reader follows")
-        elif not path.is_dir() or not _TRIAL.fullmatch(path.name):
-            found.notes.append(f"{path}: not a trial's folder")
-        else:
-            found.counts["trials"] += 1
-            documents = list(_trial(path, found, seen))
-            kept.compare(path.name, documents)
-            if other := len(documents) - len(check_rows.newest_build(documents)):
-                found.notes.append(
-                    f"{path}: {other} of {len(documents)} records are left out: they measured "
-                    "another model or other libraries than the newest record"
-                )
-    for folder in ("", "cache", "cache/macs", "cache/rows"):
-        found.notes.extend(
-            note for path in sorted((results_dir / folder).glob(".*")) for note in _left_over(path)
+        raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
+    read = _derived(Store(results_dir), _trials(entries, findings))
+    findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
+    for name in ("", "cache", "cache/macs", "cache/rows"):
+        findings.notes.extend(
+            note for path in sorted((results_dir / name).glob(".*")) for note in _left_over(path)
         )
-    found.problems.extend(kept.differing())
-    contaminated = found.counts["contaminated"]
+    contaminated = findings.counts["contaminated"]
     if contaminated:
-        found.notes.append(
-            f"{records}: {contaminated} of {found.counts['records']} records are contaminated: "
+        findings.notes.append(
+            f"{folder}: {contaminated} of {findings.counts['records']} records are contaminated: "
             "other processes ran meanwhile; measure again on a quiet machine"
         )
-    found.counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
-    return found
+    findings.counts["quarantined"] = sum(1 for _ in (results_dir / "quarantine").glob("*"))
+    return findings
 
 
-def _trial(folder: Path, found: Findings, seen: dict[str, str]) -> Iterator[Mapping[str, Any]]:
-    """The records of a trial; what is wrong goes to `found`."""
-    machines = set()
+def _derived(store: Store, trials: Iterator[tuple[str, list[Record]]]) -> derive.Trials:
+    """The rows of trials, derived from their records."""
+    parts = []
+    while chunk := dict(itertools.islice(trials, derive.CHUNK)):
+        parts.append(
+            derive.summarized(
+                store, {name: (store.listing(name), records) for name, records in chunk.items()}
+            )
+        )
+    return derive.Trials(
+        table=joined(part.table for part in parts),
+        facts={name: facts for part in parts for name, facts in part.facts.items()},
+        problems=tuple(line for part in parts for line in part.problems),
+    )
+
+
+def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, list[Record]]]:
+    """The readable records of each trial; problems and notes go to `findings`."""
+    seen: dict[str, Path] = {}
+    for path in entries:
+        if path.name.startswith("."):
+            findings.notes.extend(_left_over(path))
+        elif path.is_symlink():
+            findings.problems.append(f"{path}: a link, which no reader follows")
+        elif not path.is_dir() or not _TRIAL.fullmatch(path.name):
+            findings.notes.append(f"{path}: not a trial's folder")
+        else:
+            findings.counts["trials"] += 1
+            records = list(_records(path, findings, seen))
+            if len({_machine(record) for record in records}) > 1:
+                findings.problems.append(
+                    f"{path}: records of different devices or versions under one trial"
+                )
+            in_order = sorted(records, key=lambda record: record.replicate)
+            if other := len(records) - len(newest(in_order, build_of)[0] if records else ()):
+                findings.notes.append(
+                    f"{path}: {other} of {len(records)} records are left out: they measured "
+                    "another model or other libraries than the newest record"
+                )
+            yield path.name, records
+
+
+def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterator[Record]:
+    """The records of a trial that are its own; `seen` holds what was measured, by its digest."""
     try:
         paths = sorted(folder.iterdir())
     except OSError as error:
-        found.problems.append(f"{folder}: {error.strerror or error}")
+        findings.problems.append(f"{folder}: {error.strerror or error}")
         return
     for path in paths:
         if path.name.startswith("."):
-            found.notes.extend(_left_over(path))
+            findings.notes.extend(_left_over(path))
             continue
         if not _RECORD.fullmatch(path.name):
-            found.notes.append(f"{path}: not a record's name; no reader reads it")
+            findings.notes.append(f"{path}: not a record's name; no reader reads it")
             continue
-        found.counts["records"] += 1
+        findings.counts["records"] += 1
         try:
-            document = read(path)
-        except Unreadable as error:
-            found.problems.append(f"{path}: {error}")
+            record = Record.from_json(read_regular(path))
+        except (RecordFormatError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            findings.problems.append(f"{path}: cannot be read: {reason or error}")
             continue
-        problems = problems_of(path, document) or list(_refusal(path))
-        found.problems.extend(f"{path}: {text}" for text in problems)
-        found.notes.extend(f"{path}: {text}" for text in notes_of(document))
-        found.counts[str(document["status"])] += 1
-        machines.add(_machine(document))
-        if document["rounds"]:
-            measured = json.dumps([document["rounds"], document.get("started_at")])
-            digest = hashlib.sha256(measured.encode()).hexdigest()
+        findings.counts[str(record.status)] += 1
+        if str(record.replicate) != path.stem:
+            findings.problems.append(
+                f"{path}: replicate {record.replicate} differs from the file's name"
+            )
+        if record.rounds:
+            measured = msgspec.json.encode((record.rounds, record.started_at))
+            digest = hashlib.sha256(measured).hexdigest()
             if digest in seen:
-                found.problems.append(f"{path}: the same measurement as {seen[digest]}")
-            seen[digest] = str(path)
-        yield document
-    if len(machines) > 1:
-        found.problems.append(f"{folder}: records of different devices or versions under one trial")
+                findings.problems.append(f"{path}: the same measurement as {seen[digest]}")
+            seen[digest] = path
+        if record.trial_id == folder.name:
+            yield record
+        else:
+            findings.problems.append(
+                f"{path}: trial_id {record.trial_id} differs from the folder's name"
+            )
 
 
-def _refusal(path: Path) -> Iterator[str]:
-    """Why readers leave a record out in which nothing else is wrong."""
-    try:
-        Record.from_json(read_regular(path))
-    except (RecordFormatError, OSError) as error:
-        yield f"no reader can use it: {error}"
-
-
-def _machine(document: Mapping[str, Any]) -> str:
-    parts = [document[name] for name in ("device", "environment")]
-    device, environment = (part if isinstance(part, dict) else {} for part in parts)
-    return json.dumps([device.get("name"), environment.get("packages")])
+def _machine(record: Record) -> str:
+    return json.dumps([record.device.get("name"), record.environment.get("packages")])
 
 
 def _left_over(path: Path) -> Iterator[str]:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,29 +105,43 @@ def facts_of(records: Sequence[Record], listing: str) -> Facts:
 def read_trials(results_dir: Path, names: Sequence[str]) -> Trials:
     """Read and summarize these trials."""
     store = Store(results_dir)
-    facts: dict[str, Facts] = {}
+    records: dict[str, tuple[str, Sequence[Record]]] = {}
     problems: list[str] = []
-    trials: dict[str, Measured] = {}
     for name in names:
         listing = store.listing(name)
         loaded = store.load(name)
-        records = loaded.records.get(name, [])
-        make = partial(_measured, records, "" if loaded.problems else listing)
-        found, unusable = guarded(store.records_dir / name, make)
-        problems += (*loaded.problems, *unusable)
-        facts[name], trial = found or (Facts("", ()), None)
+        records[name] = ("" if loaded.problems else listing, loaded.records.get(name, []))
+        problems += loaded.problems
+    trials = summarized(store, records)
+    return replace(trials, problems=(*problems, *trials.problems))
+
+
+def summarized(store: Store, records: Mapping[str, tuple[str, Sequence[Record]]]) -> Trials:
+    """Summarize trials.
+
+    Args:
+        store: names the trials' folders in problems.
+        records: `Facts.listing` and records by trial.
+    """
+    facts: dict[str, Facts] = {}
+    problems: list[str] = []
+    trials: dict[str, Measured] = {}
+    for name, (listing, mine) in records.items():
+        made, unusable = guarded(store.records_dir / name, partial(_measured, mine, listing))
+        problems += unusable
+        facts[name], trial = made or (Facts("", ()), None)
         if trial is not None:
             trials[name] = trial
     summary.compute_together(trials.values())
     rows: list[ComparisonRow] = []
     for name, trial in trials.items():
         make_rows = partial(summary.summary_of, trial, pool=None)
-        summarized, unusable = guarded(store.records_dir / name, make_rows)
+        done, unusable = guarded(store.records_dir / name, make_rows)
         problems += unusable
-        if summarized is None:
+        if done is None:
             facts[name] = Facts("", ())
         else:
-            rows += summarized.comparisons
+            rows += done.comparisons
     return Trials(table_of(rows), facts, tuple(problems))
 
 

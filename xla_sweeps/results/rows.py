@@ -9,7 +9,7 @@ Rows are kept in `cache/`, which may be deleted at any time:
 A trial is read again when its folder changed, or when not all of it could be used. What was kept
 elsewhere is not believed: in a copy of the folder, whose records lie elsewhere on the disk, all are
 read again. A file that is damaged in place, with its folder's time as it was, goes unnoticed until
-then; so does an edited cache, of which `check` says so.
+then; so does an edited cache, which `check` names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,14 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
 from xla_sweeps.results.derive import Facts, Groups, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
-from xla_sweeps.results.table import joined, ordered, schema, table_of, table_of_documents
+from xla_sweeps.results.table import (
+    differing,
+    joined,
+    ordered,
+    schema,
+    table_of,
+    table_of_documents,
+)
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record
 from xla_sweeps.schema.row import COLUMNS, TrialSummary, row_dict
@@ -98,6 +105,12 @@ class _Beside(msgspec.Struct):
     records: int
     spans: dict[str, list[Span]]
     facts: msgspec.Raw
+
+
+class _Stamp(msgspec.Struct):
+    """What every version has kept beside its rows."""
+
+    version: tuple[int, ...] = ()
 
 
 class _KeptTrial(msgspec.Struct):
@@ -279,6 +292,59 @@ def _updated(
     return table, after, tuple(problem for part in read for problem in part.problems)
 
 
+def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
+    """Compare what is kept with the records; a line for each kept file that is not theirs.
+
+    Only what the next reader would use is compared: of this version and place, and of trials whose
+    folders have not changed since.
+
+    Args:
+        results_dir: the results folder.
+        read: all of its trials, derived from their records just now.
+    """
+    import pyarrow
+
+    store, cache = Store(results_dir), results_dir / "cache"
+    folders = dict(store.folders())
+
+    def settled(table: pyarrow.Table, trials: Collection[str]) -> pyarrow.Table:
+        facts = {name: read.facts[name] for name in trials if name in read.facts}
+        return derive.settled(_only(table, trials), facts)[0]
+
+    try:
+        kept, beside = _opened_parquet(store, folders, coded=False)
+        same = {
+            name for name, changed in folders.items() if beside.modified_ns.get(name) == changed
+        }
+        if beside.modified_ns != folders:  # then a reader settles the kept rows with the others
+            kept = settled(kept, same)
+        yield from _reported(cache / "rows.parquet", differing(kept, settled(read.table, same)))
+    except FileNotFoundError:
+        pass
+    except (*_UNREADABLE, pyarrow.ArrowException) as error:
+        yield f"{cache / 'rows.parquet'}: cannot be read: {type(error).__name__}: {error}"
+    pending = _pending(results_dir)
+    ended = _ended_trials(store, folders, {name: store.listing(name) for name in pending}, pending)
+    kept, fresh = (settled(table, ended.facts) for table in (ended.table, read.table))
+    for name in ended.facts:
+        differences = differing(_only(kept, {name}), _only(fresh, {name}))
+        yield from _reported(cache / "rows" / f"{name}.json", differences)
+
+
+def _reported(path: Path, differences: Sequence[str]) -> Iterator[str]:
+    if differences:
+        more = f" and {len(differences) - 1} more" if differences[1:] else ""
+        yield f"{path}: not the rows of the records: {differences[0]}{more}; delete {path}"
+
+
+def _only(table: pyarrow.Table, trials: Collection[str]) -> pyarrow.Table:
+    import pyarrow
+    import pyarrow.compute as compute
+
+    chosen = pyarrow.array(sorted(trials), pyarrow.string())
+    return table.filter(compute.is_in(table["trial_id"], value_set=chosen))
+
+
 def _pending(results_dir: Path) -> list[str]:
     """The trials that ended since the rows were last merged."""
     folder = results_dir / "cache" / "rows"
@@ -372,25 +438,34 @@ def _read_parquet(
     Texts are dictionary-encoded if that is asked for and nothing has to be read again.
     """
     import pyarrow
+
+    with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
+        return _opened_parquet(store, folders, coded=coded)
+    return joined([]), _nothing(store)
+
+
+def _opened_parquet(
+    store: Store, folders: Mapping[str, int], *, coded: bool
+) -> tuple[pyarrow.Table, _Beside]:
+    import pyarrow
     import pyarrow.parquet
 
     path = store.results_dir / "cache" / "rows.parquet"
-    with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
-        if not stat.S_ISREG(path.lstat().st_mode):
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError("not a regular file")
+    with pyarrow.memory_map(str(path)) as source:
+        metadata = pyarrow.parquet.read_metadata(source)
+        stamp = msgspec.json.decode(metadata.metadata[_META], type=_Stamp)
+        names = metadata.schema.to_arrow_schema().names
+        if stamp.version != _key(store) or names != schema().names:
             return joined([]), _nothing(store)
-        with pyarrow.memory_map(str(path)) as source:
-            metadata = pyarrow.parquet.read_metadata(source)
-            beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
-            names = metadata.schema.to_arrow_schema().names
-            if beside.version != _key(store) or names != schema().names:
-                return joined([]), _nothing(store)
-            check_size(metadata, len(folders))
-            texts = [name for name, column in COLUMNS.items() if column.kind is str]
-            table = pyarrow.parquet.ParquetFile(
-                source, read_dictionary=texts if coded and beside.modified_ns == folders else None
-            ).read()
-            return table, beside
-    return joined([]), _nothing(store)
+        beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
+        check_size(metadata, len(folders))
+        texts = [name for name, column in COLUMNS.items() if column.kind is str]
+        table = pyarrow.parquet.ParquetFile(
+            source, read_dictionary=texts if coded and beside.modified_ns == folders else None
+        ).read()
+        return table, beside
 
 
 def _nothing(store: Store) -> _Beside:

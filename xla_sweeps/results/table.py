@@ -62,6 +62,33 @@ def joined(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
     return pyarrow.concat_tables(parts) if parts else schema().empty_table()
 
 
+def differing(kept: pyarrow.Table, fresh: pyarrow.Table) -> list[str]:
+    """A sentence for each column of which two tables of the same rows hold different values."""
+    import numpy as np
+
+    if kept.num_rows != fresh.num_rows:
+        return [f"{kept.num_rows} rows instead of {fresh.num_rows}"]
+    key = [(name, "ascending") for name in ("trial_id", "candidate", "baseline")]
+    kept, fresh = kept.sort_by(key), fresh.sort_by(key)
+    differences = []
+    for name, column in COLUMNS.items():
+        if column.kind is float:
+            there, here = (table[name].to_numpy() for table in (kept, fresh))
+            same = np.isclose(there, here, rtol=1e-6, atol=1e-12, equal_nan=True)
+        else:
+            there, here = (np.array(table[name].to_pylist(), object) for table in (kept, fresh))
+            same = np.equal(there, here).astype(bool)
+        for row in np.flatnonzero(~same)[:1].tolist():
+            trial, candidate, baseline = (fresh[of][row].as_py() for of, _ in key)
+            values = (table[name][row].as_py() for table in (kept, fresh))
+            differences.append(
+                "{} against {} of {}: {} is {!r} there and {!r} here".format(
+                    candidate, baseline, trial, name, *values
+                )
+            )
+    return differences
+
+
 def headlines(
     table: pyarrow.Table, trials: Collection[str], *, requests: Collection[str] = ()
 ) -> list[ComparisonRow]:
