@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import command
+from oracle import contradictions
 from paths import SUPPORT
 
 from xla_sweeps.results.store import Store
@@ -117,6 +118,7 @@ def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     assert row["input_share"] > 0
     checked = command("check", cwd=pictures).stdout.splitlines()[:-1]
     assert all(line.startswith("note: ") for line in checked), checked
+    assert contradictions(pictures / "results") == []
 
 
 @pytest.mark.parametrize(

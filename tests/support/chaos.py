@@ -25,6 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 from drivers import DEFINITION
+from oracle import contradictions
 
 from xla_sweeps.cli.check import check
 from xla_sweeps.results.store import Store
@@ -130,7 +131,7 @@ def run(
             for group in records.values()
         ]
         ok = Counter(final)
-        problems = [line for line in check(results)[1] if "temporary file" not in line]
+        problems = [*check(results)[1], *contradictions(results)]
         report = {
             "seed": seed,
             "disturbances": dict(done),

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record_oracle import asked_in
 
-from xla_sweeps.cli.check_record import asked_in
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.system.parquet import check_size
 
@@ -143,7 +143,7 @@ def _wrong(row: Mapping[str, Any], documents: Sequence[_Document]) -> Iterator[s
 
 
 def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[str, Any]:
-    documents = newest_build(documents)
+    documents = _newest_build(documents)
     clean = [item for item in documents if item["status"] != "contaminated"]
     enough = any(len(_rounds(item)) >= _MIN_ROUNDS for item in clean)
     counted = clean if enough else documents
@@ -179,7 +179,7 @@ def _expected(row: Mapping[str, Any], documents: Sequence[_Document]) -> dict[st
     return expected
 
 
-def newest_build(documents: Sequence[_Document]) -> list[_Document]:
+def _newest_build(documents: Sequence[_Document]) -> list[_Document]:
     """The records that measured what the newest one measured, in order."""
     known: dict[str, Any] = {}
     kept: list[_Document] = []

@@ -139,17 +139,6 @@ def problems_of(path: Path, document: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def notes_of(document: Mapping[str, Any]) -> list[str]:
-    """A line for what is strange and possible."""
-    try:
-        seconds = _wall_s(document)
-    except (TypeError, ValueError):
-        return []
-    if seconds is not None and -_CLOCK_STEP_S <= seconds < 0:
-        return [f"finished {-seconds:.0f} s before it started: its clock was set meanwhile"]
-    return []
-
-
 def _names(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     if document["trial_id"] != path.parent.name:
         yield f"trial_id {document['trial_id']} differs from the folder's name"
@@ -272,7 +261,7 @@ def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
         if status == "ok" and mode.get("effective", {}).get("in_force") is False:
             yield f"{label}: ok, and it was not in force"
         if status == "ok":
-            yield from _proof(label, mode.get("effective") or {})
+            yield from proof(label, mode.get("effective") or {})
         sizes = ("peak_memory_bytes", "steady_memory_bytes")
         for name in ("trace_s", "first_call_s", "compile_s", *sizes):
             if (mode.get(name) or 0) < 0:
@@ -287,7 +276,7 @@ def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
             yield f"{label}: compile_s {compiled} is more than first_call_s {first}"
 
 
-def _proof(label: str, proof: Mapping[str, Any]) -> Iterator[str]:
+def proof(label: str, proof: Mapping[str, Any]) -> Iterator[str]:
     """What the name of a mode says against what was read back; Keras chooses in some modes."""
     words = re.sub(r"_\d+$", "", label).split("_")
     said = {"executing_eagerly": "eager" in words or label.startswith("call_host")}
