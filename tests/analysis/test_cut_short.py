@@ -11,7 +11,7 @@ from factories import CONFIG, make_record, make_rounds
 
 from xla_sweeps.analysis.summary import headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Failure, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow
 
@@ -24,7 +24,11 @@ def cut(rounds: int, *, status: Status = Status.INTERRUPTED, **changes: Any) -> 
     """A replicate of an effort of at least ten rounds that ended after so many."""
     config = {**CONFIG, "effort": {"name": "quick", "rounds_min": 10}}
     failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
-    fields: dict[str, Any] = {"flags": ("cut_short",), "failure": failure, "config": config}
+    fields: dict[str, Any] = {
+        "flags": (Flagged("cut_short"),),
+        "failure": failure,
+        "config": config,
+    }
     return make_record(count=rounds, status=status, **{**fields, **changes})
 
 

@@ -9,6 +9,7 @@ import pytest
 from factories import make_record, make_rounds
 
 from xla_sweeps.analysis import noise
+from xla_sweeps.schema.measurement import Flagged
 from xla_sweeps.schema.record import Record
 
 
@@ -75,4 +76,4 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
         ]
     }
     flagged = noise.flagged([measured(5), measured(15), measured(25), measured(15, "other")], spans)
-    assert ["drift" in record.flags for record in flagged] == [False, True, False, False]
+    assert [Flagged("drift") in record.flags for record in flagged] == [False, True, False, False]

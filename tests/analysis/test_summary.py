@@ -24,7 +24,7 @@ from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import comparison_pairs
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, row_dict
@@ -238,7 +238,7 @@ def replicates(*, clean: int, contaminated: int) -> list[Record]:
                 replicate=clean + number,
                 rounds=(busy, some)[number % 2],
                 status=Status.CONTAMINATED,
-                flags=("not_converged",),
+                flags=(Flagged("not_converged"),),
                 contamination={"foreign_cores": 3.0},
             )
             for number in range(contaminated)

@@ -18,7 +18,7 @@ from commands import command
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.system.leases import LEASES
 
@@ -491,7 +491,7 @@ def test_a_fixed_batch_size_of_a_saved_model_is_the_only_one_allowed(tmp_path: P
     assert code == 0
     record = next(item for item in records(tmp_path) if item.status is Status.OK or item.rounds)
     assert record.model.eager_is_graph
-    assert "eager_is_graph" in record.flags
+    assert Flagged(Flag.EAGER_IS_GRAPH) in record.flags
 
 
 def test_a_detector_is_measured_with_decoding_and_suppression(tmp_path: Path) -> None:

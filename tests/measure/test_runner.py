@@ -23,7 +23,7 @@ from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Round, Status
+from xla_sweeps.schema.measurement import Flagged, Round, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.system.process import Assignment
@@ -172,7 +172,7 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
     record = result.records[0]
     assert record.status is Status.CRASHED
     assert [item.round for item in record.rounds] == list(range(8))
-    assert "cut_short" in record.flags
+    assert Flagged("cut_short") in record.flags
     assert result.summary is not None
     row = result.summary.comparisons[0]
     assert (row.status, row.speedup.value, row.speedup.replicates) == (Status.CRASHED, None, 0)

@@ -24,7 +24,7 @@ from xla_sweeps.analysis.pool import NOTHING, Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Failure, Flag, Phase, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, with_columns
 
@@ -68,10 +68,14 @@ def kinds(seed: int) -> dict[str, list[Record]]:
         "failed": [record({"graph": 0.2}, modes=fails)],
         "nondeterministic": [record({"graph": 0.2, "xla": 0.1}, modes=twice)],
         "interrupted": [
-            record(count=8, status=Status.INTERRUPTED, flags=(Flag.CUT_SHORT,), failure=DEAD)
+            record(
+                count=8, status=Status.INTERRUPTED, flags=(Flagged(Flag.CUT_SHORT),), failure=DEAD
+            )
         ],
         "interrupted early": [
-            record(count=3, status=Status.INTERRUPTED, flags=(Flag.CUT_SHORT,), failure=DEAD)
+            record(
+                count=3, status=Status.INTERRUPTED, flags=(Flagged(Flag.CUT_SHORT),), failure=DEAD
+            )
         ],
         "nothing": [record(modes={}, rounds=(), status=Status.CRASHED, failure=DEAD)],
         "too few rounds": [record(count=5)],

@@ -17,11 +17,16 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.results.filter import ALIASES, Both, Comparison, Either, Not, matching, parse_filter
 from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.measurement import Flagged
 from xla_sweeps.schema.modes import Scenario, headline_of
 from xla_sweeps.schema.row import COLUMNS, row_dict
 
 ROW: dict[str, Any] = {
-    **row_dict(summarize([make_record(flags=("drift", "contains_xla:graph"))]).comparisons[0]),
+    **row_dict(
+        summarize(
+            [make_record(flags=(Flagged("drift"), Flagged("contains_xla", "graph")))]
+        ).comparisons[0]
+    ),
     "device": "NVIDIA A100-SXM4-80GB",
     "speedup": 2.0,
     "p_value": None,

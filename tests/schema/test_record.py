@@ -14,6 +14,7 @@ from factories import make_outcome, make_record
 from paths import DATA
 
 from xla_sweeps.schema import record as record_
+from xla_sweeps.schema.measurement import Flag, Flagged
 from xla_sweeps.schema.record import (
     SCHEMA_VERSION,
     GpuSpan,
@@ -158,3 +159,21 @@ def test_what_a_gpu_reported_is_kept_and_absent_from_older_records() -> None:
     del older["gpu"]
     older["contamination"] = {"gpu_reasons": [4.0, 128.0], "gpu_celsius": [40.0, 50.0]}
     assert Record.from_json(sealed(older)).gpu == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "flagged"),
+    [
+        ("drift", Flagged(Flag.DRIFT)),
+        ("recompiles_per_input:xla_2", Flagged(Flag.RECOMPILES, "xla_2")),
+        ("no_float64_reference: no kernel: x", Flagged(Flag.NO_REFERENCE, note="no kernel: x")),
+    ],
+)
+def test_a_flag_is_written_as_rows_show_it_and_read_back(text: str, flagged: Flagged) -> None:
+    assert Flagged.parse(text) == flagged
+    assert str(flagged) == text
+
+
+def test_flags_of_earlier_schemas_are_upgraded() -> None:
+    record = Record.from_json((DATA / "records" / "schema_3.json").read_bytes())
+    assert Flagged("warmup_not_stationary", "eager") in record.flags

@@ -245,8 +245,9 @@ def _statuses(path: Path, document: Mapping[str, Any]) -> Iterator[str]:
     if status == "contaminated" and rounds and 5 * dirty <= len(rounds) - dirty:
         yield f"contaminated, and {dirty} of {len(rounds)} rounds are"
     flags = document.get("flags", [])
-    if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
-        yield "flags is not a list of texts"
+    kind: type = dict if document.get("schema_version", 0) >= 4 else str
+    if not isinstance(flags, list) or not all(isinstance(flag, kind) for flag in flags):
+        yield "flags is not a list of flags"
 
 
 def _modes(path: Path, document: Mapping[str, Any]) -> Iterator[str]:

@@ -247,7 +247,8 @@ def _calls(document: _Document, labels: Sequence[str], *, dirty: bool) -> list[t
 def _rounds(document: _Document) -> Sequence[Mapping[str, Any]]:
     """The rounds that count: none of a replicate that was cut before its effort's least."""
     rounds: Sequence[Mapping[str, Any]] = document["rounds"]
-    if "cut_short" not in document.get("flags", ()):
+    flags = [item["flag"] if isinstance(item, dict) else item for item in document.get("flags", ())]
+    if "cut_short" not in flags:
         return rounds
     effort = asked_in(document).get("effort")
     least = effort.get("rounds_min") if isinstance(effort, Mapping) else None

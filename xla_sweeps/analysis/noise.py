@@ -12,7 +12,7 @@ import numpy as np
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import counting
 from xla_sweeps.analysis.summary import samples_of
-from xla_sweeps.schema.measurement import Flag
+from xla_sweeps.schema.measurement import Flag, Flagged
 from xla_sweeps.schema.record import Record
 
 ANCHOR_TAG = "anchor"
@@ -70,7 +70,7 @@ def spans_of(anchors: Iterable[tuple[str, str, Level]]) -> dict[str, list[Span]]
 def flagged(records: Sequence[Record], spans: Mapping[str, Sequence[Span]]) -> list[Record]:
     """The records; those measured while their device drifted have the flag `drift`."""
     return [
-        replace(record, flags=(*record.flags, Flag.DRIFT))
+        replace(record, flags=(*record.flags, Flagged(Flag.DRIFT)))
         if not is_anchor(record) and is_within(record.started_at, spans.get(device_of(record), ()))
         else record
         for record in records

@@ -414,7 +414,7 @@ def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:
 
 
 def _flags(records: Sequence[Record]) -> tuple[str, ...]:
-    flags = {flag for record in records for flag in record.flags}
+    flags = {str(flag) for record in records for flag in record.flags}
     if any(record.status is Status.CONTAMINATED for record in records):
         flags.add(str(Status.CONTAMINATED))
     return tuple(sorted(flags))

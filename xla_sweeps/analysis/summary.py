@@ -25,7 +25,7 @@ from xla_sweeps.analysis.interval import (
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
-from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Round, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, headline_labels
 from xla_sweeps.schema.row import Estimate, ModeSummary, TrialSummary
@@ -123,7 +123,7 @@ def summary_of(trial: Measured, *, pool: Pool | None) -> TrialSummary:
     )
     flags = [str(Flag.BUILD_CHANGED)] if trial.build_changed else []
     flags += [
-        f"{Flag.SUSTAINED_DIFFERS}:{label}"
+        str(Flagged(Flag.SUSTAINED_DIFFERS, label))
         for label, mode in modes.items()
         if _differs(mode.sustained)
     ]
@@ -159,7 +159,7 @@ def samples_of(records: Iterable[Record]) -> list[Samples]:
 
 def counted_rounds(record: Record) -> tuple[Round, ...]:
     """A replicate's rounds; none where it was cut short before the `rounds_min` of its effort."""
-    if Flag.CUT_SHORT not in record.flags:
+    if all(item.flag != Flag.CUT_SHORT for item in record.flags):
         return record.rounds
     least = record.trial.effort.rounds_min or stats.MIN_PAIRS
     enough = sum(not item.dirty for item in record.rounds) >= least

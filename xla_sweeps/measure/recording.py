@@ -10,7 +10,7 @@ from typing import Any
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Failure, Flag, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.schema.trial import ModelSpec, request_id
 from xla_sweeps.system import environment
@@ -28,9 +28,9 @@ def make_record(
     trial = settings.trial
     modes = {label: attempt.modes.get(label) or _unreached(attempt) for label in trial.modes}
     status, failure = _overall(attempt, modes)
-    flags = list(attempt.flags)
+    flags = list(map(Flagged.parse, attempt.flags))
     if attempt.rounds and not attempt.finished:
-        flags.append(str(Flag.CUT_SHORT))
+        flags.append(Flagged(Flag.CUT_SHORT))
     device = settings.device
     return Record(
         trial_id=identifier,

@@ -136,11 +136,10 @@ def throughput_unit(task: str, resolution_px: int) -> str:
     return "images/s" if resolution_px and task != EXAMPLE else "samples/s"
 
 
-def explain_flag(flag: str) -> str:
-    """A flag in words, with the mode or reason after its colon."""
-    word, _, rest = flag.partition(":")
-    text = FLAG_TEXTS.get(word, word)
-    return f"{text} ({rest.strip()})" if rest else text
+def explain_flag(flag: str, details: str = "") -> str:
+    """A flag in words, with its modes or notes."""
+    text = FLAG_TEXTS.get(flag, flag)
+    return f"{text} ({details})" if details else text
 
 
 def _sure(row: ComparisonRow) -> str:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.schema.trial import Precision
@@ -123,7 +123,7 @@ class Comparison:
             return False
         if self.column == "flags":
             words = given.lower().split()
-            parts = [part for word in words for part in (word, word.partition(":")[0])]
+            parts = [part for word in words for part in (word, Flagged.parse(word).flag)]
             return any(self._compares(part) for part in parts)
         return self._compares(str(given).lower() if isinstance(self.value, str) else given)
 

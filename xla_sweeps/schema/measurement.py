@@ -113,6 +113,33 @@ class Flag(StrEnum):
     """Earlier replicates measured another model, or other libraries; they are left out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Flagged:
+    """A caveat about a replicate's numbers, or about those of one of its modes.
+
+    Attributes:
+        flag: a `Flag`; of records of other versions any name.
+        mode: the label of the mode, or "".
+        note: what else is known, or "".
+    """
+
+    flag: str
+    mode: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        """The flag as rows show it: `drift`, `recompiles_per_input:xla`."""
+        details = [self.mode, f" {self.note}" if self.note else ""]
+        return ":".join(filter(None, [self.flag, *details]))
+
+    @classmethod
+    def parse(cls, text: str) -> Flagged:
+        """The flag that a row shows; the only place that reads one."""
+        flag, _, rest = text.partition(":")
+        mode, note = ("", rest) if rest.startswith(" ") else (rest, "")
+        return cls(flag, mode, note.strip())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a mode, or a whole replicate, has no result.

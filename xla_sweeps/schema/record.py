@@ -17,7 +17,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from xla_sweeps.schema.measurement import Count, Failure, ModeOutcome, Round, Seconds, Status
+from xla_sweeps.schema.measurement import (
+    Count,
+    Failure,
+    Flagged,
+    ModeOutcome,
+    Round,
+    Seconds,
+    Status,
+)
 from xla_sweeps.schema.modes import SCENARIOS, baseline_of, headline_candidates, is_mode
 from xla_sweeps.schema.trial import EXAMPLE, TrackerSettings, Trial, size_text
 from xla_sweeps.schema.upgrade import UPGRADES
@@ -167,7 +175,7 @@ class Record:
     device: Mapping[str, Any]
     modes: Mapping[str, ModeOutcome]
     rounds: tuple[Round, ...] = ()
-    flags: tuple[str, ...] = ()
+    flags: tuple[Flagged, ...] = ()
     failure: Failure | None = None
     contamination: Mapping[str, Any] = field(default_factory=dict)
     gpu: tuple[GpuSpan, ...] = ()

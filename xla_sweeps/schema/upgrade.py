@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
+from xla_sweeps.schema.measurement import Flagged
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import LOCAL, name_of
 from xla_sweeps.schema.trial import (
@@ -40,7 +41,7 @@ class _Config(msgspec.Struct):
 
 
 def typed_trial(document: dict[str, Any]) -> dict[str, Any]:
-    """Schema 4 has `trial` and `tracker` in place of `config` and `data`."""
+    """Schema 4 has `trial` and `tracker` in place of `config` and `data`, and typed flags."""
     config, data = document.pop("config"), document.pop("data", None)
     read = msgspec.convert(config, _Config)
     tracker = read.tracker or {}
@@ -73,6 +74,7 @@ def typed_trial(document: dict[str, Any]) -> dict[str, Any]:
             for field in fields(TrackerSettings)
             if tracker.get(field.name) is not None
         },
+        "flags": [asdict(Flagged.parse(text)) for text in document.get("flags", ())],
     }
 
 

@@ -18,7 +18,7 @@ from xla_sweeps.report.terminal.models import show_model
 from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Failure, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.row import TrialSummary, with_columns
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
@@ -202,7 +202,11 @@ def test_variables_that_fill_pages_do_not_fill_the_table() -> None:
 
 
 def test_flags_of_several_modes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ("not_converged", "warmup_not_stationary:eager", "warmup_not_stationary:xla")
+    flags = (
+        Flagged("not_converged"),
+        Flagged("warmup_not_stationary", "eager"),
+        Flagged("warmup_not_stationary", "xla"),
+    )
     show_trial(summarize([make_record(flags=flags)]), places={})
     out = capsys.readouterr().out
     assert out.count("warmup_not_stationary") == 1

@@ -28,7 +28,7 @@ from xla_sweeps.report.terminal.console import (
     size,
 )
 from xla_sweeps.schema.columns import IMPORTED, Verdict
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Execution, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, Estimate, ModeSummary, TrialSummary
 from xla_sweeps.schema.trial import Precision
@@ -71,7 +71,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
                 style="magenta",
             )
     for word, rest in _grouped(summary.flags).items():
-        explained = advice.explain_flag(f"{word}:{rest}" if rest else word)
+        explained = advice.explain_flag(word, rest)
         paragraph(console, f"! {word}: {explained}", style="yellow")
     _print_places(console, places)
 
@@ -344,8 +344,9 @@ def _grouped(flags: Sequence[str]) -> dict[str, str]:
     """Flags by their word, with all modes or reasons after their colons."""
     grouped: dict[str, list[str]] = {}
     for flag in flags:
-        word, _, rest = flag.partition(":")
-        grouped.setdefault(word, []).extend([rest.strip()] if rest else [])
+        known = Flagged.parse(flag)
+        details = filter(None, (known.mode, known.note))
+        grouped.setdefault(known.flag, []).extend(details)
     return {word: ", ".join(rests) for word, rests in grouped.items()}
 
 
