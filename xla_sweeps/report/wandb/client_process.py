@@ -62,14 +62,14 @@ class Session:
     def login(self) -> dict[str, Any]:
         """Whether the client has credentials, and for which server; asks no server."""
         os.environ.pop("WANDB_MODE", None)
-        found: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         try:
-            found["logged_in"] = wandb.login(prompt=False, verify=False)
+            answer["logged_in"] = wandb.login(prompt=False, verify=False)
         except wandb.errors.AuthenticationError as error:
-            found["problem"] = one_line(error).rstrip(".")
+            answer["problem"] = one_line(error).rstrip(".")
         # Disabled, so that it starts no service.
         client = wandb.setup(wandb.Settings(mode="disabled"))
-        return {**found, "url": shown(client.settings.base_url)}
+        return {**answer, "url": shown(client.settings.base_url)}
 
     def open(self, *, online: bool, header: dict[str, Any]) -> dict[str, Any]:
         """Open the run; offline, with a warning, if the server does not answer in time."""
@@ -124,22 +124,22 @@ class Session:
         path = f"{self.run.entity}/{self.run.project}/{self.run.id}"
         url = shown(self.run.url or "") if self.online else ""
         place = url or str(Path(self.run.dir).parent)
-        found = {"place": place, "url": url, "run_id": self.run.id}
+        answer = {"place": place, "url": url, "run_id": self.run.id}
         try:
             self.run.finish(exit_code=exit_code)
         except Exception as error:
             traceback.print_exc()
             self.warnings.append(f"W&B: {one_line(error)}; {REPAIR}")
-            return {**found, "complete": False}
+            return {**answer, "complete": False}
         if not self.online:
-            return {**found, "complete": not self.warnings}
+            return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
         if wanted <= self.logged and in_time(
             lambda: confirmed(path, wanted, summary.get(REPLICATES_KEY), deadline), deadline
         ):
-            return {**found, "complete": True}
+            return {**answer, "complete": True}
         self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
-        return {**found, "complete": False}
+        return {**answer, "complete": False}
 
     def push(self, *, header: dict[str, Any], deadline: float, **content: Any) -> dict[str, Any]:
         """Upload what the server's run lacks: missing rows are appended, the rest is rewritten.

@@ -57,18 +57,18 @@ def require_login() -> None:
     """
     if has_credentials(os.environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
-    found = login()
-    if found.logged_in:
+    account = login()
+    if account.logged_in:
         return
     ways = "run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
-    if found.problem:
-        raise ConfigError(f"tracker=wandb: the W&B API key is invalid: {found.problem}; {ways}")
-    if not found.url:
+    if account.problem:
+        raise ConfigError(f"tracker=wandb: the W&B API key is invalid: {account.problem}; {ways}")
+    if not account.url:
         raise ConfigError(
             f"tracker=wandb: the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb "
             "status` work? Or use tracker=wandb_offline"
         )
-    raise ConfigError(f"tracker=wandb: W&B needs an API key for {found.url}: {ways}")
+    raise ConfigError(f"tracker=wandb: W&B needs an API key for {account.url}: {ways}")
 
 
 @cache

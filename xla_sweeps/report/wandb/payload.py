@@ -67,12 +67,12 @@ def history_rows(
         modes: the trial's labels, which determine the headline; None for those of each round.
     """
     rows = []
-    for item in rounds:
-        times = {block.mode: block.call_s for block in item.blocks}
+    for measured in rounds:
+        times = {block.mode: block.call_s for block in measured.blocks}
         row: dict[str, Any] = {
             "replicate": replicate,
-            "round": item.round,
-            "contaminated": bool(item.dirty),
+            "round": measured.round,
+            "contaminated": bool(measured.dirty),
         }
         for mode, call_s in times.items():
             row[f"{mode}/call_ms"] = 1e3 * call_s
@@ -147,9 +147,10 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
     candidate = next(mode for mode in summary.modes if mode.label == row.candidate.mode)
     against_eager = next(
         (
-            item
-            for item in summary.comparisons
-            if (item.baseline.mode, item.candidate.mode) == (Mode.EAGER, row.candidate.mode)
+            comparison
+            for comparison in summary.comparisons
+            if (comparison.baseline.mode, comparison.candidate.mode)
+            == (Mode.EAGER, row.candidate.mode)
         ),
         None,
     )

@@ -71,7 +71,7 @@ def _push_all(
         (header, summary, _unpublished(header, records, force=force))
         for header, records, summary in trials
     ]
-    waiting = [item for item in plan if item[2]]
+    waiting = [trial for trial in plan if trial[2]]
     sent, already, failed = 0, len(plan) - len(waiting), list[str]()
     if not waiting:
         return PushReport(sent=0, already=already, failed=())
@@ -118,7 +118,7 @@ def _unpublished(
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
     noted = noted_runs(header)
-    owner = {number: run_id for run_id, known in noted.items() for number in known["replicates"]}
+    owner = {number: run_id for run_id, run in noted.items() for number in run["replicates"]}
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(owner.get(record.replicate, header.trial_id), []).append(record)

@@ -115,8 +115,8 @@ class WandbTracker:
             )
             return TrackerReport(place=place, complete=False, warnings=(warning,))
         if self._online and "run_id" in answer:
-            known = {"confirmed": answer["complete"], "url": answer.get("url", "")}
-            note_run(self._header, answer["run_id"], numbers, **known)
+            outcome = {"confirmed": answer["complete"], "url": answer.get("url", "")}
+            note_run(self._header, answer["run_id"], numbers, **outcome)
         return TrackerReport(
             place=answer.get("place") or place,
             complete=answer["complete"],
@@ -168,14 +168,14 @@ def note_run(
 ) -> None:
     """Note which run holds these replicates, its address, and whether the server confirmed them."""
     runs = noted_runs(header)
-    known = runs.setdefault(run_id, {"replicates": [], "confirmed": []})
-    known["replicates"] = sorted({*known["replicates"], *replicates})
+    run = runs.setdefault(run_id, {"replicates": [], "confirmed": []})
+    run["replicates"] = sorted({*run["replicates"], *replicates})
     if url:
-        known["url"] = url
+        run["url"] = url
     if confirmed:
-        known["confirmed"] = sorted({*known["confirmed"], *replicates})
-        known["statistics_version"] = STATISTICS_VERSION
-        known["summary_version"] = SUMMARY_VERSION
+        run["confirmed"] = sorted({*run["confirmed"], *replicates})
+        run["statistics_version"] = STATISTICS_VERSION
+        run["summary_version"] = SUMMARY_VERSION
     path = marker_path(header)
     with contextlib.suppress(OSError):
         folder_in(header.results_dir, *path.parent.relative_to(header.results_dir).parts)
@@ -184,17 +184,17 @@ def note_run(
 
 def published_replicates(header: RunHeader) -> int | None:
     """How many replicates the server confirmed, or None."""
-    return sum(len(known["confirmed"]) for known in noted_runs(header).values()) or None
+    return sum(len(run["confirmed"]) for run in noted_runs(header).values()) or None
 
 
 def run_urls(results_dir: Path) -> dict[str, str]:
     """The noted address of each trial's run, by trial; none for runs that were never online."""
-    found = {}
+    urls = {}
     for path in sorted((results_dir / "published").glob("*/*.json")):
-        for known in _noted(path).values():
-            if known.get("url"):
-                found[path.stem] = str(known["url"])
-    return found
+        for run in _noted(path).values():
+            if run.get("url"):
+                urls[path.stem] = str(run["url"])
+    return urls
 
 
 def noted_runs(header: RunHeader) -> dict[str, dict[str, Any]]:
@@ -207,11 +207,11 @@ def _noted(path: Path) -> dict[str, dict[str, Any]]:
         runs = json.loads(read_regular(path))["runs"]
         return {
             str(run_id): {
-                **known,
-                "replicates": list(known["replicates"]),
-                "confirmed": list(known["confirmed"]),
+                **run,
+                "replicates": list(run["replicates"]),
+                "confirmed": list(run["confirmed"]),
             }
-            for run_id, known in runs.items()
+            for run_id, run in runs.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
