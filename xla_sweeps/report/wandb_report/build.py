@@ -64,11 +64,11 @@ def plan_document(
     )
     identity = identity_of(records)
     marker = f"[xla-sweeps:{identity}]"
-    asked = answers(rows)
-    pairs = text.headline_pairs(asked)
+    measured = answers(rows)
+    pairs = text.headline_pairs(measured)
     settings = {
-        scenario: _setting(text.headline_pairs(mine))
-        for scenario, mine in text.scenarios(asked).items()
+        scenario: _setting(text.headline_pairs(group))
+        for scenario, group in text.scenarios(measured).items()
     }
     return {
         "entity": entity,
@@ -99,13 +99,13 @@ def _setting(pairs: Sequence[ComparisonRow]) -> dict[str, Any] | None:
 def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int | float | None]:
     """The overview's numbers; no means and medians where devices, sizes or batches differ."""
     several = len(by_setting(pairs)) > 1
-    found: dict[str, int | float | None] = {
+    figures: dict[str, int | float | None] = {
         name: None if several and isinstance(value, float) else value
         for name, value in asdict(overview(pairs)).items()
         if isinstance(value, int | float)
     }
     counts = ("trials", "table_rows", "headline_rows")
-    return found | {name: getattr(facts, name) for name in counts}
+    return figures | {name: getattr(facts, name) for name in counts}
 
 
 def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
@@ -131,14 +131,14 @@ def place(
     """Entity and project: as asked for, else as recorded, else as W&B's variables say."""
     settings = [record.tracker for group in records.values() for record in group]
     places: dict[str, str | None] = {}
-    for name, asked in (("project", project), ("entity", entity)):
-        recorded = sorted({getattr(item, name) for item in settings} - {"", None})
-        if not asked and len(recorded) > 1:
+    for name, wanted in (("project", project), ("entity", entity)):
+        recorded = sorted({getattr(tracker, name) for tracker in settings} - {"", None})
+        if not wanted and len(recorded) > 1:
             raise ConfigError(
                 f"report: the records name several W&B {name}s ({', '.join(recorded[:6])}): "
                 f"choose with --{name}"
             )
-        places[name] = asked or (
+        places[name] = wanted or (
             recorded[0] if recorded else os.environ.get(f"WANDB_{name.upper()}")
         )
     chosen = places["project"] or PROJECT

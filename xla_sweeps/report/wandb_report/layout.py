@@ -84,13 +84,13 @@ def workspace(plan: Plan) -> ws.Workspace:
     made = [
         ws.Section(
             name=section["question"],
-            panels=found,
+            panels=shown,
             is_open=number == 0,
             layout_settings=ws.SectionLayoutSettings(columns=2, rows=2),
         )
         for number, section in enumerate(plan["sections"])
         if section["scenario"] in ("", scenario)
-        if (found := panels(section["key"], setting, scenario))
+        if (shown := panels(section["key"], setting, scenario))
     ]
     return ws.Workspace(
         entity=plan["entity"],
@@ -110,15 +110,15 @@ def spec(plan: Plan) -> dict[str, Any]:
     """Report and workspace as the JSON that W&B stores; the same plan gives the same text."""
     with same_ids(plan):
         made = {"report": report(plan, online=False), "workspace": workspace(plan)}
-        return {name: _stored(item) for name, item in made.items()}
+        return {name: _stored(document) for name, document in made.items()}
 
 
-def _stored(item: Any) -> dict[str, Any]:
+def _stored(view: Any) -> dict[str, Any]:
     """The JSON that W&B stores of a report or workspace.
 
     Uses a private method of wandb-workspaces, tried on 0.4.13: the public API only saves.
     """
-    document: dict[str, Any] = item._to_model().model_dump(
+    document: dict[str, Any] = view._to_model().model_dump(
         mode="json", by_alias=True, exclude_none=True
     )
     return document
@@ -149,8 +149,8 @@ def grids(
             fastest = _runset(place, "Fastest", here, order="throughput")
             title = f"Images/s with XLA, the {BAR_RUNS} fastest, {setting['title']}"
             return [wr.PanelGrid(runsets=[fastest], panels=[_ranked("throughput", title)])]
-    found = panels(key, setting, scenario)
-    return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=found)] if found else []
+    shown = panels(key, setting, scenario)
+    return [wr.PanelGrid(runsets=[_runset(place, "Trials", here)], panels=shown)] if shown else []
 
 
 def panels(key: str, setting: Setting, scenario: str) -> list[Any]:

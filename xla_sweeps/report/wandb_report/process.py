@@ -111,13 +111,13 @@ class Reporter:
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""
-        known = [
-            item
-            for item in wandb.Api(timeout=CONNECT_S).reports(f"{plan['entity']}/{plan['project']}")
-            if plan["marker"] in (item.description or "")
+        reports = [
+            view
+            for view in wandb.Api(timeout=CONNECT_S).reports(f"{plan['entity']}/{plan['project']}")
+            if plan["marker"] in (view.description or "")
         ]
         # Copies that people made are newer than the original.
-        oldest = min(known, key=lambda item: item.created_at, default=None)
+        oldest = min(reports, key=lambda view: view.created_at, default=None)
         with layout.same_ids(plan):
             made = layout.report(plan, online=True)
             if oldest is not None:

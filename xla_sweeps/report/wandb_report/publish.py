@@ -113,8 +113,8 @@ def publish(
             raise ReportError(f"another report of {log.parent} is running; wait for it, then rerun")
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
-        found = _ask(helper, "look", LOOK_S, log, entity=entity, project=project)
-        plan = dict(make_plan(str(found["entity"]), int(found["project_runs"])))
+        place = _ask(helper, "look", LOOK_S, log, entity=entity, project=project)
+        plan = dict(make_plan(str(place["entity"]), int(place["project_runs"])))
         run = _ask(
             helper,
             "summarize",

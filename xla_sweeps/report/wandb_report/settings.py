@@ -70,11 +70,11 @@ Pairs = list[ComparisonRow]
 
 def by_setting(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
     """The pairs of each setting, in the settings' order."""
-    found: dict[Setting, Pairs] = {}
+    groups: dict[Setting, Pairs] = {}
     for row in pairs:
         setting = Setting(tuple(value_of(row, name) for name in _COLUMNS))
-        found.setdefault(setting, []).append(row)
-    return dict(sorted(found.items()))
+        groups.setdefault(setting, []).append(row)
+    return dict(sorted(groups.items()))
 
 
 def commonest(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
@@ -84,4 +84,4 @@ def commonest(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
     for setting, rows in by_setting(pairs).items():
         if len(rows) > len(best.get(setting.device, (setting, []))[1]):
             best[setting.device] = setting, rows
-    return dict(sorted(best.values(), key=lambda item: -sizes[item[0].device]))
+    return dict(sorted(best.values(), key=lambda group: -sizes[group[0].device]))
