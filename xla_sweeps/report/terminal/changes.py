@@ -30,23 +30,25 @@ MOST_ROWS = 60
 MOST_LINES = 10
 
 
-def show_difference(found: Difference) -> None:
+def show_difference(difference: Difference) -> None:
     """Show what broke, what changed, what is on one side only, and how the environments differ."""
     console = results_console()
-    a, b = displayable(found.title_a), displayable(found.title_b)
+    a, b = displayable(difference.title_a), displayable(difference.title_b)
     console.print(
         Text(f"{b} against {a}", style="bold").append(
             ": above 1×, the second is faster", style="default"
         )
     )
     console.print()
-    for item in found.breaks:
-        symbol, colour = ("✕", "magenta") if item.what == BROKE else ("✓", "green")
-        console.print(Text(f"{symbol} {displayable(item)}", style=colour), soft_wrap=True)
+    for entry in difference.breaks:
+        symbol, colour = ("✕", "magenta") if entry.what == BROKE else ("✓", "green")
+        console.print(Text(f"{symbol} {displayable(entry)}", style=colour), soft_wrap=True)
     changed = [
-        change for change in found.changes if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        change
+        for change in difference.changes
+        if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
-    listed = found.changes if len(found.changes) <= MOST_ROWS else changed
+    listed = difference.changes if len(difference.changes) <= MOST_ROWS else changed
     groups = by_scenario(listed[:MOST_ROWS])
     for scenario, group in groups.items():
         if len(groups) > 1:
@@ -58,24 +60,24 @@ def show_difference(found: Difference) -> None:
         text = f"{PRELIMINARY}; the interval leaves out how replicates differ"
         console.print(Text(text, style="dim"))
     if any(change.contaminated for change in shown):
-        text = "" if found.accept_contaminated else "; ambiguous without --accept-contaminated"
+        text = "" if difference.accept_contaminated else "; ambiguous without --accept-contaminated"
         console.print(Text(f"{CONTAMINATED}{text}", style="dim"))
-    if len(found.changes) > len(shown):
-        more = len(found.changes) - len(shown)
+    if len(difference.changes) > len(shown):
+        more = len(difference.changes) - len(shown)
         console.print(Text(f"{more} more not listed; --format csv lists all", style="dim"))
-    _only(console, f"only in {a}", found.only_a)
-    _only(console, f"only in {b}", found.only_b)
-    _environment(console, found)
-    for note in found.notes:
+    _only(console, f"only in {a}", difference.only_a)
+    _only(console, f"only in {b}", difference.only_b)
+    _environment(console, difference)
+    for note in difference.notes:
         console.print(Text(f"! {displayable(note)}", style="yellow"), soft_wrap=True)
-    for line in _summary(found):
+    for line in _summary(difference):
         console.print(Text(line, style="bold"))
 
 
-def show_failures(met: Sequence[str]) -> None:
+def show_failures(lines: Sequence[str]) -> None:
     """Show what `--fail-on` found, and what it ignored, on standard error."""
     console = progress_console()
-    for line in met:
+    for line in lines:
         console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
 
 
@@ -124,30 +126,30 @@ def _only(console: Console, title: str, names: Sequence[str]) -> None:
         console.print(Text(f"  and {len(names) - MOST_LINES} more", style="dim"))
 
 
-def _environment(console: Console, found: Difference) -> None:
-    apart = [(what, a, b) for what, a, b in found.environment if a != b]
+def _environment(console: Console, difference: Difference) -> None:
+    apart = [(what, a, b) for what, a, b in difference.environment if a != b]
     if not apart:
         console.print(
             Text("\nboth were measured with the same machine, software and flags", style="dim")
         )
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("differs", found.title_a, found.title_b):
+    for name in ("differs", difference.title_a, difference.title_b):
         table.add_column(displayable(name))
     for what, a, b in apart:
         table.add_row(what, displayable(a) or "—", displayable(b) or "—")
     console.print(table)
 
 
-def _summary(found: Difference) -> list[str]:
+def _summary(difference: Difference) -> list[str]:
     """What was compared, a line for each scenario's verdicts where there are several."""
-    number, groups = counts(found), by_scenario(found.changes)
+    number, groups = counts(difference), by_scenario(difference.changes)
     more = [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
     more += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []
     both = f"{counted(number['matched'], 'trial')} on both sides"
     compared = f"{both}, {counted(number['compared'], 'comparison')}: "
     if len(groups) < 2:
-        return [compared + ", ".join([*_verdicts(found.changes), *more])]
+        return [compared + ", ".join([*_verdicts(difference.changes), *more])]
     lines = [
         f"scenario={displayable(scenario)}: {', '.join(_verdicts(group))}"
         for scenario, group in groups.items()
@@ -156,6 +158,6 @@ def _summary(found: Difference) -> list[str]:
 
 
 def _verdicts(changes: Sequence[Change]) -> list[str]:
-    found = verdicts_of(changes)
+    numbers = verdicts_of(changes)
     shown = ("slower", "faster", "ambiguous", "equivalent")
-    return [f"{found[verdict]} {verdict}" for verdict in shown]
+    return [f"{numbers[verdict]} {verdict}" for verdict in shown]

@@ -142,11 +142,11 @@ def show_sweep(
         soft_wrap=True,
     )
     show_headlines(rows, results_dir)
-    found = by_scenario(rows)
-    for scenario, mine in found.items():
-        if len(found) > 1:
+    groups = by_scenario(rows)
+    for scenario, group in groups.items():
+        if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
-        _show_sums(mine, planned)
+        _show_sums(group, planned)
     for text, marked in (
         (PRELIMINARY, [row for row in rows if row.speedup.preliminary]),
         (CONTAMINATED, [row for row in rows if row.status is Status.CONTAMINATED]),
@@ -188,21 +188,21 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
     """
     console = results_console()
     _show_verdicts(rows)
-    for pair, mine in _by_pair(rows).items():
-        speedups = [row.speedup.value or math.nan for row in mine]
-        mean, models = geometric_mean(speedups, [row.trial.model for row in mine])
+    for pair, group in _by_pair(rows).items():
+        speedups = [row.speedup.value or math.nan for row in group]
+        mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         words = spread_words(*spread(speedups, models))
         between = f"; {words}" if words else ""
         console.print(
             Text(
-                f"{pair}: geometric mean speedup {mean:.3f}× over {len(mine)} of "
+                f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
                 f"{counted(planned, 'planned trial')}, {counted(models, 'model')}{between}"
             ),
             soft_wrap=True,
         )
-    if (found := trust(rows)) is not None:
-        style = "bold red" if found.untrusted else "dim"
-        console.print(Text(str(found), style=style), soft_wrap=True)
+    if (aa_test := trust(rows)) is not None:
+        style = "bold red" if aa_test.untrusted else "dim"
+        console.print(Text(str(aa_test), style=style), soft_wrap=True)
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:

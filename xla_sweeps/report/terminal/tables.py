@@ -83,11 +83,11 @@ def show_rows(rows: Sequence[ComparisonRow]) -> None:
     """
     console = results_console()
     shared = len({row.trial.device for row in rows}) == 1
-    found = by_scenario(rows)
-    for scenario, mine in found.items():
-        if len(found) > 1:
+    groups = by_scenario(rows)
+    for scenario, group in groups.items():
+        if len(groups) > 1:
             console.print(Text(f"scenario={displayable(scenario)}", style="bold"))
-        _show_table(mine, with_device=not shared)
+        _show_table(group, with_device=not shared)
     if shared:
         console.print(Text(f"on {displayable(rows[0].trial.device)}", style="dim"))
     show_footnotes(rows)
@@ -113,8 +113,8 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
     """Each row's model, with what tells it from rows that would look the same."""
     shown = ("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin")
     names = []
-    for row, told in zip(rows, distinctions(rows, shown), strict=True):
-        facts = " · ".join(filter(None, (told, row.trial.device if with_device else "")))
+    for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
+        facts = " · ".join(filter(None, (distinction, row.trial.device if with_device else "")))
         names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
     return names
 
@@ -188,9 +188,9 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         console.print(Text(text, style="dim"))
     if any(row.status is Status.CONTAMINATED for row in rows):
         console.print(Text(advice.CONTAMINATED, style="dim"))
-    for mine in by_scenario(rows).values():
-        if (found := trust(mine)) is not None and found.untrusted:
-            console.print(Text(str(found), style="bold red"))
+    for group in by_scenario(rows).values():
+        if (aa_test := trust(group)) is not None and aa_test.untrusted:
+            console.print(Text(str(aa_test), style="bold red"))
     if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(
@@ -210,9 +210,9 @@ def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str
         "bad": ("✕", "red"),
     }
     start = 3 + max(len(subject) for _, subject, _, _ in findings)
-    for level, subject, found, fix in findings:
+    for level, subject, text, fix in findings:
         mark, colour = marks[level]
-        paragraph(console, f"{mark} {subject:<{start - 2}}{found}", style=colour, indent=start)
+        paragraph(console, f"{mark} {subject:<{start - 2}}{text}", style=colour, indent=start)
         if fix:
             paragraph(console, " " * start + f"-> {fix}", indent=start + 3)
     console.print()
@@ -227,11 +227,11 @@ def _title(summary: TrialSummary) -> Text:
     facts += [f"{summary.batches} batches a call"] if summary.batches > 1 else []
     epoch = summary.samples < summary.batch_size * summary.batches
     facts += [f"the last of {summary.samples % summary.batch_size}"] if epoch else []
-    asked = next((row.trial for row in summary.comparisons), None)
-    if asked is not None:
-        facts += [asked.scenario] if asked.scenario not in ("", Scenario.CALL) else []
-        facts += [f"Keras {asked.keras}"] if asked.keras else []
-        facts += [asked.precision] if asked.precision not in ("", Precision.FLOAT32) else []
+    trial = next((row.trial for row in summary.comparisons), None)
+    if trial is not None:
+        facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
+        facts += [f"Keras {trial.keras}"] if trial.keras else []
+        facts += [trial.precision] if trial.precision not in ("", Precision.FLOAT32) else []
     if model.params:
         facts.append(f"{_scaled(model.params)} params")
     if model.macs:
