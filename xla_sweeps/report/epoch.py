@@ -23,9 +23,9 @@ def epoch_notes(summary: TrialSummary) -> list[str]:
 
 def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
     """How fast an epoch is, and its input and its steps alone."""
-    found = [label for label in _STEP if label in modes and modes[label].input_share is not None]
+    labels = [label for label in _STEP if label in modes and modes[label].input_share is not None]
     rates = {label: _rate(mode) for label, mode in modes.items()}
-    for label in found:
+    for label in labels:
         whole, pipeline, step = (rates.get(name) for name in (label, _M.INPUT, _STEP[label]))
         share = modes[label].input_share
         if not (whole and pipeline and step and share):
@@ -41,17 +41,17 @@ def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
 
 def _last_batch_note(summary: TrialSummary) -> list[str]:
     """What each mode compiles for the last batch."""
-    known = {
+    seconds_by_mode = {
         mode.label: mode.last_batch_compile_s
         for mode in summary.modes
         if mode.last_batch_compile_s is not None
     }
-    if not known:
+    if not seconds_by_mode:
         return []
-    told = ", ".join(f"{label} {seconds:.1f} s" for label, seconds in known.items())
+    times = ", ".join(f"{label} {seconds:.1f} s" for label, seconds in seconds_by_mode.items())
     return [
         f"The last batch of an epoch has {summary.samples % summary.batch_size} of "
-        f"{summary.batch_size} samples. Compiling for its size takes: {told}. "
+        f"{summary.batch_size} samples. Compiling for its size takes: {times}. "
         "drop_remainder=true leaves it out."
     ]
 

@@ -31,13 +31,13 @@ def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[st
         alike[tuple(value_of(row, name) for name in shown)].append(index)
     labels = [""] * len(rows)
     for group in alike.values():
-        told: dict[int, tuple[str, ...]] = dict.fromkeys(group, ())
+        chosen: dict[int, tuple[str, ...]] = dict.fromkeys(group, ())
         for name in TELLING:
             end = ID_CHARACTERS if name == "trial_id" else CHARACTERS
             values = {index: _written(rows[index], name)[:end] for index in group}
-            if len(set(told.values())) < len(group) and len(set(values.values())) > 1:
-                told = {index: (*told[index], values[index]) for index in group}
-        for index, facts in told.items():
+            if len(set(chosen.values())) < len(group) and len(set(values.values())) > 1:
+                chosen = {index: (*chosen[index], values[index]) for index in group}
+        for index, facts in chosen.items():
             labels[index] = " · ".join(filter(None, facts))
     return labels
 

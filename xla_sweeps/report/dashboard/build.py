@@ -85,10 +85,10 @@ def write_page(
         ConfigError: more rows than a page can hold.
     """
     chosen = parse_filter(where) if where is not None else None
-    found = [
+    loaded = [
         (_label(folder, results_dirs), load(folder, advance=advance)) for folder in results_dirs
     ]
-    table = joined(_labelled(rows.table, label) for label, rows in found)
+    table = joined(_labelled(rows.table, label) for label, rows in loaded)
     table, unfinished = _finished(table)
     table = matching(table, chosen)
     if not table.num_rows:
@@ -99,17 +99,17 @@ def write_page(
             "keep some with --where, "
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
-    problems = tuple(problem for _, rows in found for problem in rows.problems)
+    problems = tuple(problem for _, rows in loaded for problem in rows.problems)
     if unfinished:
         problems += (
             f"comparisons left out because they were not measured to their end: {unfinished}",
         )
-    trials = sum(rows.trials for _, rows in found)
+    trials = sum(rows.trials for _, rows in loaded)
     missing = [index.missing(folder) for folder in results_dirs]
-    name = title or " · ".join(dict.fromkeys(label for label, _ in found))
+    name = title or " · ".join(dict.fromkeys(label for label, _ in loaded))
     meta = page_meta(table) | {
         "title": name,
-        "records": sum(rows.records for _, rows in found),
+        "records": sum(rows.records for _, rows in loaded),
         "trials": trials,
         "planned": None
         if all(count is None for count in missing)
@@ -173,7 +173,7 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
 
     measured = table.filter(pyarrow.compute.equal(table["origin"], "measured"))
     times = sorted(filter(None, measured["measured_at"].unique().to_pylist()))
-    known = {
+    columns = {
         "software": "software",
         "drivers": "driver",
         "environment_flags": "environment_flags",
@@ -184,7 +184,7 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
         "generated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "devices": _devices(table, measured),
         "scenarios": _scenarios(table, measured),
-        **{name: _known(measured, column) for name, column in known.items()},
+        **{name: _known(measured, column) for name, column in columns.items()},
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
         "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
@@ -205,9 +205,9 @@ def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, An
         floors[place] = max(kind["floor_max"], floors.get(place, 0.0))
         pairs[place] += kind["trial_id_count"] * is_aa_pair(kind["baseline"], kind["candidate"])
     devices: dict[str, dict[str, Any]] = {}
-    for found in trials.to_pylist():
-        place = found["device"], found["scenario"]
-        count = found["trial_id_count_distinct"]
+    for group in trials.to_pylist():
+        place = group["device"], group["scenario"]
+        count = group["trial_id_count_distinct"]
         facts = {"trials": count, "floor": floors.get(place), "aa_pairs": pairs[place]}
         devices.setdefault(place[0], {})[place[1]] = facts
     return [{"name": name, "scenarios": devices[name]} for name in sorted(devices)]
@@ -242,11 +242,11 @@ def _folders(results_dirs: Sequence[Path], output: Path) -> dict[str, str]:
 
 def _runs(results_dirs: Sequence[Path], trials: Set[str]) -> dict[str, dict[str, str]]:
     """The address of the W&B run of each of these trials that has one, by folder and trial."""
-    found: dict[str, dict[str, str]] = {}
+    addresses: dict[str, dict[str, str]] = {}
     for folder in results_dirs:
         urls = {trial: url for trial, url in run_urls(folder).items() if trial in trials}
-        found |= {_label(folder, results_dirs): urls} if urls else {}
-    return found
+        addresses |= {_label(folder, results_dirs): urls} if urls else {}
+    return addresses
 
 
 def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:
@@ -258,7 +258,7 @@ def _labelled(table: pyarrow.Table, label: str) -> pyarrow.Table:
 def _label(folder: Path, folders: Sequence[Path]) -> str:
     """The folder's name; its whole path where two share a name."""
     name = folder.resolve().name
-    return str(folder) if [item.resolve().name for item in folders].count(name) > 1 else name
+    return str(folder) if [other.resolve().name for other in folders].count(name) > 1 else name
 
 
 def _nothing(folders: Sequence[Path], where: str | None) -> str:
