@@ -83,7 +83,7 @@ def test_the_peaks_of_this_cpu_are_measured_with_all_cores_and_with_one(
 ) -> None:
     monkeypatch.setattr(peaks, "SIDES", (64, 128))
     monkeypatch.setattr(peaks, "ARRAY_BYTES", 2**20)
-    monkeypatch.setattr(roofline, "BLOCK_S", 0.001)
+    monkeypatch.setattr(roofline, "MODE_S", 0.01)
     found = roofline.measured(
         hlo_of(compiled, BATCH), {"xla": compiled}, inputs=BATCH, device="/device:CPU:0"
     )

@@ -20,11 +20,8 @@ from xla_sweeps.tf.macs import count_macs
 
 BLOCK_S = 0.1
 
-BLOCKS = 5
-"""Of each mode; the modes take turns."""
-
-BUDGET_S = 10.0
-"""No further round of blocks begins after this."""
+MODE_S = 2.0
+"""Seconds for which blocks of a mode are timed."""
 
 
 def measured(
@@ -44,8 +41,8 @@ def measured(
     """
     work, missing = work_of(hlo, inputs)
     dtypes = [DTYPES[kind] for kind in work.macs_by_type or () if kind in DTYPES]
-    calls = calls_s(executables)
-    return roofline(work, peaks(dtypes, device=device), calls, missing=missing)
+    calls_s = {mode: call_s(executable) for mode, executable in executables.items()}
+    return roofline(work, peaks(dtypes, device=device), calls_s, missing=missing)
 
 
 def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
@@ -75,18 +72,10 @@ def work_of(hlo: str, inputs: Any) -> tuple[Work, dict[str, str]]:
     ), missing
 
 
-def calls_s(executables: Mapping[str, modes.ModeExecutable]) -> dict[str, float]:
-    """Seconds of a call in each mode's fastest block; the modes take turns."""
-    found: dict[str, list[float]] = {mode: [] for mode in executables}
-    begun = time.perf_counter()
-    for number in range(BLOCKS + 1):
-        if number > 1 and time.perf_counter() - begun > BUDGET_S:
-            break
-        for mode, executable in executables.items():
-            calls = max(1, math.ceil(BLOCK_S / min(found[mode]))) if found[mode] else 1
-            executable.prepare()
-            executable.step()
-            executable.synchronize()
-            block = timing.measure_block(executable, mode, calls, clock=time.perf_counter_ns)
-            found[mode].append(block.call_s)
-    return {mode: min(times) for mode, times in found.items()}
+def call_s(executable: modes.ModeExecutable) -> float:
+    """Seconds of a call in the fastest block; the mode was called before."""
+    clock = time.perf_counter_ns
+    executable.prepare()
+    first_s = timing.measure_block(executable, "", 1, clock=clock).call_s
+    calls = timing.calls_per_block(first_s, sync_s=0, block_s=BLOCK_S)
+    return min(timing.measure_alone(executable, calls=calls, seconds=MODE_S, clock=clock))
