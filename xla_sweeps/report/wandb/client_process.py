@@ -60,7 +60,7 @@ class Session:
         self.warnings: list[str] = []
 
     def login(self) -> dict[str, Any]:
-        """Whether the client has credentials, and for which server; asks no server."""
+        """The client's credentials and its server's address; asks no server."""
         os.environ.pop("WANDB_MODE", None)
         answer: dict[str, Any] = {}
         try:
@@ -239,10 +239,7 @@ def history_of(run: Any) -> set[Place]:
 
 
 def confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float) -> bool:
-    """Whether the server has the run with these rows and this summary.
-
-    It is asked until it has, or until the deadline.
-    """
+    """True once the server has the run with these rows and this summary; False at the deadline."""
     api = None
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):  # whatever the client raises: no confirmation yet
@@ -276,7 +273,7 @@ def shown(text: str) -> str:
 
 
 def is_reachable(error: BaseException) -> bool:
-    """Whether the server answers and accepts the key, so that trying another run makes sense."""
+    """False if the server does not answer or rejects the key: other runs would fail too."""
     late = re.search(r"deadline exceeded|timed out|in time|refused|no such host", str(error))
     return not late and not isinstance(error, TimeoutError | wandb.errors.AuthenticationError)
 
@@ -310,7 +307,7 @@ class Conversation:
         self._orphaned()
 
     def _orphaned(self) -> None:
-        """After the parent's end, allow a short time to close the run, then kill everything."""
+        """Kill everything shortly after the parent's end; the run can be closed until then."""
         time.sleep(ORPHAN_GRACE_S)
         kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
         remove_scratch()
@@ -342,7 +339,7 @@ def follow(conversation: Conversation, session: Session) -> Session:
 
 
 def remove_scratch() -> None:
-    """Remove this helper's temporary files; its parent, which does that else, has died."""
+    """Remove this helper's temporary files, because its parent has died."""
     shutil.rmtree(os.environ.get(SCRATCH, ""), ignore_errors=True)
 
 

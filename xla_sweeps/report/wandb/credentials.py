@@ -20,12 +20,12 @@ _VARIABLES = ("HOME", "NETRC", "XDG_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """What the client says of itself; it asks no server.
+    """The client's login, as it is configured; no server is asked.
 
     Attributes:
         url: the server that it uses, or "" if the client does not answer.
-        logged_in: whether it has credentials for that server.
-        problem: why the credentials that it found cannot be used, or "".
+        logged_in: True if it has credentials for that server.
+        problem: reason why its credentials cannot be used, or "".
     """
 
     url: str = ""

@@ -1,4 +1,4 @@
-"""What a trial's W&B run contains: history rows, summary keys, histograms.
+"""Contents of a trial's W&B run: history rows, summary keys, histograms.
 
 Pure; all numbers are finite.
 """
@@ -48,7 +48,7 @@ SUMMARY_KEYS = (
 """All summary keys but `throughput_<mode>` and the histograms; outdated ones are removed."""
 
 SUMMARY_VERSION = 2
-"""Raised when a summary gets another key, so that `push` completes the runs that lack it."""
+"""Version of the summary's keys: `push` completes the runs of a lower one."""
 
 
 ROUND_KEYS = ("replicate", "contaminated", "speedup_round")

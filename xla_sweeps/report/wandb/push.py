@@ -1,4 +1,4 @@
-"""Upload records that W&B lacks."""
+"""Upload records that are not on W&B yet."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def push(
     log: Path,
     force: bool = False,
 ) -> PushReport:
-    """Upload whatever the server lacks of each trial's run; repeating it changes nothing.
+    """Upload the missing parts of each trial's run; repeating it changes nothing.
 
     A run keeps its id, even one from an agent. Rows that the server shows are not sent again. If
     the server does not answer, the remaining trials are not tried.
@@ -135,7 +135,7 @@ def _unpublished(
 
 @contextmanager
 def alone_in(folder: Path, what: str) -> Iterator[bool]:
-    """Whether no other `what` ("push") of this folder runs on this machine; locks out others."""
+    """Lock a folder for one kind of work ("push"); yields False if another process has the lock."""
     files.folder_in(folder.parent, folder.name)
     with os.fdopen(files.own_file(folder / f"{what}.lock"), "ab") as lock:
         try:

@@ -136,7 +136,7 @@ def header_document(header: RunHeader) -> dict[str, Any]:
 def run_content(
     records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
-    """What a finished run contains: history rows, summary, histograms, exit code."""
+    """Contents of a finished run: history rows, summary, histograms, exit code."""
     samples = summary.samples if summary else 1
     return {
         "rows": [
@@ -183,7 +183,7 @@ def note_run(
 
 
 def published_replicates(header: RunHeader) -> int | None:
-    """How many replicates the server confirmed, or None."""
+    """Number of replicates that the server confirmed, or None."""
     return sum(len(run["confirmed"]) for run in noted_runs(header).values()) or None
 
 
