@@ -1,4 +1,4 @@
-"""From a results folder to all that a W&B report, a saved workspace and a summary run say."""
+"""Plan a W&B report, its workspace and its summary run from a results folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan_document(
     unsent: int,
     project_runs: int | None,
 ) -> dict[str, Any]:
-    """All that report, workspace and summary run say, as plain data.
+    """Contents of report, workspace and summary run as plain data.
 
     Args:
         records: of each trial.
@@ -51,7 +51,7 @@ def plan_document(
         entity: owner of the project.
         project: name of the project.
         unsent: trials that are not known to be on the server.
-        project_runs: runs of trials that the project has; None where nobody asked.
+        project_runs: runs of trials that the project has; None if the server was not asked.
     """
     rows = _sorted_rows(summaries)
     headline = sum(row.headline for row in rows)
@@ -109,7 +109,7 @@ def _figures(pairs: Sequence[ComparisonRow], facts: text.Facts) -> dict[str, int
 
 
 def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
-    """What tells these results from others, however much they grow: their first record."""
+    """An id of these results that stays while they grow: a hash of their first record."""
     first = min(
         (record.started_at, record.trial_id) for group in records.values() for record in group
     )
@@ -118,7 +118,7 @@ def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """What cannot be written there is one line."""
+    """Report a failure to write there in one line."""
     try:
         yield
     except OSError as error:
@@ -152,7 +152,7 @@ def place(
 def unsent_trials(
     results_dir: Path, records: Mapping[str, Sequence[Record]], entity: str | None, project: str
 ) -> int:
-    """How many trials are not known to be on the server."""
+    """Number of trials that are not known to be on the server."""
     sent = 0
     for trial, group in records.items():
         header, _ = guarded(
@@ -179,7 +179,7 @@ def attachments(
     )
     folder_below(folder.parent, folder.name)
     for path in (parquet, page, made_from):
-        if path.is_symlink():  # somebody else's: what it leads to is neither read nor replaced
+        if path.is_symlink():  # never read or replace the target of a foreign link
             path.unlink()
     export.write_parquet(rows.table, parquet)
     key = f"{__version__} {hashlib.sha256(parquet.read_bytes()).hexdigest()}"

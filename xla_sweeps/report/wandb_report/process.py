@@ -36,7 +36,7 @@ RETRIES = {
     "WANDB__FILE_STREAM_RETRY_MAX": "4",
     "WANDB__FILE_TRANSFER_RETRY_MAX": "4",
 }
-"""The client's defaults retry for hours, but somebody waits for the report and can repeat it."""
+"""The client's defaults retry for hours, but the user waits for the report and can rerun it."""
 
 FOREIGN = (
     "WANDB_SWEEP_ID",
@@ -177,7 +177,7 @@ def _replace(made: ws.Workspace, there: ws.Workspace | None) -> None:
 
 
 def _is_there(place: str, run: str, digest: str) -> bool:
-    """Whether the server shows the run's figures and its table; files are confirmed before."""
+    """True if the server shows the run's figures and its table; files are confirmed before."""
     api: Any = wandb.Api(timeout=CONNECT_S)
     table = f"{place}/run-{run}-{layout.TABLE_KEY}:latest"
     return bool(

@@ -35,7 +35,7 @@ TASKS = {
     "report": "the report could not be written",
     "workspace": "the report was written, but the workspace was not",
 }
-"""What a failed order means."""
+"""Consequence of each failed order, for its error message."""
 
 
 class ReportError(XlaSweepsError):
@@ -46,14 +46,14 @@ class ReportError(XlaSweepsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What was published.
+    """Addresses of a published report.
 
     Attributes:
         report: address of the report.
         workspace: address of the workspace.
         run: address of the summary run.
-        updated: whether an earlier report was replaced.
-        run_confirmed: whether the server shows the summary run's figures and table.
+        updated: True if an earlier report was replaced.
+        run_confirmed: True if the server shows the summary run's figures and table.
     """
 
     report: str

@@ -78,7 +78,7 @@ def by_setting(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
 
 
 def commonest(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
-    """Of each device the setting with the most pairs; the device with the most pairs first."""
+    """Each device's setting with the most pairs; the device with the most pairs first."""
     sizes = Counter(row.trial.device for row in pairs)
     best: dict[str, tuple[Setting, Pairs]] = {}
     for setting, rows in by_setting(pairs).items():

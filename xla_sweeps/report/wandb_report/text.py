@@ -356,7 +356,7 @@ def _everything(facts: Facts) -> str:
 
 
 def _names(rows: Sequence[ComparisonRow], *shown: str) -> list[str]:
-    """Each row's model, and what distinguishes rows that have the same columns `shown`."""
+    """Each row's model, followed by facts that distinguish rows with the same columns `shown`."""
     return [
         escape(" · ".join(filter(None, (row.trial.model, facts))))
         for row, facts in zip(rows, distinctions(rows, ("model", *shown)), strict=True)
