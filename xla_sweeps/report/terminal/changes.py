@@ -31,7 +31,7 @@ MOST_LINES = 10
 
 
 def show_difference(difference: Difference) -> None:
-    """Show what broke, what changed, what is on one side only, and how the environments differ."""
+    """Show breaks, changes, trials of one side only, and differences of the environments."""
     console = results_console()
     a, b = displayable(difference.title_a), displayable(difference.title_b)
     console.print(
@@ -75,7 +75,7 @@ def show_difference(difference: Difference) -> None:
 
 
 def show_failures(lines: Sequence[str]) -> None:
-    """Show what `--fail-on` found, and what it ignored, on standard error."""
+    """Show the matches of `--fail-on`, and the rows that it ignored, on standard error."""
     console = progress_console()
     for line in lines:
         console.print(Text(f"--fail-on {displayable(line)}", style="red"), soft_wrap=True)
@@ -142,7 +142,7 @@ def _environment(console: Console, difference: Difference) -> None:
 
 
 def _summary(difference: Difference) -> list[str]:
-    """What was compared, a line for each scenario's verdicts where there are several."""
+    """The number of comparisons, and their verdicts, on one line for each of several scenarios."""
     number, groups = counts(difference), by_scenario(difference.changes)
     more = [f"{number[what]} {what}" for what in ("broke", "fixed") if number[what]]
     more += [f"{number['failed_both']} failed on both sides"] if number["failed_both"] else []

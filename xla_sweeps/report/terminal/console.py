@@ -1,4 +1,4 @@
-"""The consoles for results and progress, and how durations and sizes are written."""
+"""Consoles for results and progress, and the text of durations and sizes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNBOUNDED = 10_000
 """Columns that hold every table."""
 
 NAME_WIDTHS = (60, 40, 30, 24, 18, 14)
-"""Columns that names take in a narrow table of rows, whichever is the first that fits."""
+"""Widths to try for names in a narrow table of rows; the first that fits is used."""
 
 BUG_LINE_CHARACTERS = 300
 
@@ -48,9 +48,9 @@ def results_console() -> Console:
 
 
 def print_table(*tables: Callable[[], Table]) -> None:
-    """Print on standard output the first of the tables that fits the terminal, or else the last.
+    """Print the first table that fits the terminal on standard output, or else the last.
 
-    None is cut: the last may be wider than the terminal. A file gets the first.
+    No table is cut: the last one may be wider than the terminal. A file gets the first.
     """
     console = _console(sys.stdout, plain_width=UNBOUNDED)
     for make in tables:
@@ -111,7 +111,12 @@ def report_bug(error: BaseException, *, results_dir: Path | None = None) -> int:
 
 
 def _kept(text: str, folders: Sequence[Path | None]) -> str:
-    """Where a traceback was written, in words; None is the folder for temporary files."""
+    """Write a traceback to the first folder that takes it, and name the file in words.
+
+    Args:
+        text: the traceback.
+        folders: tried in this order; None is the folder for temporary files.
+    """
     for folder in folders:
         if folder is not None and folder.is_symlink():
             continue

@@ -99,7 +99,7 @@ def show_model(entry: CatalogEntry) -> None:
 
 
 def _sources_table(entry: CatalogEntry, *, width: int = UNBOUNDED) -> Table:
-    """One line per source, or several where what it builds and needs is wider than this."""
+    """One line per source, or several where its texts are wider than `width`."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("source", "built by"):
         table.add_column(name, no_wrap=True)

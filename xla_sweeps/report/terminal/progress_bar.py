@@ -66,7 +66,7 @@ class Steps:
             self._console.print(Text(f"{self._title}: {displayable(name)}  {took}"), soft_wrap=True)
 
     def follow(self, done: int, total: int) -> None:
-        """Set how many steps are done, and how many there are."""
+        """Set the number of finished steps and of all steps."""
         self._progress.update(self._task, completed=done, total=total)
 
     def warn(self, message: str) -> None:

@@ -24,7 +24,7 @@ TAIL_BYTES = 2048
 
 GOOD = ("ok",)
 INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
-"""Outcomes that say nothing about the trial: it is measured again."""
+"""Outcomes that are no result: the trial is measured again."""
 
 
 class SweepProgress:
@@ -62,7 +62,7 @@ class SweepProgress:
         self.tick()
 
     def ended(self, lane: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
-        """A job ended with an outcome, and its speedup; what may be cut comes last."""
+        """A job ended with an outcome and its speedup; the least important words come last."""
         job = self._jobs.get(lane)
         took = duration(time.monotonic() - job[2]) if job else ""
         self._jobs[lane] = None
@@ -79,7 +79,7 @@ class SweepProgress:
         *,
         left_s: tuple[float, float] | None,
     ) -> None:
-        """Show how many trials are done, by outcome, and the time left."""
+        """Show the number of finished trials by outcome, and the time left."""
         self._done, self._total, self._left = done, total, left_s
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
@@ -99,7 +99,7 @@ class SweepProgress:
         attempts: int,
         again_s: float,
     ) -> None:
-        """Show how many trials are contaminated, by what, and when they are measured again."""
+        """Show the number of contaminated trials, the cause, and the time of the next attempt."""
         said = self._busy
         self._busy = ""
         if contaminated:

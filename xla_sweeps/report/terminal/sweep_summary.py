@@ -49,11 +49,11 @@ class SweepOutcome(Protocol):
 
     @property
     def broken(self) -> str:
-        """Why the circuit breaker stopped the sweep, or ""."""
+        """Reason why the circuit breaker stopped the sweep, or ""."""
 
     @property
     def gave_up(self) -> Mapping[str, str]:
-        """Why the sweep gave up on some trials."""
+        """Reasons for giving up, by trial."""
 
 
 def show_plan(
@@ -66,7 +66,7 @@ def show_plan(
     left_s: tuple[float, float] | None,
     timed_s: float,
 ) -> None:
-    """Show the commands of all trials to measure, and how long they may take.
+    """Show the commands of all trials to measure, and the time that they may take.
 
     Args:
         name: the sweep's name.
@@ -74,8 +74,8 @@ def show_plan(
         search: number of trials that a search will propose; None if all are known.
         repeated: number of duplicate trials in the definition.
         known: number of trials to measure whose model was measured before.
-        left_s: seconds that they may take, as a range; None if nothing is known.
-        timed_s: the most seconds that they are timed, by the limits of their effort.
+        left_s: estimated duration in seconds, as a range; None without an estimate.
+        timed_s: maximum seconds of timing, by the limits of their effort.
     """
     for task in tasks:
         if task.wanted:
@@ -103,7 +103,7 @@ def show_plan(
 
 
 def _show_time(left_s: tuple[float, float] | None, timed_s: float, basis: str) -> None:
-    """Show what the trials may take, or where nothing is known what their limits allow."""
+    """Show the estimated duration of the trials, or else the limit of their timing."""
     if left_s is None:
         text = (
             f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
@@ -171,7 +171,7 @@ def show_sweep(
 
 
 def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
-    """Show headline rows as a table; of very many only the first."""
+    """Show headline rows as a table; only the first of very many."""
     if rows:
         show_rows(rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
@@ -206,7 +206,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:
-    """Show how many comparisons of two modes have each verdict, or were interrupted."""
+    """Show the number of comparisons by verdict, and of interrupted ones."""
     apart = [
         row
         for row in rows

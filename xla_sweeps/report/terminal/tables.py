@@ -79,7 +79,7 @@ def show_trial(summary: TrialSummary, *, places: Mapping[str, str | Path]) -> No
 def show_rows(rows: Sequence[ComparisonRow]) -> None:
     """Show comparison rows, a table for each scenario; a device that all share is shown below.
 
-    One line each, or several where the console is narrow, so that no word and no number is cut.
+    Each row takes one line, or several on a narrow console: no word and no number is cut.
     """
     console = results_console()
     shared = len({row.trial.device for row in rows}) == 1
@@ -98,7 +98,7 @@ def _show_table(rows: Sequence[ComparisonRow], *, with_device: bool) -> None:
 
     Args:
         rows: of one scenario.
-        with_device: whether each row names its device.
+        with_device: True if each row names its device.
     """
     names = _row_names(rows, with_device=with_device)
     narrow = partial(_narrow_table, rows, names)
@@ -110,7 +110,7 @@ def _show_table(rows: Sequence[ComparisonRow], *, with_device: bool) -> None:
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
-    """Each row's model, with what tells it from rows that would look the same."""
+    """Each row's model, followed by facts that distinguish it from similar rows."""
     shown = ("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin")
     names = []
     for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
@@ -143,7 +143,7 @@ def _wide_table(rows: Sequence[ComparisonRow], names: Sequence[str]) -> Table:
 def _narrow_table(
     rows: Sequence[ComparisonRow], names: Sequence[str], width: int, *, stacked: bool = False
 ) -> Table:
-    """Two lines for each row or more; names take this width, speeds a column or a third line."""
+    """Two or more lines for each row; speeds are in a column or in a third line."""
     speed = "\nimg/s" if stacked else ""
     table = _rows_table(
         *("model", "px\nbatch", "candidate /\nbaseline", *([] if stacked else ["img/s"])),
@@ -164,7 +164,7 @@ def _narrow_table(
 
 
 def _rows_table(*headers: str) -> Table:
-    """A table of rows without a cell: texts to the left, numbers to the right."""
+    """An empty table of rows: text is aligned left, numbers right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for header in headers:
         right = header.partition("\n")[0] in ("px", "batch", "img/s", "speedup")
@@ -179,7 +179,7 @@ def _replicates(row: ComparisonRow) -> str:
 
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
-    """Show what the marks of these rows mean."""
+    """Explain the marks of these rows."""
     console = results_console()
     if any(map(_is_preliminary, rows)):
         text = advice.PRELIMINARY
@@ -201,7 +201,7 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
-    """Show `doctor`'s findings: (level, subject, what was found, what to do), and what follows."""
+    """Show `doctor`'s findings: (level, subject, finding, fix), and the conclusion."""
     console = results_console()
     marks = {
         "ok": ("✓", "green"),
@@ -288,7 +288,7 @@ def _modes_table(summary: TrialSummary, *, wide: bool) -> Table:
 
 
 def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[ModeSummary], str]]:
-    """The figures of a mode by their heading; the long names of Keras's modes leave less room."""
+    """The figures of a mode by heading; fewer where the long names of Keras's modes need room."""
     columns: dict[str, Callable[[ModeSummary], str]] = {
         advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
             number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None)

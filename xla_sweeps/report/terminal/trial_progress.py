@@ -39,7 +39,7 @@ class TrialProgress:
 
     Args:
         ui: `auto`, `live`, `plain` or `quiet` (warnings only).
-        part: which of several trials it is, such as `2 of 5`, or "".
+        part: the trial's number among several, such as `2 of 5`, or "".
     """
 
     def __init__(self, *, ui: str = "auto", part: str = "") -> None:
@@ -131,7 +131,7 @@ class TrialProgress:
 
 
 def _counted(progress: Progressed) -> str:
-    """How many rounds are measured, and how many of them are clean, where that is not all."""
+    """The number of measured rounds, and of clean ones if some are not."""
     if progress.measured == progress.rounds:
         return f"{progress.rounds}/{progress.rounds_max} rounds"
     return f"{progress.measured} measured, {progress.rounds} clean of {progress.rounds_max}"
