@@ -41,7 +41,7 @@ CATEGORIES = (
 )
 
 NUMBERS = tuple(name for name, column in COLUMNS.items() if column.page and column.kind is not str)
-"""The page's columns; it computes the rest from them."""
+"""Columns that the page holds; it computes the rest from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,9 @@ def sums(table: pyarrow.Table, *, baseline: str = "") -> overview.Overview:
 
 
 def page_meta(table: pyarrow.Table) -> dict[str, Any]:
-    """What the page says beside the rows of a table that has a column `results`, from these alone.
+    """Metadata of the page that follows from the rows of a table with a column `results`.
 
-    The rest is known where the rows come from: title, counts of records and trials, problems.
+    The caller adds the rest: title, counts of records and trials, problems.
     """
     import pyarrow.compute
 
@@ -193,7 +193,7 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
 
 
 def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, Any]]:
-    """Each device with its trials in each scenario, their floor, and the A/A pairs it rests on."""
+    """Each device's trials, floor and number of A/A pairs, by scenario."""
     trials = table.group_by(["device", "scenario"]).aggregate([("trial_id", "count_distinct")])
     kinds = measured.group_by(["device", "scenario", "baseline", "candidate"]).aggregate(
         [("floor", "max"), ("trial_id", "count")]
@@ -214,7 +214,7 @@ def _devices(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, An
 
 
 def _scenarios(table: pyarrow.Table, measured: pyarrow.Table) -> list[dict[str, str]]:
-    """The scenarios, the commonest measured one first, with the pair that each is about."""
+    """The scenarios with their headline pairs, the commonest measured one first."""
     names = by_count(measured["scenario"].to_pylist())
     names += [name for name in by_count(table["scenario"].to_pylist()) if name not in names]
     keys = ("baseline", "candidate")
@@ -226,13 +226,13 @@ def _known(table: pyarrow.Table, column: str) -> list[str]:
 
 
 def _finished(table: pyarrow.Table) -> tuple[pyarrow.Table, int]:
-    """The rows that were measured to their end, and how many were not."""
+    """The rows that were measured to their end, and the number of others."""
     keep = [status not in UNFINISHED for status in table["status"].to_pylist()]
     return (table, 0) if all(keep) else (table.filter(keep), keep.count(False))
 
 
 def _folders(results_dirs: Sequence[Path], output: Path) -> dict[str, str]:
-    """Where each folder lies, from the page: links to logs hold while both stay where they are."""
+    """Each folder's path relative to the page, for links to logs."""
     start = output.resolve().parent
     return {
         _label(folder, results_dirs): Path(os.path.relpath(folder.resolve(), start)).as_posix()
@@ -241,7 +241,7 @@ def _folders(results_dirs: Sequence[Path], output: Path) -> dict[str, str]:
 
 
 def _runs(results_dirs: Sequence[Path], trials: Set[str]) -> dict[str, dict[str, str]]:
-    """The address of the W&B run of each of these trials that has one, by folder and trial."""
+    """Addresses of these trials' W&B runs, by folder and trial."""
     addresses: dict[str, dict[str, str]] = {}
     for folder in results_dirs:
         urls = {trial: url for trial, url in run_urls(folder).items() if trial in trials}

@@ -34,7 +34,7 @@ class Coded:
     values: Sequence[Any]
 
     def __len__(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.codes)
 
 
@@ -42,7 +42,7 @@ Column = npt.NDArray[np.float64] | Coded | Sequence[Any]
 
 
 def pack(columns: Mapping[str, Column], meta: Mapping[str, Any]) -> bytes:
-    """The columns and what goes with them as gzipped bytes.
+    """The columns and their metadata as gzipped bytes.
 
     Args:
         columns: of equal length, by name; an array of floats is numeric (NaN: none), anything else

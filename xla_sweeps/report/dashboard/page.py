@@ -115,7 +115,7 @@ def _packed(text: str) -> str:
 def _asset(name: str) -> str:
     """A file of the page's.
 
-    What is inlined as a script or a style must not end its element early.
+    Inlined scripts and styles must not end their element early.
     """
     text = (_ASSETS / name).read_text(encoding="utf-8")
     if name.endswith((".js", ".css")) and ("</script" in text.lower() or "</style" in text.lower()):
