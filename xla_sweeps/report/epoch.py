@@ -1,4 +1,4 @@
-"""What an epoch of `fit` spends on its input, and on its last, smaller batch, in words. Pure."""
+"""Sentences on an epoch of `fit`: the cost of its input and of its last, smaller batch. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xla_sweeps.schema.row import ModeSummary, TrialSummary
 _M = Mode
 
 _STEP = {_M.FIT_XLA: _M.XLA, _M.FIT_GRAPH: _M.GRAPH}
-"""The step alone of each mode of `fit`, in the order in which one is told about."""
+"""The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
 
 
 def epoch_notes(summary: TrialSummary) -> list[str]:
@@ -22,7 +22,7 @@ def epoch_notes(summary: TrialSummary) -> list[str]:
 
 
 def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
-    """How fast an epoch is, and its input and its steps alone."""
+    """Throughput of an epoch, of its input alone and of its steps alone."""
     labels = [label for label in _STEP if label in modes and modes[label].input_share is not None]
     rates = {label: _rate(mode) for label, mode in modes.items()}
     for label in labels:
@@ -40,7 +40,7 @@ def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
 
 
 def _last_batch_note(summary: TrialSummary) -> list[str]:
-    """What each mode compiles for the last batch."""
+    """Compile time of each mode for the last batch."""
     seconds_by_mode = {
         mode.label: mode.last_batch_compile_s
         for mode in summary.modes

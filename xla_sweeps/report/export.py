@@ -34,7 +34,7 @@ def write_text(text: str, output: Path | None) -> None:
 
 
 def require_writable(output: Path) -> None:
-    """Refuse a file that cannot be written before what it is for is worked out.
+    """Refuse a file that cannot be written, before its content is computed.
 
     Raises:
         StoreError: its folder is missing or may not be written to, or it is a folder itself.

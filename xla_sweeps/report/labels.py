@@ -1,4 +1,4 @@
-"""Labels that tell rows apart that would look alike."""
+"""Labels that distinguish rows with equal columns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ TELLING = (
     *QUESTION,
     *("effort", "modes", "software", "driver", "environment_flags", "host", "trial_id"),
 )
-"""Columns that tell trials of one model and size apart, the plainest first."""
+"""Columns that distinguish trials of one model and size, the plainest first."""
 
 ID_CHARACTERS = 8
 
 CHARACTERS = 80
-"""Of any other value: one machine's variables may fill pages."""
+"""Maximum length of any other value: the variables of a machine may fill pages."""
 
 
 def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
-    """What each row needs beside the columns that are shown, or "": `standard · graph,xla`.
+    """Facts that each row needs beside the shown columns, such as `standard · graph,xla`, or "".
 
     Args:
-        rows: that stand in one table.
+        rows: rows of one table.
         shown: columns of the table.
     """
     alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
