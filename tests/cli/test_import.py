@@ -63,11 +63,11 @@ def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
             (),
             "xla-sweeps: f.csv, line 1: not UTF-8 (byte 0xff); save it as UTF-8",
         ),
-        (b"", (), "xla-sweeps: f.csv: the file is empty"),
+        (b"", (), "xla-sweeps: f.csv: expected a header, and a line for each figure below it"),
         (
             text(line("vgg16", rate=-1)).encode(),
             (),
-            "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': -1 is not",
+            "xla-sweeps: f.csv, line 2, column 'throughput (samples/sec)': expected a num",
         ),
         (
             text(line("vgg16")).encode(),

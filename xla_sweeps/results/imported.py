@@ -71,7 +71,7 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
         )
     label = label or re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._")[:64] or "published"
     figures = published.parse(_text(file), where=str(file))
-    found, warnings = published.rows(figures, catalog.load_catalog(), label=label)
+    rows, warnings = published.rows(figures, catalog.load_catalog(), label=label)
     document = _Document(
         schema_version=SCHEMA_VERSION,
         label=label,
@@ -91,33 +91,26 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
     return Import(
         path=path,
         figures=len(figures),
-        rows=tuple(found),
+        rows=tuple(rows),
         warnings=tuple(warnings),
         replaced=replaced,
     )
 
 
-def rows(results_dir: Path) -> list[ComparisonRow]:
-    """The rows of everything that was imported.
-
-    What cannot be read is left out (`load` says what).
-    """
-    return load(results_dir)[0]
-
-
 def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
     """The rows of everything that was imported, and a line for each file that could not be used."""
-    found: list[ComparisonRow] = []
+    rows: list[ComparisonRow] = []
     problems: list[str] = []
     for path in sorted((results_dir / "imported").glob("*.json")):
         try:
             document = _read(path)
-            known = catalog.load_catalog()
-            found += published.rows(document.figures, known, label=document.label)[0]
+            rows += published.rows(document.figures, catalog.load_catalog(), label=document.label)[
+                0
+            ]
         except Exception as error:
             reason = error.strerror or error if isinstance(error, OSError) else error
             problems.append(f"{path}: {displayable(reason)}; import the file again")
-    return found, problems
+    return rows, problems
 
 
 def _read(path: Path) -> _Document:

@@ -2,7 +2,7 @@
 
 A figure there (columns: `COLUMNS`) is one measurement: throughput over a hundred calls of four
 float32 images, eager (`xla` False) or with jit_compile=True, each timed alone. So the rows have no
-interval, and no verdict but `ambiguous`.
+interval, and no verdict but `ambiguous`. The study's names are names or aliases of the catalog.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import difflib
 import hashlib
 import io
 import math
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -34,16 +33,23 @@ from xla_sweeps.schema.columns import (
 from xla_sweeps.schema.measurement import Count, Status
 from xla_sweeps.schema.row import ComparisonRow
 
-COLUMNS = (
-    "model_family",
-    "model_variant",
-    "resolution",
-    "xla",
-    "accelerator",
-    "flop (giga)",
-    "params (million)",
-    "throughput (samples/sec)",
-)
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+_Number = Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]
+
+_A_NUMBER = "a number from 1e-9 to 1e9"
+
+COLUMNS: Mapping[str, tuple[str, Any, str]] = {
+    "model_family": ("family", _Text, "a name"),
+    "model_variant": ("variant", _Text, "a name"),
+    "resolution": ("resolution_px", Count, "a whole number of pixels"),
+    "xla": ("xla", bool, "True or False"),
+    "accelerator": ("accelerator", _Text, "a name"),
+    "flop (giga)": ("gmacs", _Number | None, f"{_A_NUMBER}, or nothing"),
+    "params (million)": ("params_million", _Number | None, f"{_A_NUMBER}, or nothing"),
+    "throughput (samples/sec)": ("throughput_samples_per_s", _Number, _A_NUMBER),
+}
+"""Member of a `Figure`, its type, and the type in words, by column of the file."""
 
 BATCH_SIZE = 4
 
@@ -53,31 +59,16 @@ ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 A driver says more (`NVIDIA A100-SXM4-40GB`), so measured rows stand under other names.
 """
 
-_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-
-_SPELLINGS = (
-    (r"efficient(?:net)?(b\d|[sml])v2|efficient(?:net)?v2(b\d|[sml])", r"efficientnetv2\1\2"),
-    (r"efficient(?:net)?(?:v1)?(b\d)", r"efficientnet\1"),
-    (r"(resnet\d+)v1", r"\1"),
-    (r"(?:mlp)?mixer([bl]\d\d).*", r"mixer\1"),
-    (r"(vit(?:[sbl]\d+|r\d+[sl]\d+)).*", r"\1"),
-    (r"yolov8(xs|xl|[sml])(?:pascalvoc|coco|detector)?", r"yolov8\1"),
-    (r"retinanet(?:resnet50)?(?:pascalvoc|coco)?", r"retinanetresnet50"),
-)
-"""How others write names of the catalog, both with nothing but letters and digits in them."""
-
-_REGNET = re.compile(r"(regnet[xy])(006|008|016)")
-
-_REGNET_BUILT = {"006": "008", "008": "016", "016": "002"}
-"""What the study built under these names, for X and Y alike."""
+_REGNET_BUILT = {
+    f"regnet{kind}_{called}": f"regnet{kind}_{built}"
+    for kind in "xy"
+    for called, built in (("006", "008"), ("008", "016"), ("016", "002"))
+}
+"""The models that the study built under these names."""
 
 _SOURCES = ("applications", "hub", "keras_cv")
 
 _MACS_APART, _PARAMS_APART = 1.25, 1.05
-
-_LEAST, _MOST = 1e-9, 1e9
-
-_Plausible = Annotated[float, msgspec.Meta(ge=_LEAST, le=_MOST)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +86,15 @@ class Figure:
     resolution_px: Count
     xla: bool
     accelerator: str
-    gmacs: _Plausible | None
-    params_million: _Plausible | None
-    throughput_samples_per_s: _Plausible
+    gmacs: _Number | None
+    params_million: _Number | None
+    throughput_samples_per_s: _Number
+
+
+_Identified = tuple[Figure, CatalogEntry | None, tuple[str, ...]]
+"""A figure, its model, and notes on it."""
+
+_Group = Sequence[_Identified]
 
 
 def parse(text: str, *, where: str) -> list[Figure]:
@@ -114,19 +111,35 @@ def parse(text: str, *, where: str) -> list[Figure]:
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        header = next((line for line in reader if any(cell.strip() for cell in line)), None)
-        if header is None:
-            raise ConfigError(f"{where}: the file is empty")
-        places = _places(header, where=where)
-        figures = []
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                figures.append(_figure(cells, places, line=reader.line_num, where=where))
+        lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
     except csv.Error as error:
         raise ConfigError(f"{where}, line {reader.line_num}: not CSV: {error}") from error
-    if not figures:
-        raise ConfigError(f"{where}: no line below the header")
-    return figures
+    if len(lines) < 2:
+        raise ConfigError(f"{where}: expected a header, and a line for each figure below it")
+    header = [cell.strip().lower() for cell in lines[0][1]]
+    for column in COLUMNS:
+        if header.count(column) != 1:
+            raise ConfigError(
+                f"{where}, line {lines[0][0]}: expected one column {column!r}, "
+                f"got {header.count(column)}. Needed: {', '.join(COLUMNS)}"
+            )
+    return [
+        _figure(dict(zip(header, cells, strict=False)), line=line, where=where)
+        for line, cells in lines[1:]
+    ]
+
+
+def _figure(cells: Mapping[str, str], *, line: int, where: str) -> Figure:
+    members: dict[str, Any] = {"line": line}
+    for column, (member, kind, expected) in COLUMNS.items():
+        cell = cells.get(column, "").strip()
+        try:
+            members[member] = msgspec.convert(cell or None, kind, strict=False)
+        except msgspec.ValidationError:
+            raise ConfigError(
+                f"{where}, line {line}, column '{column}': expected {expected}, got {cell[:40]!r}"
+            ) from None
+    return Figure(**members)
 
 
 def rows(
@@ -141,9 +154,7 @@ def rows(
     """
     names = _index(catalog)
     warnings: dict[str, str] = {}
-    groups: dict[
-        tuple[str, int, str], list[tuple[Figure, CatalogEntry | None, tuple[str, ...]]]
-    ] = {}
+    groups: dict[tuple[str, int, str], list[_Identified]] = {}
     for figure in figures:
         entry, notes = _identified(figure, names, catalog)
         if entry is None:
@@ -154,135 +165,50 @@ def rows(
     return [_row(key, group, label=label) for key, group in groups.items()], list(warnings.values())
 
 
-def _places(header: Sequence[str], *, where: str) -> dict[str, int]:
-    given = [cell.strip().lower() for cell in header]
-    missing = [column for column in COLUMNS if column not in given]
-    if missing:
-        near = difflib.get_close_matches(missing[0], given, n=1, cutoff=0.5)
-        hint = f" Is it '{near[0]}'?" if near else ""
-        raise ConfigError(
-            f"{where}, line 1: no column {', '.join(map(repr, missing))}.{hint} "
-            f"Needed: {', '.join(COLUMNS)}"
-        )
-    twice = [column for column in COLUMNS if given.count(column) > 1]
-    if twice:
-        raise ConfigError(f"{where}, line 1: column {twice[0]!r} is there twice")
-    return {column: given.index(column) for column in COLUMNS}
-
-
-def _figure(cells: Sequence[str], places: Mapping[str, int], *, line: int, where: str) -> Figure:
-    def text(column: str) -> str:
-        cell = cells[places[column]].strip() if places[column] < len(cells) else ""
-        if not cell and column not in ("flop (giga)", "params (million)"):
-            raise ConfigError(f"{where}, line {line}, column '{column}': nothing there")
-        return cell
-
-    def number(column: str) -> float:
-        given = text(column)
-        try:
-            value = float(given)
-        except ValueError:
-            raise ConfigError(
-                f"{where}, line {line}, column '{column}': {given[:40]!r} is not a number"
-            ) from None
-        if not (math.isfinite(value) and value > 0):
-            raise ConfigError(f"{where}, line {line}, column '{column}': {given} is not above 0")
-        if not _LEAST <= value <= _MOST:
-            raise ConfigError(
-                f"{where}, line {line}, column '{column}': {given} is not between "
-                f"{_LEAST:g} and {_MOST:g}"
-            )
-        return value
-
-    size, xla = number("resolution"), text("xla").lower()
-    if not size.is_integer():
-        raise ConfigError(
-            f"{where}, line {line}, column 'resolution': {size:g} is no whole number of pixels"
-        )
-    if xla not in _TRUTH:
-        raise ConfigError(
-            f"{where}, line {line}, column 'xla': {text('xla')[:40]!r} is neither True nor False"
-        )
-    return Figure(
-        line=line,
-        family=text("model_family"),
-        variant=text("model_variant"),
-        resolution_px=int(size),
-        xla=_TRUTH[xla],
-        accelerator=text("accelerator"),
-        throughput_samples_per_s=number("throughput (samples/sec)"),
-        gmacs=number("flop (giga)") if text("flop (giga)") else None,
-        params_million=number("params (million)") if text("params (million)") else None,
-    )
-
-
-def _folded(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def _index(catalog: Mapping[str, CatalogEntry]) -> dict[str, str]:
-    """Names of the catalog by every folded name, alias and variant.
-
-    A name wins over an alias, that over a variant.
-    """
-    index: dict[str, str] = {}
-    for words in (
-        lambda entry: (entry.name,),
-        lambda entry: entry.aliases,
-        lambda entry: (entry.variant,),
-    ):
-        for entry in catalog.values():
-            for word in words(entry):
-                index.setdefault(_folded(word), entry.name)
-    return index
+    """Names of the catalog by every name, alias and variant; a name wins over the others."""
+    aliases = {
+        word.lower(): entry.name
+        for entry in catalog.values()
+        for word in (entry.variant, *entry.aliases)
+    }
+    return {**aliases, **{name.lower(): name for name in catalog}}
 
 
 def _identified(
     figure: Figure, names: Mapping[str, str], catalog: Mapping[str, CatalogEntry]
 ) -> tuple[CatalogEntry | None, tuple[str, ...]]:
     """The catalog's model behind a figure, and notes on it."""
-    folded = _folded(figure.variant)
-    spellings = [
-        folded,
-        *(match.expand(to) for of, to in _SPELLINGS if (match := re.fullmatch(of, folded))),
-    ]
-    name = next((names[spelling] for spelling in spellings if spelling in names), None)
+    name = names.get(figure.variant.lower())
     if name is None:
         return None, ("not in the catalog: the name is the file's",)
     entry, notes = catalog[name], []
-    regnet = _REGNET.fullmatch(folded)
-    built = names.get(f"{regnet[1]}{_REGNET_BUILT[regnet[2]]}") if regnet else None
-    if built and _is_nearer(figure.params_million, catalog[built], than=entry):
+    built = catalog.get(_REGNET_BUILT.get(name, ""))
+    if built and _is_nearer(figure.params_million, built, than=entry):
         notes.append(
-            f"called {figure.variant} in the file, whose study built {built} under that name"
+            f"called {figure.variant} in the file, whose study built {built.name} under that name"
         )
-        entry = catalog[built]
+        entry = built
     return entry, (*notes, *_doubts(figure, entry))
 
 
 def _is_nearer(params_million: float | None, built: CatalogEntry, *, than: CatalogEntry) -> bool:
-    """Whether the parameters are those of what was built rather than of what it is called.
-
-    Unknown ones say yes.
-    """
-    if params_million is None or built.published is None or than.published is None:
-        return params_million is None
-    apart = [
-        abs(math.log(params_million / entry.published.params_million))
-        for entry in (built, than)
-        if entry.published
-    ]
-    return apart[0] < apart[1]
+    """True if the parameters are unknown, or nearer to those of what was built."""
+    if params_million is None:
+        return True
+    sizes = [entry.published.params_million for entry in (built, than) if entry.published]
+    distances = [abs(math.log(params_million / size)) for size in sizes]
+    return distances == sorted(distances)
 
 
 def _doubts(figure: Figure, entry: CatalogEntry) -> list[str]:
-    """What of the file's own figures is not the model's."""
-    known = entry.published
-    if known is None:
+    """Notes on parameters and multiply-accumulates in the file that are not the model's."""
+    published = entry.published
+    if published is None:
         return []
-    pairs = [(figure.params_million, known.params_million, "M parameters", _PARAMS_APART)]
-    if known.gmacs and figure.resolution_px == entry.resolution:
-        pairs.append((figure.gmacs, known.gmacs, "G multiply-accumulates", _MACS_APART))
+    pairs = [(figure.params_million, published.params_million, "M parameters", _PARAMS_APART)]
+    if published.gmacs and figure.resolution_px == entry.resolution:
+        pairs.append((figure.gmacs, published.gmacs, "G multiply-accumulates", _MACS_APART))
     return [
         f"the file's {given:g} {unit} are not {entry.name}'s {true:g}"
         for given, true, unit, apart in pairs
@@ -291,38 +217,29 @@ def _doubts(figure: Figure, entry: CatalogEntry) -> list[str]:
 
 
 def _unknown(figure: Figure, names: Mapping[str, str]) -> str:
-    near = difflib.get_close_matches(_folded(figure.variant), list(names), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(figure.variant.lower(), list(names), n=1, cutoff=0.5)
     hint = f"; the nearest is '{names[near[0]]}'" if near else ""
     what = f"'{figure.variant}' is not in the catalog and keeps its name"
     return f"line {figure.line}: {what}{hint}"
 
 
-def _rates(
-    group: Sequence[tuple[Figure, CatalogEntry | None, tuple[str, ...]]],
-) -> tuple[float | None, float | None, list[str]]:
+def _rates(group: _Group) -> tuple[float | None, float | None, list[str]]:
     """Throughput of eager and of XLA, and notes on them."""
-    notes = list(dict.fromkeys(note for _, _, found in group for note in found))
+    notes = list(dict.fromkeys(note for _, _, doubts in group for note in doubts))
     rates: list[float | None] = []
     for mode, compiled in (("eager", False), ("XLA", True)):
-        found = [
+        measured = [
             figure.throughput_samples_per_s for figure, _, _ in group if figure.xla is compiled
         ]
-        rates.append(statistics.median(found) if found else None)
-        if len(found) != 1:
-            notes.append(
-                f"{mode} is in the file {len(found)} times: the median"
-                if found
-                else f"{mode} is not in the file"
-            )
+        rates.append(statistics.median(measured) if measured else None)
+        if not measured:
+            notes.append(f"{mode} is not in the file")
+        elif len(measured) > 1:
+            notes.append(f"{mode} is in the file {len(measured)} times: the median")
     return rates[0], rates[1], notes
 
 
-def _row(
-    key: tuple[str, int, str],
-    group: Sequence[tuple[Figure, CatalogEntry | None, tuple[str, ...]]],
-    *,
-    label: str,
-) -> ComparisonRow:
+def _row(key: tuple[str, int, str], group: _Group, *, label: str) -> ComparisonRow:
     model, size, device = key
     figure, entry, _ = group[0]
     eager, xla, notes = _rates(group)
@@ -383,6 +300,6 @@ def _mode(mode: str, samples_per_s: float | None) -> ModeColumns:
 
 
 def _command(entry: CatalogEntry, source: str, size: int) -> str:
-    """What a person would type to measure the same here."""
+    """The command that measures the same here."""
     resolution = f" resolution={size}" if size != entry.resolution else ""
     return f"python -m xla_sweeps model={entry.name} source={source}{resolution} jit=true"
