@@ -121,7 +121,7 @@ def test_what_this_tensorflow_compiles_is_listed(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "explain: name a model, as in `xla-sweeps explain model=resnet50`"),
+        ([], "explain: name a model, as in `xla-sweeps explain model=mobilenet_v2`"),
         (["resnet50"], "explain: 'resnet50': expected KEY=VALUE, as in model=resnet50"),
         (["model=resnet5"], "unknown model 'resnet5'. Did you mean 'resnet50'?"),
         (["model=resnet50", "resolutoin=96"], "unknown option 'resolutoin'"),

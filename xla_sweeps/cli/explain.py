@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from xla_sweeps.cli import command_parser
+from xla_sweeps.cli import command_parser, model_request
 from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.roofline import verdict
@@ -29,11 +28,8 @@ def explain_command(arguments: Sequence[str]) -> int:
         "It traces and compiles the model, and times a few calls; it writes no record. Exit code 1 "
         "if its process did not finish, so that not all is known.",
     )
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="the model, as in a trial: model=resnet50 resolution=224 batch_size=8",
+    model_request.add_arguments(
+        parser, overrides="the model, as in a trial: model=resnet50 resolution=224 batch_size=8"
     )
     parser.add_argument(
         "--ops",
@@ -42,14 +38,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         metavar="PATTERN",
         help="list the operations that this TensorFlow compiles, or those of a glob: 'Resize*'",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--no-trace", action="store_true", help="leave out where the time goes")
-    parser.add_argument(
-        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
-    )
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a further folder of configuration files"
-    )
     options = parser.parse_intermixed_args(list(arguments))
     form, output = options.format, options.output
     if output is not None:
@@ -60,11 +49,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         if others := [*options.overrides, *given]:
             raise ConfigError(f"explain --ops: leave {' '.join(others)} out")
         return show_ops(options.ops, form=form, output=output)
-    for word in options.overrides:
-        if "=" not in word:
-            raise ConfigError(f"explain: '{word}': expected KEY=VALUE, as in model={word}")
-    if not any(word.lstrip("+").startswith("model=") for word in options.overrides):
-        raise ConfigError("explain: name a model, as in `xla-sweeps explain model=resnet50`")
+    model_request.require_model("explain", options.overrides)
     return show(
         options.overrides,
         config_dir=options.config_dir,

@@ -13,12 +13,11 @@ from dataclasses import replace
 import msgspec
 
 from xla_sweeps.analysis.predict_cost import copies_of, cost_of, points_of
-from xla_sweeps.cli import command_parser
+from xla_sweeps.cli import command_parser, model_request
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.settings import MAX_BATCH, Settings
-from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
@@ -60,7 +59,10 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     samples = None if options.samples is None else _count(options.samples)
     batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
     batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
-    _check(options.overrides)
+    for word in options.overrides:
+        if chosen := _CHOSEN.get(word.partition("=")[0]):
+            raise ConfigError(f"predict-cost: {word}: leave it out; {chosen}")
+    model_request.require_model("predict-cost", options.overrides)
     asked = Options(
         path=paths[DEFINITIONS[0]],
         overrides=tuple(options.overrides),
@@ -97,11 +99,8 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     )
     parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
     parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="of every trial: model=mobilenet_v2 effort=standard",
+    model_request.add_arguments(
+        parser, overrides="of every trial: model=mobilenet_v2 effort=standard"
     )
     for name, values, text in (
         ("batch-sizes", sizes.parameters["batch_size"].values, "batch sizes of calls of one batch"),
@@ -121,13 +120,6 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         help="also say what each way costs for so many samples in all, and which is the fastest",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument(
-        "-o", "--output", type=path_of, help="file to write to (default: standard output)"
-    )
-    parser.add_argument(
-        "--config-dir", type=folder_of, help="a further folder of configuration files"
-    )
     return parser
 
 
@@ -144,20 +136,6 @@ def _varied(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
         for key, given in numbers.items()
     }
     return replace(sweep, parameters={**sweep.parameters, **values})
-
-
-def _check(overrides: Sequence[str]) -> None:
-    """Refuse overrides that the command sets itself, and a request without a model."""
-    for word in overrides:
-        key, equals, _ = word.partition("=")
-        if not equals:
-            raise ConfigError(f"predict-cost: '{word}': expected KEY=VALUE, as in model={word}")
-        if key in _CHOSEN:
-            raise ConfigError(f"predict-cost: {word}: leave it out; {_CHOSEN[key]}")
-    if not any(word.lstrip("+").startswith("model=") for word in overrides):
-        raise ConfigError(
-            "predict-cost: name a model, as in `xla-sweeps predict-cost model=mobilenet_v2`"
-        )
 
 
 def _numbers(text: str, option: str, *, least: int) -> list[int]:
