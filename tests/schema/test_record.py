@@ -177,3 +177,14 @@ def test_a_flag_is_written_as_rows_show_it_and_read_back(text: str, flagged: Fla
 def test_flags_of_earlier_schemas_are_upgraded() -> None:
     record = Record.from_json((DATA / "records" / "schema_3.json").read_bytes())
     assert Flagged("warmup_not_stationary", "eager") in record.flags
+
+
+@pytest.mark.parametrize(("reason", "refused"), [("refused: why", True), ("why", False)])
+def test_a_refusal_of_an_earlier_schema_is_upgraded(reason: str, refused: bool) -> None:
+    document = json.loads((DATA / "records" / "schema_3.json").read_bytes())
+    label = next(iter(document["modes"]))
+    document["modes"][label]["agreement"] |= {"ok": False, "reason": reason}
+    agreement = Record.from_json(sealed(document)).modes[label].agreement
+    assert agreement is not None
+    assert (agreement.reason, agreement.refused) == ("why", refused)
+    assert agreement.message == reason

@@ -26,9 +26,6 @@ AMPLIFIED = 100
 SMALLEST_OUTPUT = 1e-30
 """Outputs below this, in absolute value, are too small to compare."""
 
-REFUSED = "refused:"
-"""Prefix of the reason where the outputs cannot be checked at all."""
-
 BOX_TOLERANCE = {
     Precision.FLOAT32: 1e-3,
     Precision.MIXED_FLOAT16: 2e-2,
@@ -158,10 +155,12 @@ def _compare_head(
             eager_rmse_ref_rel=_rmse(eager[:images], reference) / size,
         )
     close = float(np.abs(output - eager).max()) <= tolerance * scale
-    reason = "" if close else _why_apart(found, precision, spread)
-    if not reason and clear_mismatch and matches is not None:
+    if not close:
+        found = _judged(found, precision, spread)
+    if found.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
-    return replace(found, ok=not reason, reason=reason)
+        found = replace(found, ok=False, reason=reason)
+    return found
 
 
 def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
@@ -179,8 +178,8 @@ def _not_comparable(output: np.ndarray, eager: np.ndarray) -> Agreement | None:
     return None
 
 
-def _why_apart(found: Agreement, precision: Precision, spread: float) -> str:
-    """Why outputs that are not close to eager's do not agree; "" if they are as close to float64.
+def _judged(found: Agreement, precision: Precision, spread: float) -> Agreement:
+    """The agreement of outputs that are not close to eager's: ok if they are as close to float64.
 
     Args:
         found: the differences from eager and from the reference.
@@ -192,17 +191,19 @@ def _why_apart(found: Agreement, precision: Precision, spread: float) -> str:
     against = ""
     if error is not None and eager_error is not None:
         if not eager_error <= min(AMPLIFIED * tolerance, spread / factor):
-            return (
-                f"{REFUSED} the model amplifies rounding: eager's own error against float64 is "
+            reason = (
+                "the model amplifies rounding: eager's own error against float64 is "
                 f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
             )
+            return replace(found, ok=False, reason=reason, refused=True)
         if error <= factor * eager_error:
-            return ""
+            return found
         against = f"; error against float64 {error:.1e}, eager's {eager_error:.1e}"
-    return (
+    reason = (
         f"outputs differ from eager's by {found.rmse_rel:.1e} of the largest output "
         f"(allowed: {tolerance:.0e}){against}"
     )
+    return replace(found, ok=False, reason=reason)
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
@@ -215,7 +216,7 @@ def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, 
 
 
 def _refused(reason: str) -> Agreement:
-    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=f"{REFUSED} {reason}")
+    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)
 
 
 def _found(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xla_sweeps.measure.agreement import REFERENCE_FACTOR, REFUSED, TOLERANCE
+from xla_sweeps.measure.agreement import REFERENCE_FACTOR, TOLERANCE
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
 
@@ -113,19 +113,20 @@ def compare_steps(
     errors = _apart(found, reference) if reference else None
     eager_errors = _apart(eager, reference) if reference else None
 
-    def answer(reason: str) -> Agreement:
+    def answer(reason: str, *, refused: bool = False) -> Agreement:
         return Agreement(
             rmse_rel=_relative(apart, whole),
             top1_match=None,
             ok=not reason,
             reason=reason,
+            refused=refused,
             rmse_ref_rel=_relative(errors, whole),
             eager_rmse_ref_rel=_relative(eager_errors, whole),
         )
 
     tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole
     if refusal := _refusal(eager, spread, eager_errors, whole, factor, tells=tells):
-        return answer(f"{REFUSED} {refusal}")
+        return answer(refusal, refused=True)
     if not _finite(found):
         return answer("its first steps give values that are not finite")
     allowed = max(tolerance * abs(eager.loss), SPREAD_FACTOR * spread.loss)

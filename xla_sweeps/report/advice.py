@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.modes import (
@@ -267,9 +266,8 @@ def _failed(row: ComparisonRow) -> str:
                 f"{failed} does not compute what eager execution computes, so its speed is "
                 f"meaningless: {reason}."
             )
-            if reason.startswith(REFUSED):
-                refusal = reason.removeprefix(REFUSED).strip()
-                text = f"no mode can be verified, so no speedup is given: {refusal}."
+            if row.failure.refusal:
+                text = f"no mode can be verified, so no speedup is given: {row.failure.refusal}."
         case Status.NONDETERMINISTIC:
             text = f"no mode can be verified, because the model is not deterministic: {reason}."
         case Status.MODE_NOT_EFFECTIVE:

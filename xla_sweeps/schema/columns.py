@@ -6,6 +6,8 @@ from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from xla_sweeps.schema.measurement import REFUSED
+
 STATISTICS_VERSION = 4
 """Of the estimates and verdicts that are derived from records."""
 
@@ -467,6 +469,11 @@ class FailureColumns:
     hint: str = as_column(
         "what to do about the failure", page=True, default="", name="failure_hint"
     )
+
+    @property
+    def refusal(self) -> str:
+        """Why no mode can be verified; "" where that is not what failed."""
+        return self.message.removeprefix(REFUSED).strip() * self.message.startswith(REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

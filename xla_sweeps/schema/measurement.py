@@ -113,6 +113,10 @@ class Flag(StrEnum):
     """Earlier replicates measured another model, or other libraries; they are left out."""
 
 
+REFUSED = "refused:"
+"""How the message of a failure begins where no mode can be verified."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flagged:
     """A caveat about a replicate's numbers, or about those of one of its modes.
@@ -246,6 +250,7 @@ class Agreement:
         top1_match: share of images whose largest logit is the same class, or None without classes.
         ok: the verdict of `agreement.compare`.
         reason: why not, or "".
+        refused: whether nothing can be told, because eager's own outputs cannot be relied on.
         rmse_ref_rel: the same against the float64 reference; None where there is none.
         eager_rmse_ref_rel: eager's own error against the float64 reference.
     """
@@ -254,8 +259,14 @@ class Agreement:
     top1_match: float | None
     ok: bool
     reason: str = ""
+    refused: bool = False
     rmse_ref_rel: float | None = None
     eager_rmse_ref_rel: float | None = None
+
+    @property
+    def message(self) -> str:
+        """The reason as a failure's message; `FailureColumns.refusal` reads it."""
+        return f"{REFUSED} {self.reason}" if self.refused else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
-from xla_sweeps.schema.measurement import Flagged
+from xla_sweeps.schema.measurement import REFUSED, Flagged
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import LOCAL, name_of
 from xla_sweeps.schema.trial import (
@@ -74,8 +74,19 @@ def typed_trial(document: dict[str, Any]) -> dict[str, Any]:
             for field in fields(TrackerSettings)
             if tracker.get(field.name) is not None
         },
+        "modes": {label: _mode(outcome) for label, outcome in document["modes"].items()},
         "flags": [asdict(Flagged.parse(text)) for text in document.get("flags", ())],
     }
+
+
+def _mode(outcome: Any) -> Any:
+    """A mode's outcome; `refused` was how the reason of its agreement began."""
+    agreement = _mapping(_mapping(outcome).get("agreement"))
+    reason = _text(agreement.get("reason"))
+    if not reason.startswith(REFUSED):
+        return outcome
+    reason = reason.removeprefix(REFUSED).strip()
+    return {**outcome, "agreement": {**agreement, "reason": reason, "refused": True}}
 
 
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {

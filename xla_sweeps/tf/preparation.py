@@ -136,7 +136,7 @@ def _gate(result: Agreement, *, deterministic: bool) -> tuple[Status, Failure | 
             phase=Phase.VERIFY, kind="nondeterministic", message=message
         )
     return Status.WRONG_RESULT, Failure(
-        phase=Phase.VERIFY, kind="disagreement", message=result.reason
+        phase=Phase.VERIFY, kind="disagreement", message=result.message
     )
 
 

@@ -14,9 +14,8 @@ import tensorflow as tf
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import learning
-from xla_sweeps.measure.agreement import REFUSED
 from xla_sweeps.measure.learning import FirstSteps
-from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.measurement import REFUSED, Agreement
 from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
 from xla_sweeps.tf import devices, models, modes
