@@ -60,7 +60,7 @@ WRONG_VALUES: Mapping[str, Any] = {
     "modes": {},
     "modes.xla.compile_s": -5,
     "modes.xla.latencies_s": [-1.0],
-    "modes.xla.peak_memory_bytes": 2**64,
+    "modes.xla.steady_memory_bytes": 2**64,
     "rounds.0.blocks.0.calls": 0,
     "rounds.0.blocks.0.elapsed_ns": 10**400,
     "contamination": {"gpu_sm_mhz": ["a", "b"]},

@@ -144,8 +144,6 @@ def test_a_trial_measures_every_mode_with_its_proof_and_agreement(
         assert len(outcome.latencies_s) == latencies_of(record, name)
         assert outcome.first_call_s is not None
         assert outcome.first_call_s > 0
-        assert outcome.peak_memory_bytes is not None
-        assert outcome.peak_memory_bytes > 10**8
     assert record.modes["autocluster"].effective["xla_clusters"] > 0
     assert record.modes["graph"].effective["xla_clusters"] == 0
     compile_s = {name: outcome.compile_s or 0.0 for name, outcome in record.modes.items()}

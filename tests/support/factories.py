@@ -164,7 +164,6 @@ def make_outcome(
         "trace_s": 0.5,
         "first_call_s": compile_s + call_s,
         "compile_s": compile_s,
-        "peak_memory_bytes": 2**31,
         "steady_memory_bytes": 2**30,
         "latencies_s": (call_s,) * 20,
         "effective": {"in_force": True},

@@ -308,7 +308,7 @@ def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
         if first is not None and second is not None
     ]
     each += [] if extra is None else [extra]
-    peaks = (baseline.peak_memory_bytes, candidate.peak_memory_bytes)
+    peaks = (baseline.steady_memory_bytes, candidate.steady_memory_bytes)
     waits = max(baseline.host_bound_index or 0.0, candidate.host_bound_index or 0.0)
     return {
         "compile_s_extra": extra,

@@ -211,8 +211,9 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
-        peak_memory_bytes=max((outcome.steady_memory_bytes or 0 for outcome in outcomes), default=0)
-        or None,
+        steady_memory_bytes=max(
+            filter(None, (outcome.steady_memory_bytes for outcome in outcomes)), default=None
+        ),
         rmse_rel=max(
             (item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None
         ),

@@ -279,8 +279,6 @@ class ModeOutcome:
         trace_s: tracing Python to a graph, seconds.
         first_call_s: the first synchronized call after tracing, seconds; XLA compiles in it.
         compile_s: first_call_s less the steady median, seconds.
-        peak_memory_bytes: on the device, until the first call's end; on a CPU the process's peak
-            resident memory, libraries and all earlier modes included.
         steady_memory_bytes: the most that the device's allocator had handed out during warm-up,
             that is without what only a first call needs (autotuning); None where it does not count.
         latencies_s: of synchronized calls, seconds.
@@ -305,7 +303,6 @@ class ModeOutcome:
     trace_s: Seconds | None = None
     first_call_s: Seconds | None = None
     compile_s: Seconds | None = None
-    peak_memory_bytes: Count | None = None
     steady_memory_bytes: Count | None = None
     latencies_s: tuple[Positive, ...] = ()
     latency_enqueue_ns: tuple[Count, ...] = ()

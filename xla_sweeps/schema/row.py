@@ -50,6 +50,8 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
         prepare_s: trace and first call of each replicate, seconds; None where one is not known.
         host_bound_index: time to enqueue one call after a synchronization / time of a call in the
             blocks; None on a CPU, where calls do not queue.
+        steady_memory_bytes: the most that the device's allocator had handed out in steady calls,
+            weights included; None where it does not count.
         rmse_rel, top1_match: the worst over replicates.
         sustained: time of a call of the mode alone and for long / in turns with the others; above 1
             it is slower.
@@ -68,7 +70,7 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     trace_s: float | None
     first_call_s: float | None
     compile_s: float | None
-    peak_memory_bytes: int | None
+    steady_memory_bytes: int | None
     rmse_rel: float | None
     top1_match: float | None
     agreement_ok: bool | None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -65,27 +63,6 @@ def steady_memory_bytes(device: str) -> int | None:
     except ValueError:
         return None
     return int(info["peak"])
-
-
-def reset_peak_memory(device: str) -> None:
-    """Reset the peak of device memory, or on a CPU of the process's resident memory."""
-    if "GPU" in device:
-        reset_steady_memory(device)
-        return
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def peak_memory_bytes(device: str) -> int:
-    """Peak since `reset_peak_memory`: device memory, or on a CPU the process's resident memory."""
-    if "GPU" in device:
-        return steady_memory_bytes(device) or 0
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def loaded_environment() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.tf import devices, models, modes, scenarios
+from xla_sweeps.tf import models, modes, scenarios
 from xla_sweeps.tf.bench import Bench, Channel, add_reference, count_macs, eager_outputs, note_build
 
 NUDGE = 1e-6
@@ -37,12 +37,11 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
         stage = protocol.Stage(phase=Phase.TRACE, mode=label)
         try:
             channel.send(stage)
-            devices.reset_peak_memory(bench.device)
             executable = scenarios.make_executable(bench, mode_of(label))
             executable.sync_by_reading = bench.sync_by_reading
             stage = protocol.Stage(phase=Phase.COMPILE, mode=label)
             channel.send(stage)
-            outcome = _first_calls(bench, executable)
+            outcome = _first_calls(executable)
             note_build(bench, executable, channel)
             stage = protocol.Stage(phase=Phase.VERIFY, mode=label)
             channel.send(stage)
@@ -68,14 +67,9 @@ def prepare_modes(job: ReplicateJob, bench: Bench, channel: Channel) -> dict[str
     return prepared
 
 
-def _first_calls(bench: Bench, executable: modes.ModeExecutable) -> ModeOutcome:
+def _first_calls(executable: modes.ModeExecutable) -> ModeOutcome:
     first_call_s = modes.first_call_s(executable)
-    return ModeOutcome(
-        status=Status.OK,
-        trace_s=executable.trace_s,
-        first_call_s=first_call_s,
-        peak_memory_bytes=devices.peak_memory_bytes(bench.device),
-    )
+    return ModeOutcome(status=Status.OK, trace_s=executable.trace_s, first_call_s=first_call_s)
 
 
 def _prove_and_verify(

@@ -299,7 +299,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         "compile s": lambda mode: (
             NONE if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
         ),
-        "memory": lambda mode: size(mode.peak_memory_bytes),
+        "memory": lambda mode: size(mode.steady_memory_bytes),
         "agrees": _agreement,
     }
     if not any(mode_of(mode.label).entry.is_keras for mode in summary.modes):
