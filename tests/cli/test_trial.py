@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from omegaconf import OmegaConf
 from paths import ROOT
 
+from xla_sweeps.cli import trial
 from xla_sweeps.cli.main import run
 from xla_sweeps.cli.trial import expand_json
-from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import Settings, check_accelerator_name, to_settings
 from xla_sweeps.errors import ConfigError, HeldError, StoreError
 from xla_sweeps.measure import runner
 from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.measure.tracking import run_header
+from xla_sweeps.results.store import Store
 from xla_sweeps.schema.options import LOGGED, NAMES
 from xla_sweeps.system.environment import environment
 
 CPU = "13th Gen Intel(R) Core(TM) i7-1365U @ 1.80GHz"
+
+ENDED = TrialResult(trial_id="0", summary=None, exit_code=0)
 
 TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
 
@@ -152,3 +160,36 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
         [],
     ]
     assert done.stderr == ""
+
+
+def test_one_trial_is_composed_resolved_and_claimed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[str] = []
+
+    def counted(place: Any, name: str) -> None:
+        real = getattr(place, name)
+
+        def call(*words: Any, **options: Any) -> Any:
+            calls.append(name)
+            return real(*words, **options)
+
+        monkeypatch.setattr(place, name, call)
+
+    counted(ConfigLoaderImpl, "load_configuration")
+    counted(trial, "settings_of")
+    counted(runner, "identify")
+    counted(Store, "claim")
+    monkeypatch.setattr(runner, "_run_all", lambda session, count: None)
+    monkeypatch.setattr(runner, "_conclude", lambda session: ENDED)
+    assert run([*TRIAL, "seed=5"]) == 0
+    assert sorted(calls) == ["claim", "identify", "load_configuration", "settings_of"]
+    (kept,) = (tmp_path / "results" / "hydra").glob("**/.hydra/config.yaml")
+    assert OmegaConf.load(kept).seed == 5
+
+
+def test_a_job_for_another_machine_is_resolved_there() -> None:
+    job = trial._Job(("seed=1",), plain(compose_config(["device=cpu"])), None)
+    assert job.settings.device.kind == "cpu"
+    assert set(vars(pickle.loads(pickle.dumps(job)))) == {"words", "document", "config_dir"}

@@ -1,19 +1,20 @@
 """Runs a trial, or several with `-m`; the arguments are Hydra overrides.
 
-Every trial is composed and checked before any runs, and what was checked is what runs: what Hydra
-composes afterwards is only kept in its output folder.
+Every trial is composed and checked before any runs, and what was checked is what runs. What Hydra
+composes for a job of `-m` afterwards is only kept in its output folder.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
+import contextlib
 import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,14 @@ from omegaconf import DictConfig
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import check_count, without_globs
-from xla_sweeps.config.compose import check_overrides, compose_config, composing, full_key, plain
+from xla_sweeps.config.compose import (
+    check_overrides,
+    compose_config,
+    composed,
+    composing,
+    full_key,
+    plain,
+)
 from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.config.values import folder_of
@@ -41,7 +49,7 @@ from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.process import Assignment
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
-    from xla_sweeps.measure.runner import TrialResult
+    from xla_sweeps.measure.runner import Prepared, TrialResult
 
 _FLAGS = ("--multirun", "--run", "--resolve", "--hydra-help", "--shell-completion")
 
@@ -65,9 +73,9 @@ _SHORT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Job:
-    """One trial of the request, checked.
+    """One trial of the request.
 
     Attributes:
         words: its overrides.
@@ -79,12 +87,24 @@ class _Job:
     document: dict[str, Any]
     config_dir: Path | None
 
+    @cached_property
     def settings(self) -> Settings:
         """What it asks for, on the machine that runs it."""
-        found = settings_of(copy.deepcopy(self.document), explicit=_keys(self.words))
-        hidden = found.device.kind == "cpu" and "CUDA_VISIBLE_DEVICES" in os.environ
+        asked = settings_of(self.document, explicit=_keys(self.words))
+        hidden = asked.device.kind == "cpu" and "CUDA_VISIBLE_DEVICES" in os.environ
         words = repeating(self.words, config_dir=str(self.config_dir or ""), on_cpu=hidden)
-        return replace(found, words=words)
+        return replace(asked, words=words)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """Its id, and the results folder that can be written."""
+        from xla_sweeps.measure import runner
+
+        return runner.prepare(self.settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what the machine that runs it decides, for a launcher of Hydra's."""
+        return {name: getattr(self, name) for name in ("words", "document", "config_dir")}
 
     @property
     def again(self) -> str:
@@ -153,7 +173,7 @@ def trial_command(arguments: list[str]) -> int:
     if asked.cfg or asked.info:
         compose_config(asked.overrides, config_dir=asked.config_dir)
         return _show(asked)
-    return _run(asked, _checked(asked, assignment), assignment)
+    return (_run_several if asked.multirun else _run_one)(asked, assignment)
 
 
 def composed_trial(words: Sequence[str], document: dict[str, Any], assignment: Assignment) -> int:
@@ -214,28 +234,16 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return asked
 
 
-def _checked(asked: argparse.Namespace, assignment: Assignment) -> list[_Job]:
-    """Compose and validate every trial of the request before any runs."""
-    jobs = []
-    if asked.multirun:
-        asked.overrides = without_globs(asked.overrides, asked.config_dir)
-        check_count(asked.overrides)
-    for words in _expanded(asked.overrides) if asked.multirun else [list(asked.overrides)]:
-        document = plain(compose_config(words, config_dir=asked.config_dir))
-        jobs.append(_Job(tuple(words), document, asked.config_dir))
-    _check(jobs, assignment)
-    return jobs
-
-
 def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
     """Check, before any runs, that each trial can be measured and kept."""
-    found = [job.settings() for job in jobs]
-    if any(settings.tracker.name == "wandb" for settings in found):
+    if any(job.settings.tracker.name == "wandb" for job in jobs):
         require_login()
-    from xla_sweeps.measure import runner
+    prepared = [job.prepared for job in jobs]
+    if len(jobs) > 1:
+        from xla_sweeps.measure import runner
 
-    for settings in found:
-        runner.check(settings, assignment)
+        for each in prepared:
+            runner.check_free(each, assignment)
     if dropped := dropped_flags(os.environ):
         warn(f"ignored {' '.join(dropped)}: a trial's flags name no files and hold no secrets")
 
@@ -291,22 +299,45 @@ def _name(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
 
-def _run(asked: argparse.Namespace, jobs: Sequence[_Job], assignment: Assignment) -> int:
-    """Let Hydra call us back, once or for each job of `-m`; several end in a table of all."""
+def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
+    """Compose one trial, check it, and run it as Hydra does."""
+    made = composed(asked.overrides, config_dir=asked.config_dir)
+    job = _Job(tuple(asked.overrides), plain(made.config), asked.config_dir)
+    _check([job], assignment)
+    with _hydra_output(asked, [job]):
+        code, _ = made.run(lambda config: _ended(job, assignment, ""))
+    return int(code)
+
+
+def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
+    """Compose and check every trial, and have Hydra's launcher run them, here or elsewhere."""
+    asked.overrides = without_globs(asked.overrides, asked.config_dir)
+    check_count(asked.overrides)
+    jobs = [
+        _Job(
+            tuple(words),
+            plain(compose_config(words, config_dir=asked.config_dir)),
+            asked.config_dir,
+        )
+        for words in _expanded(asked.overrides)
+    ]
+    _check(jobs, assignment)
     ended: list[_End] = []
 
     def task(config: DictConfig) -> _End:
-        number = int(HydraConfig.get().job.num) if asked.multirun else 0
-        part = f"{number + 1} of {len(jobs)}" if asked.multirun else ""
-        end = _ended(jobs[number], assignment, part)
+        number = int(HydraConfig.get().job.num)
+        end = _ended(jobs[number], assignment, f"{number + 1} of {len(jobs)}")
         ended.append(end)
         if end[0] >= 128:
             sys.exit(end[0])
         return end
 
     code = 0
+    words = [*map(full_key, asked.overrides), "hydra.mode=MULTIRUN"]
     try:
-        ended = _called_back(asked, jobs, task)  # a launcher may have run them elsewhere
+        with _hydra_output(asked, jobs), composing(asked.config_dir) as (own, further):
+            batches = own.multirun("config", task, [*words, *further])
+            ended = [job.return_value for batch in batches for job in batch]
     except SystemExit as stop:
         code = int(stop.code or 0)
     measured = [trial_id for _, trial_id in ended if trial_id]
@@ -325,24 +356,17 @@ def _show_all(jobs: Sequence[_Job], trial_ids: Sequence[str]) -> None:
         show_headlines(sorted(found, key=lambda row: trial_ids.index(row.trial.trial_id)), folder)
 
 
-def _called_back(
-    asked: argparse.Namespace, jobs: Sequence[_Job], task: Callable[[DictConfig], _End]
-) -> list[_End]:
-    """Have Hydra call `task` for each job, here or where its launcher runs it; how each ended.
+@contextlib.contextmanager
+def _hydra_output(asked: argparse.Namespace, jobs: Sequence[_Job]) -> Iterator[None]:
+    """Make the folders of Hydra's output, and say where it cannot be written.
 
     Raises:
-        ConfigError: Hydra's output folder cannot be written.
-        SystemExit: a signal stopped a job.
+        ConfigError: it cannot be written.
     """
-    words = list(map(full_key, asked.overrides))
     for folder in _hydra_folders(asked, jobs):
         folder_below(folder, "hydra")
     try:
-        with composing(asked.config_dir) as (own, further):
-            if not asked.multirun:
-                return [own.run("config", task, [*words, *further]).return_value]
-            batches = own.multirun("config", task, [*words, *further, "hydra.mode=MULTIRUN"])
-            return [job.return_value for batch in batches for job in batch]
+        yield
     except OSError as error:
         raise ConfigError(
             f"Hydra's output folder cannot be written: {error.strerror}: {error.filename}; choose "
@@ -377,13 +401,14 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     from xla_sweeps.report.terminal.tables import show_trial
     from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
-    settings = job.settings()
+    settings = job.settings
     with TrialProgress(ui=settings.ui, part=part) as screen:
         result = runner.run_trial(
             settings,
             screen=screen,
             tracker=tracker_named(settings.tracker.name),
             assignment=assignment,
+            prepared=None if part else job.prepared,  # a moment ago, unless others ran before it
         )
         for warning in result.tracking.warnings if result.tracking else ():
             screen.warn(warning)

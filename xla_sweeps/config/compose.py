@@ -10,16 +10,20 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.callbacks import Callbacks
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.utils import run_job
 from hydra.errors import HydraException, MissingConfigException
+from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
@@ -59,7 +63,44 @@ SHOWN_CHARACTERS = 60
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What Hydra composed: the configuration with Hydra's own node, and Hydra itself."""
+
+    whole: DictConfig
+    hydra: Hydra
+
+    @property
+    def config(self) -> DictConfig:
+        """The configuration without Hydra's own node."""
+        return OmegaConf.masked_copy(self.whole, [str(key) for key in self.whole if key != "hydra"])
+
+    def run(self, task: TaskFunction) -> Any:
+        """Call the task as Hydra does, which keeps the configuration in its output folder.
+
+        Raises:
+            ConfigError: the name of that folder cannot be resolved.
+        """
+        with _one_line_errors():
+            context = HydraContext(
+                config_loader=self.hydra.config_loader, callbacks=Callbacks(self.whole)
+            )
+            job = run_job(
+                task,
+                self.whole,
+                job_dir_key="hydra.run.dir",
+                job_subdir_key=None,
+                hydra_context=context,
+            )
+        return job.return_value
+
+
 def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) -> DictConfig:
+    """The configuration for these overrides; arguments and errors as `composed`."""
+    return composed(overrides, config_dir=config_dir).config
+
+
+def composed(overrides: Sequence[str], *, config_dir: Path | None = None) -> Composition:
     """Compose the configuration for these overrides.
 
     Args:
@@ -73,11 +114,11 @@ def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) 
     check_overrides(overrides)
     if config_dir is not None:
         check_config_dir(config_dir)
-    with composing(config_dir) as (_, further):
+    with composing(config_dir) as (hydra, further):
         words = [*map(full_key, overrides), *further]
-        config = compose("config", overrides=words)
-    check_document(OmegaConf.to_container(config, resolve=False))
-    return config
+        made = Composition(compose("config", overrides=words, return_hydra_config=True), hydra)
+    check_document(OmegaConf.to_container(made.config, resolve=False))
+    return made
 
 
 @contextlib.contextmanager
@@ -94,14 +135,21 @@ def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
         place = f"file://{config_dir.resolve()}"
         further = [f"hydra.searchpath={override_value([place])}"]
     GlobalHydra.instance().clear()
+    with (
+        _one_line_errors(),
+        initialize_config_dir(str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"),
+    ):
+        _forget_resolvers()
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        yield hydra, further
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn what Hydra, OmegaConf or YAML reports into one line."""
     try:
-        with initialize_config_dir(
-            str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"
-        ):
-            _forget_resolvers()
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
-            yield hydra, further
+        yield
     except yaml.YAMLError as error:
         raise ConfigError(yaml_message(error, catalog.conf_dir())) from error
     except (HydraException, OmegaConfBaseException) as error:

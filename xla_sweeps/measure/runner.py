@@ -104,23 +104,47 @@ class _Session:
     logs: list[Path] = field(default_factory=list)
 
 
-def check(settings: Settings, assignment: Assignment) -> None:
-    """Check, before anything starts, that the results folder can be written and the trial is free.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trial whose results folder can be written, its id, and the facts of this machine."""
+
+    store: Store
+    trial_id: str
+    facts: dict[str, Any]
+
+
+def prepare(settings: Settings) -> Prepared:
+    """Check, before anything starts, that the results folder can be written.
 
     Raises:
-        StoreError: the results folder cannot be used, or the same trial is being measured into it.
-        HeldError: there are more records than the sweep knew of.
+        StoreError: it cannot.
     """
     store = Store(settings.results_dir)
     store.check_writable()
-    identifier = identify(settings, environment.environment())
+    facts = environment.environment()
+    identifier = identify(settings, facts)
     store.log_folder(identifier)
-    with store.claim(identifier):
-        _require_unmeasured(assignment, store, identifier)
+    return Prepared(store, identifier, facts)
+
+
+def check_free(prepared: Prepared, assignment: Assignment) -> None:
+    """Check that no other process measures a trial that starts later.
+
+    Raises:
+        StoreError: the trial is being measured into the same folder.
+        HeldError: there are more records than the sweep knew of.
+    """
+    with prepared.store.claim(prepared.trial_id):
+        _require_unmeasured(assignment, prepared.store, prepared.trial_id)
 
 
 def run_trial(
-    settings: Settings, *, screen: Screen, tracker: Tracker, assignment: Assignment | None = None
+    settings: Settings,
+    *,
+    screen: Screen,
+    tracker: Tracker,
+    assignment: Assignment | None = None,
+    prepared: Prepared | None = None,
 ) -> TrialResult:
     """Measure one trial: all its replicates, tracked and saved.
 
@@ -129,15 +153,14 @@ def run_trial(
         screen: shows how far it is.
         tracker: of its run.
         assignment: what a launcher wants of it; None: nothing, a person started it.
+        prepared: what `prepare` gave a moment ago; default: prepare now.
 
     Raises:
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
         HeldError: there are more records than the sweep knew of.
     """
-    store = Store(settings.results_dir)
-    store.check_writable()
-    facts = environment.environment()
-    identifier = identify(settings, facts)
+    prepared = prepared or prepare(settings)
+    store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
     assignment = assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
     with store.claim(identifier), process.Stop() as stop, _stop_signals(stop) as signals:
