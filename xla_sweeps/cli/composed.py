@@ -24,14 +24,14 @@ def serve() -> None:
     orders = forking.inherited()
     import scipy.linalg  # noqa: F401  (and NumPy: what has BLAS's threads)
 
-    known = forking.threads()
+    threads = forking.threads()
     import xla_sweeps.measure.runner
     import xla_sweeps.report.terminal.tables
     import xla_sweeps.report.terminal.trial_progress
     import xla_sweeps.report.wandb.tracker  # noqa: F401
 
     def unfit(order: Order) -> str:
-        forking.check_threads(known)
+        forking.check_threads(threads)
         return ""
 
     environment.git_state()  # of the code that runs, once

@@ -57,7 +57,7 @@ _PATHS = ("weights", "data")
 """Options that a server may set to a name, and a person to a path."""
 
 _End = tuple[int, str]
-"""How a job ended: its exit code, and its trial where something was recorded, else ""."""
+"""The end of a job: its exit code, and its trial where something was recorded, else ""."""
 
 _CFG = ("job", "hydra", "all")
 
@@ -89,7 +89,7 @@ class _Job:
 
     @cached_property
     def settings(self) -> Settings:
-        """What it asks for, on the machine that runs it."""
+        """Its settings on the machine that runs it."""
         asked = settings_of(self.document, explicit=_keys(self.words))
         hidden = asked.device.kind == "cpu" and "CUDA_VISIBLE_DEVICES" in os.environ
         words = repeating(self.words, config_dir=str(self.config_dir or ""), on_cpu=hidden)
@@ -136,7 +136,7 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
         document = json.loads(argument)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the argument {argument[:60]!r} is not valid JSON: {error}") from error
-    known: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     unknown, refused = [], []
     for key, value in document.items():
         option = BY_NAME.get(key.split(".")[0])
@@ -150,15 +150,15 @@ def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
             refused.append(key)
         else:
             check_size(value, where=f"the JSON argument: {key}")
-            known[key] = value
+            values[key] = value
     if unknown:
         warn(f"ignored unknown options: {', '.join(unknown)}")
     if refused:
         warn(f"ignored {', '.join(refused)}: only your own command line may set it, as key=value")
-    known = {key: value for key, value in flattened(known).items() if key not in typed}
-    for key, value in known.items():
+    values = {key: value for key, value in flattened(values).items() if key not in typed}
+    for key, value in values.items():
         check_value(key, value, where="the JSON argument")
-    return overrides(known)
+    return overrides(values)
 
 
 def trial_command(arguments: list[str]) -> int:
@@ -284,7 +284,7 @@ def _show(asked: argparse.Namespace) -> int:
 
 
 def _completes_words(line: str) -> bool:
-    """Whether a shell completes a command's own words, which Hydra would complain about.
+    """True if a shell completes a command's own words, which Hydra would complain about.
 
     For the first word, it prints the commands beside Hydra's options.
     """
@@ -352,8 +352,10 @@ def _show_all(jobs: Sequence[_Job], trial_ids: Sequence[str]) -> None:
     from xla_sweeps.results import rows, table
 
     for folder in dict.fromkeys(Path(str(job.document["results_dir"])) for job in jobs):
-        found = table.headlines(rows.load(folder).table, trial_ids)
-        show_headlines(sorted(found, key=lambda row: trial_ids.index(row.trial.trial_id)), folder)
+        headlines = table.headlines(rows.load(folder).table, trial_ids)
+        show_headlines(
+            sorted(headlines, key=lambda row: trial_ids.index(row.trial.trial_id)), folder
+        )
 
 
 @contextlib.contextmanager
@@ -423,7 +425,7 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
 
 
 def _places(result: TrialResult, results_dir: Path) -> dict[str, str]:
-    """Where the files of the trial are, and the command that shows it again."""
+    """Paths of the trial's files, and the command that shows it again."""
     places = {}
     if result.paths:
         more = f" and {len(result.paths) - 1} more" if len(result.paths) > 1 else ""

@@ -101,7 +101,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEntry:
-    """How one source builds a model.
+    """The recipe by which one source builds a model.
 
     Attributes:
         library: what builds it.
@@ -296,10 +296,10 @@ def _resolution(
         )
     if size % entry.divisor:
         below = size - size % entry.divisor
-        near = [item for item in (below, below + entry.divisor) if item >= entry.min_resolution]
+        near = [px for px in (below, below + entry.divisor) if px >= entry.min_resolution]
         raise ConfigError(
             f"resolution={size}: {entry.name} needs a multiple of {entry.divisor} px; nearest: "
-            f"{' and '.join(str(item) for item in near)} (native: {entry.resolution})"
+            f"{' and '.join(str(px) for px in near)} (native: {entry.resolution})"
         )
     return size
 

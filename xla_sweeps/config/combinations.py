@@ -43,10 +43,10 @@ def _named(text: str, config_dir: Path | None) -> str:
     names = set(group_choices(group, config_dir)) - {local_model.NAME}
     if not names:
         raise ConfigError(f"{text}: glob takes a group of files: model=glob(…) or effort=glob(…)")
-    found = glob.filter(sorted(names))
-    if not found:
+    matches = glob.filter(sorted(names))
+    if not matches:
         raise ConfigError(f"{text}: matches none of the {len(names)} names of {group}")
-    return f"{override.get_key_element()}={','.join(found)}"
+    return f"{override.get_key_element()}={','.join(matches)}"
 
 
 def check_count(overrides: Sequence[str], *, at_most: int = MAX_TRIALS) -> None:

@@ -1,4 +1,4 @@
-"""What `scenario=predict` and `keras=2` ask for, and what they refuse."""
+"""Checks of `scenario=predict` and `keras=2`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEGACY = "tf_keras"
 
 
 def batches_of(document: Mapping[str, Any], scenario: Scenario) -> int:
-    """How many batches a call handles.
+    """Number of batches of one call.
 
     Raises:
         ConfigError: no number, or several in a scenario whose calls take one batch.

@@ -53,7 +53,7 @@ MAX_MEMORY_GIB = 2**20
 MAX_SECONDS = 10**7
 
 MAX_COUNT = 10**6
-"""Of rounds, calls and replicates."""
+"""The most rounds, calls and replicates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def settings_of(
     environ: Mapping[str, str] | None = None,
     device: devices.Device | None = None,
 ) -> Settings:
-    """The same from plain data.
+    """Validate a configuration that is plain data.
 
     Args:
         document: as `compose.plain` gives it.
@@ -233,11 +233,11 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
 
 
 def _brings_code(spec: ModelSpec) -> bool:
-    """Whether loading it runs what a file or an address outside the catalog holds."""
+    """True if loading it runs code from a file or an address outside the catalog."""
     if spec.source != "hub" or spec.weights == "random":
         return False
-    known = catalog.load_catalog().get(spec.name)
-    published = known.sources.get("hub") if known else None
+    entry = catalog.load_catalog().get(spec.name)
+    published = entry.sources.get("hub") if entry else None
     own = published is None or published.recipe["handle"] != spec.recipe["handle"]
     return own or spec.weights != "imagenet"
 
@@ -326,7 +326,7 @@ def _modes(
 
 def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
     """Say which scenario has the mode, or which modes this one has."""
-    if elsewhere := [item for item, found in SCENARIOS.items() if name in map(str, found.modes)]:
+    if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
         raise ConfigError(
             f"modes: {name} is no mode of scenario={scenario}; it belongs to "
             f"scenario={elsewhere[0]}"
@@ -342,31 +342,29 @@ def _effort(document: Mapping[str, Any]) -> Effort:
     given = document["effort"]
     if not isinstance(given, Mapping):
         raise unknown_name("effort", str(given), compose.group_choices("effort"))
-    names = [item.name for item in fields(Effort)]
+    names = [key.name for key in fields(Effort)]
     for name in given:
         if name not in names:
             raise unknown_name("option of effort", str(name), names, listed=len(names))
-    found: dict[str, Any] = {"name": str(given.get("name", "effort"))}
-    for item in fields(Effort):
-        if item.default is not MISSING and not given.get(item.name):
+    level: dict[str, Any] = {"name": str(given.get("name", "effort"))}
+    for key in fields(Effort):
+        if key.default is not MISSING and not given.get(key.name):
             continue
-        if item.type == "bool":
-            found[item.name] = values.boolean(given, item.name, prefix="effort.")
-        elif item.type == "int":
-            least = 6 if item.name in ("rounds_min", "rounds_max", "side_rounds") else 1
-            found[item.name] = values.integer(
-                given, item.name, at_least=least, at_most=MAX_COUNT, prefix="effort."
+        if key.type == "bool":
+            level[key.name] = values.boolean(given, key.name, prefix="effort.")
+        elif key.type == "int":
+            least = 6 if key.name in ("rounds_min", "rounds_max", "side_rounds") else 1
+            level[key.name] = values.integer(
+                given, key.name, at_least=least, at_most=MAX_COUNT, prefix="effort."
             )
-        elif item.type == "float":
-            found[item.name] = values.number(
-                given, item.name, at_most=MAX_SECONDS, prefix="effort."
-            )
-    if found["rounds_max"] < found["rounds_min"]:
+        elif key.type == "float":
+            level[key.name] = values.number(given, key.name, at_most=MAX_SECONDS, prefix="effort.")
+    if level["rounds_max"] < level["rounds_min"]:
         raise ConfigError(
-            f"effort.rounds_max={found['rounds_max']} is below "
-            f"effort.rounds_min={found['rounds_min']}"
+            f"effort.rounds_max={level['rounds_max']} is below "
+            f"effort.rounds_min={level['rounds_min']}"
         )
-    return Effort(**found)
+    return Effort(**level)
 
 
 def _timeouts(document: Mapping[str, Any]) -> Timeouts:

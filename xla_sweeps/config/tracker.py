@@ -1,4 +1,4 @@
-"""Which tracker a trial has, and where its runs go, with what W&B's own variables ask for."""
+"""Reads the tracker of a trial and where its runs go, with W&B's own variables."""
 
 from __future__ import annotations
 

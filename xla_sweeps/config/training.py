@@ -27,7 +27,7 @@ _TASKS = ("classification", "segmentation", "video", "custom")
 def training_of(
     document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, spec: ModelSpec
 ) -> Training | None:
-    """How the trial trains, and on what; None where it does not.
+    """The training of a trial; None if it trains nothing.
 
     Raises:
         ConfigError: a value is wrong, the trial trains nothing, or the model cannot be trained.
@@ -61,7 +61,7 @@ def training_of(
 def batches_of(
     document: Mapping[str, Any], explicit: Collection[str], scenario: Scenario, data: Data | None
 ) -> int:
-    """How many batches a call handles; of an epoch, unless the user says how many, all.
+    """Number of batches of one call; all of an epoch unless the user says how many.
 
     Raises:
         ConfigError: no number, more than there are, or several in a scenario whose calls take one
@@ -111,16 +111,16 @@ def _data(
         raise ConfigError(
             f"data={given}: there is no such file or folder; did you mean data={SYNTHETIC}?"
         )
-    found = pictures.find(str(path), shown=given)
+    files = pictures.find(str(path), shown=given)
     drop = values.boolean(document, "drop_remainder")
     size = values.integer(document, "batch_size", at_least=1)
-    if found.count < size:
+    if files.count < size:
         raise ConfigError(
-            f"batch_size={size}: data={given} has {found.count:,} pictures; use batch_size="
-            f"{found.count} or less"
+            f"batch_size={size}: data={given} has {files.count:,} pictures; use batch_size="
+            f"{files.count} or less"
         )
     return Data(
-        path=str(path), pictures=found.count, fingerprint=found.fingerprint, drop_remainder=drop
+        path=str(path), pictures=files.count, fingerprint=files.fingerprint, drop_remainder=drop
     )
 
 

@@ -144,7 +144,7 @@ class Store:
         return next(number for number in range(len(used) + 1) if number not in used)
 
     def count(self, trial_id: str) -> int:
-        """How many records the trial has; those in quarantine do not count."""
+        """Number of the trial's records; those in quarantine do not count."""
         return len(self.keys(trial_id))
 
     def keys(self, trial_id: str) -> list[tuple[str, int]]:
@@ -166,24 +166,24 @@ class Store:
 
     def load_paths(self, paths: Sequence[str]) -> list[Record]:
         """The records at these paths, as far as they can be read."""
-        found = []
+        records = []
         for path in paths:
             with contextlib.suppress(OSError, RecordFormatError):
-                found.append(Record.from_json(files.read_regular(Path(path))))
-        return found
+                records.append(Record.from_json(files.read_regular(Path(path))))
+        return records
 
     def listing(self, trial_id: str) -> str:
         """A fingerprint of a trial's files: their names, sizes, times and places on the disk."""
         lines = []
-        with contextlib.suppress(OSError), os.scandir(f"{self.records_dir}/{trial_id}") as found:
-            for entry in found:
+        with contextlib.suppress(OSError), os.scandir(f"{self.records_dir}/{trial_id}") as entries:
+            for entry in entries:
                 if _NUMBERED.fullmatch(entry.name):
                     stat = entry.stat(follow_symlinks=False)
                     lines.append(f"{entry.name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}")
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
     def place(self) -> int:
-        """Where the records lie on the disk; another number in a copy of the folder."""
+        """The inode of the folder of records; another number in a copy of it."""
         try:
             return self.records_dir.stat().st_ino
         except OSError:
@@ -198,8 +198,8 @@ class Store:
             StoreError: `records/` cannot be read.
         """
         try:
-            with os.scandir(self.records_dir) as found:
-                for entry in found:
+            with os.scandir(self.records_dir) as entries:
+                for entry in entries:
                     if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                             yield entry.name, entry.stat().st_mtime_ns
@@ -279,7 +279,7 @@ class Store:
 
 
 def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
-    """What `make` gives of a trial; None, and a line that names it, where that fails.
+    """Call `make` for a trial; None, and a line that names the trial, if that fails.
 
     Args:
         folder: of the trial's records.
@@ -293,8 +293,8 @@ def guarded(folder: Path, make: Callable[[], _T]) -> tuple[_T | None, tuple[str,
 
 
 def _names(folder: str | Path) -> list[str]:
-    with os.scandir(folder) as found:
-        return [entry.name for entry in found]
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
 
 
 def folder_below(results_dir: Path, *names: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a replicate really measured: the model as built, and the libraries that it ran on. Pure.
+"""The build that a replicate measured: the model, and the libraries that it ran on. Pure.
 
 A trial's id says what was asked for. A model's code may load other files than before, and a library
 may come from elsewhere than the packages that are installed.
@@ -18,18 +18,18 @@ _Item = TypeVar("_Item")
 
 
 def build_of(record: Record) -> dict[str, str]:
-    """What is known of a replicate's build.
+    """The known values of a replicate's build.
 
     Multiply-accumulates follow from the fingerprint, and are counted in two ways.
     """
     libraries = (record.environment.get("loaded") or {}).get("libraries") or {}
     model = record.model
-    found = {"params": model.params, "operations": model.fingerprint, **libraries}
-    return {name: str(value) for name, value in found.items() if value not in (None, "")}
+    values = {"params": model.params, "operations": model.fingerprint, **libraries}
+    return {name: str(value) for name, value in values.items() if value not in (None, "")}
 
 
 def differ(one: Build, other: Build) -> bool:
-    """Whether two builds differ in something that is known of both."""
+    """True if two builds differ in a value that both have."""
     return any(one[name] != other[name] for name in one.keys() & other.keys())
 
 
@@ -44,11 +44,11 @@ def newest(
     """
     if len(items) == 1:
         return list(items), dict(build(items[0]))
-    known: dict[str, str] = {}
+    latest: dict[str, str] = {}
     kept: list[_Item] = []
     for item in reversed(items):
-        found = build(item)
-        if not differ(known, found):
-            known = {**found, **known}
+        this = build(item)
+        if not differ(latest, this):
+            latest = {**this, **latest}
             kept.insert(0, item)
-    return kept, known
+    return kept, latest

@@ -72,7 +72,7 @@ class Option:
 
     @property
     def defines_trial(self) -> bool:
-        """Whether it says what is measured, and not where or how that is shown."""
+        """True if it says what is measured, and not where or how that is shown."""
         return self.purpose != ENVIRONMENT
 
     @property
@@ -438,7 +438,7 @@ def name_of(value: Any) -> str:
 
 
 def description(option: Option) -> str:
-    """What it sets, its values and its default, on one line."""
+    """Its effect, values and default, on one line."""
     if option.choices:
         return f"{option.help}: {', '.join(_choices(option))}"
     return f"{option.help} (default: {option.default_text})"

@@ -14,7 +14,7 @@ from xla_sweeps.schema.trial import InputSpec, Trial
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 
 _SHOWING = ("results_dir", "tracker", "ui", "hydra")
-"""What says where results are kept and how they are shown, and nothing of the trial."""
+"""Options that say where results are kept and how they are shown, and nothing of the trial."""
 
 _KEY = r"[A-Za-z_]\w*(?:[./][\w-]+)*"
 
@@ -66,7 +66,7 @@ def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[s
 
 
 def repeats(words: Sequence[str]) -> bool:
-    """Whether these are arguments as `repeating` makes them, which can be shown on one line.
+    """True for arguments as `repeating` makes them, which can be shown on one line.
 
     A record is a file that anyone may have written, and a terminal acts on control characters that
     are pasted, in quotes too.
@@ -81,7 +81,7 @@ def repeats(words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _repeats(word: str) -> bool:
-    """Whether a word is an override of what is measured."""
+    """True for an override of what is measured."""
     is_override = word.isprintable() and _OVERRIDE.fullmatch(word)
     return bool(is_override) and option_of(word) not in _SHOWING
 
@@ -203,7 +203,7 @@ def tidy(number: float) -> int | float:
 
 
 def _reads_as_other(text: str) -> bool:
-    """Whether Hydra would read a bare word as a number, a boolean or null."""
+    """True if Hydra would read a bare word as a number, a boolean or null."""
     if text.lower() in ("true", "false", "null", "inf", "-inf", "nan"):
         return True
     try:

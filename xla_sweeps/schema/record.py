@@ -90,7 +90,7 @@ class ModelFacts:
 
     @property
     def size(self) -> str:
-        """Of its input: `96 px`, or an example's shape: `400 × 16`; "" if unknown."""
+        """Size of its input: `96 px`, or an example's shape: `400 × 16`; "" if unknown."""
         shape = _SHAPE.search(self.inputs[0]) if self.task == EXAMPLE and self.inputs else None
         return shape[1].replace(", ", " × ") if shape else size_text(self.task, self.resolution_px)
 
@@ -98,20 +98,20 @@ class ModelFacts:
     def precision(self) -> str:
         """The types that it multiplies in, by their share: `bf16 98 %, f32 2 %`; "" if unknown."""
         total = sum(self.macs_by_type.values())
-        shares = sorted(self.macs_by_type.items(), key=lambda item: -item[1])
+        shares = sorted(self.macs_by_type.items(), key=lambda share: -share[1])
         if len(shares) == 1:
             return shares[0][0]
         return ", ".join(f"{name} {100 * count / total:.3g} %" for name, count in shares if count)
 
     @property
     def macs_at_least(self) -> bool:
-        """Whether there are more multiply-accumulates: a loop may run oftener than was counted."""
+        """True if a loop may run more often than counted, so that `macs` is a lower bound."""
         return self.macs is not None and bool(self.macs_note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpan:
-    """What a GPU reported after a square of rounds, and since its report before.
+    """Report of a GPU after a Williams design of rounds, and since its last report.
 
     None where the driver does not report it.
 
@@ -137,7 +137,7 @@ class GpuSpan:
 
 
 ProcessStart = Literal["unknown", "fresh", "forked"]
-"""How a measuring process was started; unknown in older records."""
+"""The start of a measuring process; unknown in older records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ def sealed(document: Mapping[str, Any]) -> bytes:
     """
     plain = {name: value for name, value in document.items() if name != "digest"}
     text = json.dumps(plain, allow_nan=False, indent=1).removesuffix("\n}")
-    text = _NUMBERS.sub(lambda found: "".join(found[0].split()), text)
+    text = _NUMBERS.sub(lambda numbers: "".join(numbers[0].split()), text)
     return with_digest(text.encode())
 
 
@@ -250,7 +250,7 @@ def with_digest(body: bytes) -> bytes:
 
 
 def verified(text: bytes) -> bool:
-    """Whether the text ends in a digest, which must be that of the bytes before it."""
+    """True if the text ends in the digest of the bytes before it; False if it ends in none."""
     line = text[-_DIGEST_BYTES:]
     if not (line.startswith(_DIGEST_START) and line.endswith(_DIGEST_END)):
         return False
@@ -305,7 +305,7 @@ class _Environment(msgspec.Struct):
 
 
 def is_present(record: Record, text: bytes) -> bool:
-    """Whether a record that ends in its digest has the members of the present schema."""
+    """True if a record that ends in its digest is of the present schema."""
     return record.schema_version == SCHEMA_VERSION and b'"schema_version"' in text[-256:]
 
 

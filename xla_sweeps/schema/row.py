@@ -122,12 +122,12 @@ def _columns() -> Iterator[Column]:
             continue
         kind, label = own[part.name], part.name
         hints = get_type_hints(kind)
-        for item in fields(kind):
-            name = item.metadata["name"] or item.name
+        for inner in fields(kind):
+            name = inner.metadata["name"] or inner.name
             if kind is ModeColumns:
                 prefix = "baseline_" if label == "baseline" else ""
-                name = label if item.name == "mode" else f"{prefix}{name}"
-            column = _column_of(item, hints[item.name], name, f"{part.name}.{item.name}")
+                name = label if inner.name == "mode" else f"{prefix}{name}"
+            column = _column_of(inner, hints[inner.name], name, f"{part.name}.{inner.name}")
             yield (
                 replace(column, meaning=f"{label}: {column.meaning}")
                 if kind is ModeColumns
@@ -135,10 +135,10 @@ def _columns() -> Iterator[Column]:
             )
 
 
-def _column_of(item: Field[Any], hint: Any, name: str, path: str) -> Column:
+def _column_of(part: Field[Any], hint: Any, name: str, path: str) -> Column:
     types = get_args(hint) or (hint,)
     kind = next((kind for kind in (bool, int, float) if kind in types), str)
-    facts = {key: value for key, value in item.metadata.items() if key != "name"}
+    facts = {key: value for key, value in part.metadata.items() if key != "name"}
     return Column(name=name, path=path, kind=kind, **facts)
 
 
@@ -157,7 +157,7 @@ def value_of(row: ComparisonRow, column: str) -> Any:
 
 
 _PLAIN: Mapping[str, Callable[[Any], str]] = {"verdict": str, "status": str, "flags": " ".join}
-"""What makes plain data of columns that are none."""
+"""Functions that make plain data of columns that are none."""
 
 
 def row_dict(row: ComparisonRow) -> dict[str, Any]:

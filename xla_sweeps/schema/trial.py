@@ -30,7 +30,7 @@ EXAMPLE = "example"
 
 
 def size_text(task: str, resolution_px: int | None) -> str:
-    """What `resolution` is of a model: `96 px`, or `size 400` of an example; "" without one."""
+    """The size that `resolution` sets: `96 px`, or `size 400` of an example; "" without one."""
     if not resolution_px:
         return ""
     return f"size {resolution_px}" if task == EXAMPLE else f"{resolution_px} px"
@@ -57,7 +57,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Which model is built, from which source, with which inputs.
+    """A model, its source and its inputs.
 
     Attributes:
         library: what builds it: `keras`, `tf_keras`, `keras_cv`, `keras_hub`, `tensorflow_hub` or
@@ -94,7 +94,7 @@ def _described(text: str, **more: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long and how precisely to measure; the levels are the files of `conf/effort/`."""
+    """Length and precision of a measurement; the levels are the files of `conf/effort/`."""
 
     name: str
     replicates: int = _described("replicates: fresh processes that each measure every mode")
@@ -167,7 +167,7 @@ FlagValue = bool | int | float | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What TensorFlow reads when it loads; what is absent is as TensorFlow has it.
+    """Options that TensorFlow reads when it loads; an absent one has its default.
 
     Attributes:
         xla_flags: XLA's own flags, by name.
@@ -227,7 +227,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """How a model is trained.
+    """The training of a model.
 
     Attributes:
         optimizer: a name of `OPTIMIZERS`; `sgd` has a momentum of 0.9.
@@ -377,7 +377,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _affecting(trial: Trial) -> dict[str, Any]:
-    """What affects a trial's numbers, as plain data."""
+    """The values that affect a trial's numbers, as plain data."""
     document: dict[str, Any] = msgspec.to_builtins(trial)
     for key in ("timeouts", "memory_limit_bytes"):
         document.pop(key)

@@ -32,7 +32,7 @@ _NO_RECIPE = ("library", "published", "fixed_resolution", "min_resolution", "dty
 
 
 class _Config(msgspec.Struct):
-    """What was relied on in a configuration; all else is read where it has the right type."""
+    """The values of a configuration whose types are checked; others are read if they fit."""
 
     batch_size: _Count | None = None
     batches: _Count | None = None
@@ -94,7 +94,7 @@ UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     2: lambda document: document,  # 3 has modes whose names an earlier version takes for copies
     3: typed_trial,
 }
-"""What turns a document of each earlier schema into the next one."""
+"""The function that turns a document of each earlier schema into the next one."""
 
 
 def _model(config: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,13 +149,13 @@ def _effort(given: Any) -> dict[str, Any]:
         for field in fields(Effort)
         if field.default is MISSING
     }
-    known = {field.name for field in fields(Effort)}
+    names = {field.name for field in fields(Effort)}
     return {
         **values,
         **{
             name: value
             for name, value in _mapping(given).items()
-            if name in known and value is not None
+            if name in names and value is not None
         },
         "name": name_of(given),
     }
