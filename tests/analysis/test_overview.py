@@ -18,7 +18,6 @@ from synthetic_rows import columns_of, make_rows
 
 from xla_sweeps.analysis.overview import (
     FamilySummary,
-    answer,
     answers,
     by_scenario,
     discoveries,
@@ -28,6 +27,7 @@ from xla_sweeps.analysis.overview import (
 )
 from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure, shared_ranks
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.advice import overall_answer as answer
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, with_columns
@@ -69,7 +69,7 @@ def test_a_model_counts_once_however_many_sizes_and_batches_of_it_were_measured(
     first = found.families[0]
     assert (first.n, first.models) == (5, 2)
     assert first.geomean == pytest.approx(1.0, rel=1e-2)
-    assert " Typically 1.00× (geometric mean over 3 models); half" in answer(found)
+    assert " typically 1.00× as fast as graph (geometric mean over 3 models). " in answer(found)
     assert geometric_mean([2.0] * 40, ["one"] * 40) == pytest.approx((2.0, 1))
 
 
@@ -98,7 +98,7 @@ def test_a_figure_is_of_one_scenario() -> None:
     assert answer(found).startswith("Yes. predict_xla is faster than predict_graph in 1 of 1 pair.")
     paying = answer(overview([with_columns(item, break_even_calls=9.0) for item in steps]))
     assert "faster than graph in 0 of 2 pairs, slower in 2, in scenario train_step." in paying
-    assert "half pay back their compiling within 9 steps" in paying
+    assert "; half pay it back within 9 steps." in paying
 
 
 def test_a_question_counts_once_with_the_most_replicates_then_the_newest() -> None:
@@ -247,7 +247,7 @@ def test_a_model_slow_enough_turns_the_answer() -> None:
 @pytest.mark.parametrize(("models", "said"), [(7, False), (8, True)])
 def test_the_answer_says_where_most_lie_from_eight_models_on(models: int, said: bool) -> None:
     text = answer(overview([row(1.0 + n / 10, model=f"net{n}") for n in range(models)]))
-    assert (", 8 of 10 between 1.07× and 1.63×;" in text) == said
+    assert (", 8 of 10 between 1.07× and 1.63×." in text) == said
     assert "95 %" not in text
 
 
@@ -255,10 +255,10 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
     assert answer(overview([])) == "Nothing was compared yet."
     assert (
         answer(overview([row(None), row(None)]))
-        == "Mostly it fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
+        == "It fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
     )
     alone = answer(overview([row(2.0)]))
-    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. Typically 2.00×")
+    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. XLA is typically 2.00×")
     assert "never pay" in answer(overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)]))
     counted = {"faster", "slower", "equivalent", "ambiguous", "failed"}
     assert {str(word) for word in Verdict} == {*counted, "none"}

@@ -11,6 +11,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.analysis.trust import trust
+from xla_sweeps.report.advice import trust_words
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -39,7 +40,7 @@ def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
     expected = scipy_stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
     assert found.p_value == pytest.approx(expected)
     assert found.untrusted == (expected < 0.01)
-    assert str(found).startswith("untrusted: ") == found.untrusted
+    assert trust_words(found).startswith("untrusted: ") == found.untrusted
 
 
 def test_pairs_across_processes_count_beside_those_within() -> None:
@@ -49,7 +50,7 @@ def test_pairs_across_processes_count_beside_those_within() -> None:
     )
     assert found is not None
     assert (found.within, found.across) == ((1, 5), (1, 2))
-    assert str(found) == (
+    assert trust_words(found) == (
         "2 of 7 A/A pairs are called different (1 of 5 in the same processes, 1 of 2 across "
         "processes); 5 % are expected."
     )

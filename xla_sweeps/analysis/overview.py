@@ -18,14 +18,11 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import Mode, Scenario, by_count, facts_of, headline_of, is_told_by
+from xla_sweeps.schema.modes import Scenario, by_count, headline_of
 from xla_sweeps.schema.row import QUESTION, ComparisonRow, value_of
 
 MIN_FOR_SPREAD = 8
 """Models from which on it is said where 8 of 10 pairs lie."""
-
-USUALLY = 0.6
-"""Share of all pairs from which the answer is "usually"."""
 
 _PREFERENCE = ("replicates", "measured_at", "trial_id")
 
@@ -274,76 +271,10 @@ def reach(values: Sequence[float] | Numbers, models: int) -> tuple[float | None,
     return float(np.min(values)), float(np.max(values))
 
 
-def spread_words(low: float | None, high: float | None) -> str:
-    """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
-    return "" if low is None or high is None else f"8 of 10 between {low:.2f}× and {high:.2f}×"
-
-
 def discoveries(p_values: Numbers) -> int:
     """How many of the hypotheses are rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
     q_values = np.array(stats.q_values(p_values[~np.isnan(p_values)].tolist()))
     return int(np.count_nonzero(q_values <= stats.FALSE_DISCOVERY_RATE * (1 + 1e-12)))
-
-
-def answer(found: Overview) -> str:
-    """Whether to turn the candidate on, over all pairs, in a sentence or two.
-
-    The page answers in the same words.
-    """
-    text = counts(found)
-    if found.geomean is None:
-        return text
-    text += f" Typically {typical(found)}"
-    calls = found.median_break_even_calls
-    if not found.priced:
-        return f"{text}."
-    return text + (
-        f"; half pay back their compiling within {calls:,.0f} {facts_of(found.scenario).call}s."
-        if calls is not None
-        else "; most never pay their compiling back."
-    )
-
-
-def counts(found: Overview) -> str:
-    """The answer's first sentence: how many pairs say so, without a mean of them."""
-    if not found.pairs:
-        return "Nothing was compared yet."
-    name = "XLA" if found.candidate == Mode.XLA else found.candidate
-    parts = [f"{name} is faster than {found.baseline} in {found.faster} of {_pairs(found.pairs)}"]
-    parts += [f"slower in {found.slower}"] if found.slower else []
-    parts += [f"failed in {found.failed}"] if found.failed else []
-    told = is_told_by(found.scenario, found.candidate)
-    parts += [] if told else [f"in scenario {found.scenario}"]
-    return f"{word(found)} {', '.join(parts)}."
-
-
-def typical(found: Overview) -> str:
-    """The geometric mean, and where most pairs lie, or ""."""
-    if found.geomean is None:
-        return ""
-    models = f" (geometric mean over {found.models:,} models)" if found.models > 1 else ""
-    text = f"{found.geomean:.2f}×{models}"
-    words = spread_words(found.spread_low, found.spread_high)
-    return f"{text}, {words}" if words else text
-
-
-def word(found: Overview) -> str:
-    """The answer in a word or three: what share of all pairs, failures among them, is one way."""
-    if found.faster == found.pairs:
-        return "Yes."
-    if found.slower == found.pairs:
-        return "No."
-    share = {
-        name: getattr(found, name) / found.pairs >= USUALLY
-        for name in ("faster", "slower", "equivalent", "failed")
-    }
-    if share["faster"] and (found.geomean or 0.0) > 1:
-        return "Usually yes."
-    if share["slower"] and (found.geomean or math.inf) < 1:
-        return "Usually no."
-    if share["equivalent"]:
-        return "It hardly matters."
-    return "Mostly it fails." if share["failed"] else "It depends."
 
 
 def _families(
@@ -370,7 +301,3 @@ def _families(
             )
         )
     return tuple(summaries)
-
-
-def _pairs(count: int) -> str:
-    return "1 pair" if count == 1 else f"{count:,} pairs"

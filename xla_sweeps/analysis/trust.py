@@ -41,20 +41,6 @@ class Trust:
         """Whether more are called different than can be chance."""
         return self.p_value < UNTRUSTED_BELOW
 
-    def __str__(self) -> str:
-        wrong, pairs = self.within[0] + self.across[0], self.within[1] + self.across[1]
-        text = (
-            f"{wrong} of {pairs} A/A pairs are called different ({self.within[0]} of "
-            f"{self.within[1]} in the same processes, {self.across[0]} of {self.across[1]} across "
-            "processes); 5 % are expected"
-        )
-        if not self.untrusted:
-            return f"{text}."
-        return (
-            f"untrusted: {text} (p = {self.p_value:.1g}). Do not rely on these verdicts: this "
-            "machine makes equal modes look different. Run `xla-sweeps doctor`."
-        )
-
 
 def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
     """Test the A/A pairs among these rows; None where there are none.

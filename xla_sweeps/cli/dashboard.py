@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.analysis import changes, overview
+from xla_sweeps.analysis import changes
 from xla_sweeps.cli import command_parser, compare
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
-from xla_sweeps.report import export
+from xla_sweeps.report import advice, export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress_bar import Steps
@@ -118,7 +118,7 @@ def show(
         written = build.write_page(results_dirs, target, advance=steps.follow, **wanted)
         for problem in written.problems:
             steps.warn(problem)
-    print(overview.answer(written.overview))
+    print(advice.overall_answer(written.overview))
     print(
         f"{target}: {counted(written.rows, 'row')} of {counted(written.trials, 'trial')}, "
         f"{written.size / 1e6:.2f} MB, opens offline"

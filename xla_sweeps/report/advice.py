@@ -1,7 +1,16 @@
-"""The answer in words: a sentence for each verdict, and what to do about it. Pure."""
+"""Answers in words, of one pair and of many, and what to do about it. Pure.
+
+The sentences are in `report.sentences`, which the page shares.
+"""
 
 from __future__ import annotations
 
+import math
+
+from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.analysis.trust import Trust
+from xla_sweeps.report.figures import times
+from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Flag, Status
 from xla_sweeps.schema.modes import (
@@ -10,11 +19,13 @@ from xla_sweeps.schema.modes import (
     facts_of,
     headline_of,
     is_aa_pair,
+    is_told_by,
     mode_of,
     parse,
 )
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.schema.trial import EXAMPLE
+from xla_sweeps.system.text import counted
 
 SYMBOLS = {
     "faster": "▲",
@@ -84,30 +95,101 @@ def answer(row: ComparisonRow) -> str:
     candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
     method = f"model.{mode_of(row.candidate.mode).entry} "
     other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
-    match row.speedup.verdict:
-        case Verdict.FASTER:
-            text = (
-                f"{candidate} is {row.speedup.value:.2f}× faster than {other} ({_sure(row)}); "
-                f"{_pays_back(row)}"
-            )
-        case Verdict.SLOWER:
-            slowdown = 1 / row.speedup.value if row.speedup.value else float("nan")
-            text = (
-                f"{candidate} is {slowdown:.2f}× slower than {other} ({_sure(row)}). "
-                f"Keep {mode_of(row.baseline.mode).switch} for this model on this device."
-            )
-        case Verdict.EQUIVALENT:
-            text = (
-                f"{candidate} and {baseline} are equally fast to within {row.speedup.floor:.1%} "
-                f"({_sure(row)}). Choose by compile time and memory, not by speed."
-            )
-        case _:
-            text = (
-                f"{candidate} against {baseline} is ambiguous: {row.speedup.value:.2f}× "
-                f"({_sure(row)}); differences up to {row.speedup.floor:.1%} do not count. "
-                f"{_measure_more(row)}"
-            )
+    verdict, speedup = row.speedup.verdict, row.speedup.value or math.nan
+    text = SENTENCES[verdict].format(
+        candidate=candidate,
+        baseline=baseline if verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS) else other,
+        speedup=times(1 / speedup if verdict is Verdict.SLOWER else speedup),
+        interval=_sure(row),
+        floor=f"{row.speedup.floor:.1%}",
+        switch=mode_of(row.baseline.mode).switch,
+        advice=_pays_back(row) if verdict is Verdict.FASTER else _measure_more(row),
+    )
     return _capitalized(text) + _caveats(row)
+
+
+def overall_answer(found: Overview) -> str:
+    """Whether to turn the candidate on, over all pairs, in a sentence or three."""
+    return " ".join(filter(None, [overall_counts(found), typically(found), _costs(found)]))
+
+
+def overall_counts(found: Overview) -> str:
+    """The answer's first sentences: a word, and how many pairs say so, without a mean of them."""
+    if not found.pairs:
+        return "Nothing was compared yet."
+    text = SENTENCES["counts"].format(
+        candidate=_short(found.candidate),
+        baseline=found.baseline,
+        faster=found.faster,
+        pairs=counted(found.pairs, "pair"),
+    )
+    for verdict, count in (("slower", found.slower), ("failed", found.failed)):
+        text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
+    told = is_told_by(found.scenario, found.candidate)
+    return f"{overall_word(found)} {text}{'' if told else f', in scenario {found.scenario}'}."
+
+
+def typically(found: Overview) -> str:
+    """A sentence with the geometric mean, and where most pairs lie; "" without any."""
+    if found.geomean is None:
+        return ""
+    text = SENTENCES["typical"].format(
+        candidate=_short(found.candidate), speedup=times(found.geomean), baseline=found.baseline
+    )
+    if found.models > 1:
+        text += SENTENCES["models"].format(count=f"{found.models:,}")
+    return ", ".join(filter(None, [text, spread_words(found.spread_low, found.spread_high)])) + "."
+
+
+def spread_words(low: float | None, high: float | None) -> str:
+    """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
+    if low is None or high is None:
+        return ""
+    return SENTENCES["spread"].format(low=times(low), high=times(high))
+
+
+def overall_word(found: Overview) -> str:
+    """The answer in a word or three."""
+    turn = 0.0 if found.geomean is None else math.log(found.geomean)
+    return next(
+        (
+            rule.word
+            for rule in RULES
+            if getattr(found, rule.verdict) / found.pairs >= rule.share
+            and (not rule.sign or rule.sign * turn > 0)
+        ),
+        OTHERWISE,
+    )
+
+
+def trust_words(found: Trust) -> str:
+    """How many A/A pairs are called different, and whether that can be chance."""
+    wrong, pairs = found.within[0] + found.across[0], found.within[1] + found.across[1]
+    sides = {"all": (wrong, pairs), "within": found.within, "across": found.across}
+    text = SENTENCES["trust"].format_map(
+        {name: f"{part} of {whole}" for name, (part, whole) in sides.items()}
+    )
+    if not found.untrusted:
+        return f"{text}."
+    return SENTENCES["untrusted"].format(trust=text, p=f"{found.p_value:.1g}")
+
+
+def _costs(found: Overview) -> str:
+    """A sentence on what compiling costs, and when that pays back; "" where it is not known."""
+    extra, calls = found.median_extra_compile_s, found.median_break_even_calls
+    if extra is None or not found.priced:
+        return ""
+    if extra <= 0:
+        return SENTENCES["no longer"] + "."
+    text = SENTENCES["compiling"].format(seconds=f"{extra:.1f} s")
+    if calls is None:
+        return f"{text}{SENTENCES['most']}."
+    text += SENTENCES["half"].format(amount=f"{calls:,.0f} {facts_of(found.scenario).call}s")
+    return text + (SENTENCES["never"].format(count=found.never) if found.never else "") + "."
+
+
+def _short(label: str) -> str:
+    return "XLA" if label == Mode.XLA else label
 
 
 def symbol(row: ComparisonRow) -> str:
@@ -145,33 +227,28 @@ def _sure(row: ComparisonRow) -> str:
     """The interval, inverted for a slowdown, and the number of replicates."""
     low, high = row.speedup.low, row.speedup.high
     if low is None or high is None:
-        interval = "no interval"
-    elif row.speedup.verdict is Verdict.SLOWER:
-        interval = f"95 % {1 / high:.2f}–{1 / low:.2f}"
+        interval = SENTENCES["no interval"]
     else:
-        digits = 2 if row.speedup.verdict is Verdict.FASTER else 3
-        interval = f"95 % {low:.{digits}f}–{high:.{digits}f}"
-    replicates = (
-        "1 replicate" if row.speedup.replicates == 1 else f"{row.speedup.replicates} replicates"
-    )
-    if row.speedup.freedom is None and low is not None:
-        interval += " within one process"
-    return f"{interval}, {replicates}{': preliminary' if row.speedup.preliminary else ''}"
+        slower = row.speedup.verdict is Verdict.SLOWER
+        low, high = (1 / high, 1 / low) if slower else (low, high)
+        digits = 2 if row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
+        interval = SENTENCES["95 %"].format(bounds=f"{low:.{digits}f}–{high:.{digits}f}")
+        interval += SENTENCES["within one process"] if row.speedup.freedom is None else ""
+    replicates = counted(row.speedup.replicates, "replicate")
+    text = SENTENCES["interval"].format(interval=interval, replicates=replicates)
+    return text + (SENTENCES["preliminary"] if row.speedup.preliminary else "")
 
 
 def _pays_back(row: ComparisonRow) -> str:
-    mode = mode_of(row.candidate.mode)
-    use = f"use {mode.switch}"
-    if row.speedup.compile_s_extra is None or row.speedup.break_even_calls is None:
-        return f"{use}."
+    mode, extra = mode_of(row.candidate.mode), row.speedup.compile_s_extra
+    use, calls = SENTENCES["use"].format(switch=mode.switch), row.speedup.break_even_calls
+    if extra is None or calls is None:
+        return use
     told = f"{use}; " if mode.entry.is_keras else ""
-    if row.speedup.break_even_calls <= 1:
-        return f"{told}preparation takes no longer."
-    return (
-        f"{told}its {row.speedup.compile_s_extra:.1f} s of compilation pay back after "
-        f"{_count(row.speedup.break_even_calls)} {facts_of(row.trial.scenario).call}s"
-        f"{_calls_range(row)}."
-    )
+    if calls <= 1:
+        return told + SENTENCES["pays back at once"]
+    amount = f"{_count(calls)} {facts_of(row.trial.scenario).call}s{_calls_range(row)}"
+    return told + SENTENCES["pays back"].format(seconds=f"{extra:.1f} s", amount=amount)
 
 
 def _calls_range(row: ComparisonRow) -> str:
@@ -186,12 +263,11 @@ def _measure_more(row: ComparisonRow) -> str:
         and row.speedup.between_percent
         and row.speedup.between_percent > 2 * row.speedup.within_percent
     ):
-        return (
-            f"Replicates differ by {row.speedup.between_percent:.1f}%, rounds within one by "
-            f"{row.speedup.within_percent:.1f}%: more replicates narrow the interval "
-            "(effort.replicates=8)."
+        return SENTENCES["replicates differ"].format(
+            between=f"{row.speedup.between_percent:.1f}%",
+            within=f"{row.speedup.within_percent:.1f}%",
         )
-    return "Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`)."
+    return SENTENCES["measure longer"]
 
 
 def _aa(row: ComparisonRow) -> str:
@@ -236,14 +312,12 @@ def _imported(row: ComparisonRow) -> str:
     if row.speedup.value is None:
         text = f"published, not measured here: {' and '.join(rates)}; there is no baseline."
     else:
-        times, word = (
-            (row.speedup.value, "faster")
-            if row.speedup.value >= 1
-            else (1 / row.speedup.value, "slower")
-        )
-        text = (
-            f"published, not measured here: {candidate} {times:.2f}× {word} than {baseline}, from "
-            "single measurements, so the uncertainty is unknown."
+        faster = row.speedup.value >= 1
+        text = SENTENCES["published"].format(
+            candidate=candidate,
+            baseline=baseline,
+            speedup=times(row.speedup.value if faster else 1 / row.speedup.value),
+            direction="faster" if faster else "slower",
         )
     if row.provenance.note:
         text += f" Note: {row.provenance.note}."
@@ -253,40 +327,19 @@ def _imported(row: ComparisonRow) -> str:
 
 
 def _failed(row: ComparisonRow) -> str:
-    tried = name_of(row.candidate.mode)
-    keep = "See the hint"
+    tried, keep = name_of(row.candidate.mode), FAILURES["hint"]
     if row.baseline.mode:
         tried += f" against {name_of(row.baseline.mode)}"
-        keep = f"Keep {mode_of(row.baseline.mode).switch}, or see the hint"
-    failed = name_of(row.failure.mode or row.candidate.mode)
-    reason = row.failure.message or f"status {row.status}"
-    match row.status:
-        case Status.WRONG_RESULT:
-            text = (
-                f"{failed} does not compute what eager execution computes, so its speed is "
-                f"meaningless: {reason}."
-            )
-            if row.failure.refusal:
-                text = f"no mode can be verified, so no speedup is given: {row.failure.refusal}."
-        case Status.NONDETERMINISTIC:
-            text = f"no mode can be verified, because the model is not deterministic: {reason}."
-        case Status.MODE_NOT_EFFECTIVE:
-            text = f"{failed} was not in force, so there is no result: {reason}."
-        case Status.RETRACED:
-            text = (
-                "a mode was traced again while it was measured, so its speed is withheld: "
-                f"{reason}."
-            )
-        case Status.UNSUPPORTED_OP | Status.DYNAMIC_SHAPE:
-            text = f"{failed} cannot run this model: {reason}. {keep}."
-        case Status.OOM_GPU | Status.OOM_HOST:
-            text = f"{tried} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
-        case Status.TIMEOUT:
-            text = f"{tried} timed out: {reason}."
-        case Status.INTERRUPTED:
-            text = f"{tried} was interrupted before there was enough to compare. Rerun to resume."
-        case _:
-            text = f"{tried} could not be measured: {reason}."
+        keep = FAILURES["keep"].format(switch=mode_of(row.baseline.mode).switch)
+    reason, kind = row.failure.message or f"status {row.status}", str(row.status)
+    if row.status is Status.WRONG_RESULT and row.failure.refusal:
+        reason, kind = row.failure.refusal, "refused"
+    text = FAILURES.get(kind, FAILURES[""]).format(
+        failed=name_of(row.failure.mode or row.candidate.mode),
+        tried=tried,
+        reason=reason,
+        keep=keep,
+    )
     return _capitalized(text)
 
 
@@ -296,7 +349,7 @@ def _caveats(row: ComparisonRow) -> str:
         value, raw = row.speedup.value, row.speedup.raw
         apart = value and raw and abs(raw / value - 1) > SAME
         also = f" (all rounds: {raw:.3f}×)" if apart else ""
-        text += f" The measurement is contaminated: repeat it before you rely on it{also}."
+        text += f" {SENTENCES['contaminated']}{also}."
     if row.speedup.host_bound:
         text += (
             " The device waits for the host here: a larger batch_size says more about the device."

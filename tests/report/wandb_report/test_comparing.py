@@ -23,14 +23,14 @@ def test_no_mean_mixes_devices_sizes_or_batches() -> None:
     ]
     found = {key: text_of(key, rows) for key in ("answer", "where", "compare")}
     assert "faster than graph in 5 of 7 pairs, slower in 2.\n" in found["answer"]
-    assert (
-        "- A, 224 px, batch 4, float32: typically 4.00× (geometric mean over 2 models)"
-        in (found["answer"])
-    )
-    assert (
-        "- B, 224 px, batch 32, float32: typically 2.00× (geometric mean over 3 models)"
-        in (found["answer"])
-    )
+    for setting, speedup, models in (
+        ("A, 224 px, batch 4, float32", "4.00×", 2),
+        ("B, 224 px, batch 32, float32", "2.00×", 3),
+    ):
+        assert (
+            f"- {setting}: XLA is typically {speedup} as fast as graph (geometric mean over "
+            f"{models} models)."
+        ) in found["answer"]
     assert found["answer"].count("typically") == 2
     assert "### A, 224 px, batch 4, float32" in found["where"]
     assert "| 2 | 2 | 0 | 4.00× | 0% |" in found["where"]
@@ -68,7 +68,7 @@ def test_the_commonest_setting_is_that_with_the_most_pairs_of_each_device() -> N
 def test_a_question_that_was_asked_again_counts_once() -> None:
     rows = [pair(1, 2.0), pair(1, 4.0, trial_id="f" * 16, effort="publish", replicates=6)]
     text = text_of("answer", rows)
-    assert "faster than graph in 1 of 1 pair. Typically 4.00×" in text
+    assert "faster than graph in 1 of 1 pair. XLA is typically 4.00×" in text
     assert "**All 1 pairs" in text
     assert "2.00×" not in text
 

@@ -18,8 +18,9 @@ from factories import make_record
 from wandb_reports import blocks, measure, only, report, texts, uploaded
 from wandb_server import WandbServer, log_in, wandb_server
 
-from xla_sweeps.analysis.overview import answer, overview
+from xla_sweeps.analysis.overview import overview
 from xla_sweeps.cli import main, results
+from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.wandb_report import build, publish
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import rows_of
@@ -103,7 +104,7 @@ def test_report_workspace_and_summary_run_are_uploaded_completely(
     ]
     assert "| devices | Some CPU |" in texts(view)
     found = overview(rows_of(load(made.results_dir).table))
-    assert answer(found) in texts(view)
+    assert overall_answer(found) in texts(view)
     assert "This project has 0 runs of trials." in texts(view)
 
     assert (run.job_type, run.state, run.exit_code) == ("summary", "finished", 0)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_rows import FACTS, failed, pair, text_of
 
-from xla_sweeps.analysis.overview import answer, overview
+from xla_sweeps.analysis.overview import overview
+from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.wandb_report.markdown import escape, table
 from xla_sweeps.report.wandb_report.text import (
     SORTED_ROWS,
@@ -122,7 +123,7 @@ def test_the_answer_is_that_of_the_overview() -> None:
     rows = [pair(1, 2.0), pair(2, 0.5), pair(3, 4.0, family="Other"), failed(4)]
     found = overview(rows)
     text = text_of("answer", rows)
-    assert text.startswith(answer(found))
+    assert text.startswith(overall_answer(found))
     for item in found.families:
         assert (
             f"| {item.family} | {item.n} | {item.models} | {item.failed} | {item.geomean:.2f}× |"

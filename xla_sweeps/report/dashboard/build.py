@@ -15,7 +15,7 @@ import numpy as np
 from xla_sweeps import __version__
 from xla_sweeps.analysis import overview
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.report import advice, export
+from xla_sweeps.report import export
 from xla_sweeps.report.dashboard.pack import Coded, Column, pack
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.wandb.tracker import run_urls
@@ -24,7 +24,7 @@ from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import Mode, by_count, headline_of, is_aa_pair
+from xla_sweeps.schema.modes import by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -187,8 +187,6 @@ def page_meta(table: pyarrow.Table) -> dict[str, Any]:
         **{name: _known(measured, column) for name, column in columns.items()},
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
-        "flag_texts": {str(flag): text for flag, text in advice.FLAG_TEXTS.items()},
-        "switches": {str(mode): mode.switch for mode in Mode},
     }
 
 

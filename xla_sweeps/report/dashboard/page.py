@@ -18,7 +18,12 @@ from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
+from xla_sweeps.analysis import overview, trust
+from xla_sweeps.report import advice
 from xla_sweeps.report.labels import TELLING
+from xla_sweeps.report.sentences import FAILURES, OTHERWISE, RULES, SENTENCES
+from xla_sweeps.schema.measurement import REFUSED
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.row import COLUMNS
 
 SCRIPTS = (
@@ -55,6 +60,17 @@ PACKAGE: Mapping[str, Any] = {
         if column.asked
     ],
     "telling": TELLING,
+    "sentences": SENTENCES,
+    "failures": FAILURES,
+    "refused": REFUSED,
+    "rules": [rule._asdict() for rule in RULES],
+    "otherwise": OTHERWISE,
+    "symbols": advice.SYMBOLS,
+    "marks": (advice.PRELIMINARY, advice.CONTAMINATED),
+    "flags": advice.FLAG_TEXTS,
+    "switches": {mode: mode.switch for mode in Mode},
+    "spread_models": overview.MIN_FOR_SPREAD,
+    "trust": {"nominal": trust.NOMINAL, "untrusted_below": trust.UNTRUSTED_BELOW},
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 

@@ -11,10 +11,17 @@ from typing import Protocol
 
 from rich.text import Text
 
-from xla_sweeps.analysis.overview import by_scenario, geometric_mean, spread, spread_words
+from xla_sweeps.analysis.overview import by_scenario, geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.measure import quiet
-from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, UNFINISHED_SYMBOL
+from xla_sweeps.report.advice import (
+    CONTAMINATED,
+    PRELIMINARY,
+    SYMBOLS,
+    UNFINISHED_SYMBOL,
+    spread_words,
+    trust_words,
+)
 from xla_sweeps.report.terminal.console import COLOURS, duration, progress_console, results_console
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
@@ -202,7 +209,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         )
     if (aa_test := trust(rows)) is not None:
         style = "bold red" if aa_test.untrusted else "dim"
-        console.print(Text(str(aa_test), style=style), soft_wrap=True)
+        console.print(Text(trust_words(aa_test), style=style), soft_wrap=True)
 
 
 def _show_verdicts(rows: Sequence[ComparisonRow]) -> None:

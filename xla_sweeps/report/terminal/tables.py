@@ -190,7 +190,7 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         console.print(Text(advice.CONTAMINATED, style="dim"))
     for group in by_scenario(rows).values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
-            console.print(Text(str(aa_test), style="bold red"))
+            console.print(Text(advice.trust_words(aa_test), style="bold red"))
     if any(row.provenance.origin == IMPORTED for row in rows):
         console.print(
             Text(

@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from itertools import islice
 
 from xla_sweeps.analysis.overview import (
-    answer,
     answers,
     by_scenario,
-    counts,
     geometric_mean,
     overview,
-    typical,
 )
 from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure
-from xla_sweeps.report.advice import CONTAMINATED, PRELIMINARY, SYMBOLS, marks
+from xla_sweeps.report.advice import (
+    CONTAMINATED,
+    PRELIMINARY,
+    SYMBOLS,
+    marks,
+    overall_answer,
+    overall_counts,
+    typically,
+)
 from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import distinctions
 from xla_sweeps.report.wandb_report.markdown import escape, table
@@ -206,12 +211,12 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
 def _headline(pairs: Sequence[ComparisonRow]) -> str:
     """The page's answer; with several settings, one mean for each device."""
     if len(by_setting(pairs)) < 2:
-        return answer(overview(pairs))
+        return overall_answer(overview(pairs))
     means = [
-        f"- {escape(setting)}: typically {typical(overview(rows)) or NONE}"
+        f"- {escape(setting)}: {typically(overview(rows)) or NONE}"
         for setting, rows in commonest(pairs).items()
     ]
-    return "\n".join([counts(overview(pairs)), "", *means])
+    return "\n".join([overall_counts(overview(pairs)), "", *means])
 
 
 def _sorted_pairs(pairs: Sequence[ComparisonRow]) -> str:

@@ -10,14 +10,34 @@ from typing import Any
 import page_oracle
 import pytest
 from browser import Browser
-from dashboard_page import SECTIONS, Study, draw_everything, selected, turn, visit, write_page
+from dashboard_page import (
+    SECTIONS,
+    Study,
+    draw_everything,
+    selected,
+    table_of,
+    turn,
+    visit,
+    write_page,
+)
 from synthetic_rows import DEVICES, base_row, compared
+
+from xla_sweeps.report.advice import overall_word, typically
+from xla_sweeps.report.dashboard import build
 
 pytestmark = pytest.mark.browser
 
 Studies = Callable[[int], Study]
 
 BOTTOM = "document.querySelector('{}').getBoundingClientRect().bottom"
+
+FAILED = {
+    **dict.fromkeys(("speedup", "speedup_low", "speedup_high", "p_value", "freedom")),
+    "verdict": "failed",
+    "status": "crashed",
+    "failed_mode": "xla",
+    "failure_message": "the process ended with SIGSEGV",
+}
 
 PLACES = """[...document.querySelectorAll('.pickers > *, #verdicts .chip, #reset, #copy-link')]
   .map((element) => { const {left, top, width, height} = element.getBoundingClientRect();
@@ -109,8 +129,10 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     assert browser.evaluate("document.querySelectorAll('#answer-rows .modes').length") == 0
     turn(browser, [("model", "vgg16"), ("device", "NVIDIA H100")])
     said = browser.evaluate("document.getElementById('answer-sentence').innerText")
-    assert said.startswith("Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA 1.32× graph (95 % 1.29")
-    assert "pays back after 1 k images (900 to 1.1 k)" in said
+    assert said.startswith(
+        "Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA is 1.32× faster than graph (95 % 1.29"
+    )
+    assert "its 12 s of compilation pay back after 1 k images (900 to 1.1 k)." in said
     modes = browser.evaluate(
         """[...document.querySelectorAll('.modes tr')].map((row) => [row.cells[0].innerText,
           row.querySelector('.bar').offsetWidth / row.querySelector('.mode-track').offsetWidth,
@@ -201,3 +223,37 @@ def test_the_table_begins_with_model_verdict_and_speedup_and_keeps_the_model(
     assert [name for name, _ in heads] == ["model", "verdict", "speedup"]
     assert heads[0][1] == 0
     assert heads[1][1] < 0
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        [None, None],
+        [None, None, 150.0],
+        [150.0] * 3,
+        [60.0] * 3,
+        [150.0, 60.0],
+        [150.0] * 4 + [90.0],
+        [60.0] * 4 + [None],
+        [100.0] * 4,
+    ],
+    ids=str,
+)
+def test_the_page_and_the_terminal_give_the_same_answer(
+    browser: Browser, tmp_path: Path, rates: list[float | None]
+) -> None:
+    rows = [
+        base_row(trial_id=f"{number:016}", model=f"m{number}")
+        | (compared(100.0, rate, 0.002) if rate else FAILED)
+        for number, rate in enumerate(rates)
+    ]
+    page = write_page(tmp_path / "page.html", rows)
+    visit(browser, page)
+    found = build.sums(table_of(rows))
+    word = browser.evaluate("document.querySelector('#answer-sentence b').innerText.trim()")
+    assert word == overall_word(found)
+    said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    if found.geomean is None:
+        assert f"XLA is faster than graph in 0 of {len(rates)} configurations, failed in" in said
+    else:
+        assert typically(found).rstrip(".").split("× ")[1] in said

@@ -175,7 +175,7 @@ def test_pairs_that_never_break_even_are_counted(browser: Browser, study: Studie
     assert overview["never"] == len(slower)
     assert overview["median_break_even_calls"] is None
     words = browser.evaluate("document.getElementById('answer-sentence').innerText")
-    assert "most never earn it back" in words
+    assert "most never pay it back" in words
 
 
 def test_the_median_break_even_is_in_images_and_counts_never(
@@ -195,7 +195,7 @@ def test_the_median_break_even_is_in_images_and_counts_never(
     )
     middle = (images[(len(images) - 1) // 2] + images[len(images) // 2]) / 2
     words = browser.evaluate("document.getElementById('answer-sentence').innerText")
-    number, unit = words.split("half earn it back within ")[1].split()[:2]
+    number, unit = words.split("half pay it back within ")[1].split()[:2]
     assert f"{images.count(math.inf):,} never do" in words
     assert float(number) * {"k": 1e3, "M": 1e6, "images": 1}[unit] == pytest.approx(
         middle, rel=0.006

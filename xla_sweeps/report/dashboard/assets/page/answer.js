@@ -51,7 +51,7 @@ function answerTo(view) {
     yes: every ? `${overallWord(o).slice(0, -1)}, but every figure is contaminated.` : overallWord(o),
     text: o.compared
       ? `${what}${typically(o, candidate, baseline)}.${costs(view)}`
-      : `${what}${candidate} failed in ${count(o.failed)} of ${plural(o.pairs, "configuration")}.`,
+      : `${what}${countsOf(o, candidate, baseline)}.`,
     more: caveatsOfMany(view, counts, every),
   };
 }
@@ -67,20 +67,28 @@ function countsIn({ counted, rows }) {
   };
 }
 
-/** "XLA is typically 1.17× as fast as graph; 8 of 10 configurations lie between 0.83× and 1.70×". */
-function typically({ geomean, spread_low: low, spread_high: high }, candidate, baseline) {
-  const spread = present(low) ? `; 8 of 10 configurations lie between ${times(low)} and ${times(high)}` : "";
-  return `${candidate} is typically ${times(geomean)} as fast as ${baseline}${spread}`;
+/** "XLA is typically 1.17× as fast as graph (geometric mean over 9 models), 8 of 10 between 0.83× and 1.70×". */
+function typically({ geomean, models, spread_low: low, spread_high: high }, candidate, baseline) {
+  const text = say("typical", { candidate, speedup: times(geomean), baseline });
+  const over = models > 1 ? say("models", { count: count(models) }) : "";
+  return phrase([text + over, present(low) && say("spread", { low: times(low), high: times(high) })], ", ");
 }
 
-/** " Compiling takes 12 s longer; half earn it back within 143 k images, 40 never do.", as far as it is known. */
+/** "XLA is faster than graph in 0 of 2 configurations, failed in 2". */
+function countsOf({ pairs, faster, slower, failed }, candidate, baseline) {
+  const text = say("counts", { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") });
+  const others = Object.entries({ slower, failed }).filter(([, n]) => n);
+  return text + others.map(([verdict, n]) => say(`${verdict} in`, { count: count(n) })).join("");
+}
+
+/** " Compiling takes 12 s longer; half pay it back within 143 k images, 40 never do.", as far as it is known. */
 function costs(view) {
   const { median_extra_compile_s: extra, never } = view.overview;
   const middle = breakEvenMedian(view);
   if (!present(extra) || middle === null) return "";
-  if (extra <= 0) return " Compiling takes no longer.";
-  const half = `half earn it back within ${images(middle)}${never ? `, ${count(never)} never do` : ""}`;
-  return ` Compiling takes ${seconds(extra)} longer; ${middle === Infinity ? "most never earn it back" : half}.`;
+  if (extra <= 0) return ` ${say("no longer")}.`;
+  const half = say("half", { amount: images(middle) }) + (never ? say("never", { count: count(never) }) : "");
+  return ` ${say("compiling", { seconds: seconds(extra) })}${middle === Infinity ? say("most") : half}.`;
 }
 
 /** What limits an answer over several configurations. */
@@ -90,7 +98,7 @@ function caveatsOfMany(view, { preliminary, contaminated, published: others, sav
   const are = contaminated === 1 ? "is" : "are";
   return phrase([
     every && "Every measurement here is contaminated by other load on the machine: measure again.",
-    tested && tested.p < 0.01 && trustSentence(tested),
+    tested && tested.p < PACKAGE.trust.untrusted_below && trustSentence(tested),
     preliminary && `${preliminary === pairs ? "All" : count(preliminary)} have fewer than three replicates: preliminary.`,
     contaminated && !every && `${count(contaminated)} ${are} contaminated by other load on the machine.`,
     others && `${count(others)} are published single measurements without an interval, hence “ambiguous”.`,
@@ -102,13 +110,13 @@ function caveatsOfMany(view, { preliminary, contaminated, published: others, sav
 }
 
 /** How a mode is turned on; undefined for one that is not known. */
-const switchOf = ({ meta }, label) => ownOf(meta.switches, modeOf(label));
+const switchOf = (label) => ownOf(PACKAGE.switches, modeOf(label));
 
 /** The words of the first screen, explained. */
 function termsOf(view) {
-  const { rows, state } = view;
-  const known = [state.candidate, state.baseline].filter((label) => switchOf(rows, label));
-  const modes = known.map((label) => `${shortMode(label)} is ${switchOf(rows, label)}`);
+  const { state } = view;
+  const known = [state.candidate, state.baseline].filter(switchOf);
+  const modes = known.map((label) => `${shortMode(label)} is ${switchOf(label)}`);
   return phrase([
     modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
@@ -122,23 +130,20 @@ function answerAsPublished(view, candidate, baseline) {
   const { pairs, faster, compared } = view.overview;
   const speedup = view.rows.number("speedup");
   const above = view.counted.filter((row) => speedup[row] > 1).length;
-  const word = above / compared >= 0.6 ? "Usually yes" : above / compared <= 0.4 ? "Usually no" : "It depends";
+  const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above });
   const of = `${count(above)} of ${plural(compared, "published figure")}`;
   return {
-    yes: `${word}, as published.`,
+    yes: `${word.slice(0, -1)}, as published.`,
     text: `${candidate} is above ${baseline} in ${of}; ${typically(view.overview, candidate, baseline)}.`,
     more: `Shown to be faster in ${count(faster)} of ${count(pairs)}: others measured these once, without an interval, hence “ambiguous”.`,
   };
 }
 
-/** "Usually yes", and the like: by the share of all pairs, including failures. */
-function overallWord({ pairs, faster, slower, equivalent, failed, geomean }) {
-  if (faster === pairs) return "Yes.";
-  if (slower === pairs || failed === pairs) return "No.";
-  if (faster / pairs >= 0.6 && geomean > 1) return "Usually yes.";
-  if (slower / pairs >= 0.6 && geomean < 1) return "Usually no.";
-  if (equivalent / pairs >= 0.6) return "It hardly matters.";
-  return failed / pairs >= 0.6 ? "Mostly it fails." : "It depends.";
+/** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
+function overallWord(overview) {
+  const holds = ({ verdict, share, sign }) =>
+    overview[verdict] / overview.pairs >= share && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
+  return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
 }
 
 const YES = { __proto__: null, faster: "Yes", slower: "No", equivalent: "No difference", ambiguous: "Ambiguous" };
@@ -150,48 +155,75 @@ function answerToOne(view, place, candidate, baseline) {
   const options = row.runtime && ` with ${row.runtime}`;
   const size = row.task === "example" ? `size ${row.resolution_px}` : `${row.resolution_px} px`;
   const where = `${row.model} ${size}, batch ${row.batch_size}, on ${row.device}${options}`;
-  if (verdict === "failed") return failedAnswer(row, where, candidate, baseline);
+  if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
   if (!present(speedup)) {
     const text = `${where}: ${rate(row.throughput_samples_per_s)} with ${candidate}.`;
     return { yes: "Published, not compared.", text, more: note };
   }
-  const known = present(row.speedup_low);
-  const interval = known ? `95 % ${intervalOf(view, place)}` : "a single measurement, no interval";
-  const figure = `${where}: ${candidate} ${times(speedup)} ${baseline} (${interval})`;
-  if (row.origin === "imported")
-    return { yes: `${speedup >= 1 ? "Yes" : "No"}, as published.`, text: `${figure}.`, more: note };
+  if (row.origin === "imported") {
+    const direction = speedup >= 1 ? "faster" : "slower";
+    const figures = { candidate, baseline, speedup: times(Math.max(speedup, 1 / speedup)), direction };
+    return {
+      yes: `${speedup >= 1 ? "Yes" : "No"}, as published.`,
+      text: `${where}: ${say("published", figures)}`,
+      more: note,
+    };
+  }
   const contaminated = row.status === "contaminated";
   return {
     yes: `${YES[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
-    text: `${figure}${verdict === "faster" ? paysBackOne(row) : ""}.`,
-    more: phrase([
-      contaminated && "Repeat the measurement before you rely on it.",
-      adviceOn(view, row)[verdict],
-      ...caveats(view, row),
-    ]),
+    text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
+    more: phrase([contaminated && `${say("contaminated")}.`, ...caveats(row)]),
   };
 }
 
-/** What follows from each verdict, as the terminal says it. */
-const adviceOn = ({ rows, state: { baseline } }, { floor }) => ({
-  __proto__: null,
-  slower: `Keep ${switchOf(rows, baseline) ?? shortMode(baseline)} for this model on this device.`,
-  equivalent: "Choose by compile time and memory, not by speed.",
-  ambiguous: `The interval crosses the band of ±${percent(100 * floor)} % in which differences do not count; more replicates narrow it.`,
-});
-
-function failedAnswer(row, where, candidate, baseline) {
-  const lost = shortMode(row.failed_mode || candidate);
-  const said = cut(row.failure_message || statusWords(row.status), 200);
-  return { yes: lost === baseline ? "No answer." : "No.", text: `${where}: ${lost} failed: ${said}`, more: row.failure_hint };
+/** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. */
+function verdictSentence(view, row, candidate, baseline) {
+  const { verdict, speedup, speedup_low: low, speedup_high: high } = row;
+  const slower = verdict === "slower";
+  const bounds = slower ? range(1 / high, 1 / low) : range(low, high);
+  const interval = present(low)
+    ? say("95 %", { bounds }) + (present(row.freedom) ? "" : say("within one process"))
+    : say("no interval");
+  const replicates = plural(row.replicates, "replicate");
+  return say(verdict, {
+    candidate,
+    baseline,
+    speedup: times(slower ? 1 / speedup : speedup),
+    interval: say("interval", { interval, replicates }) + (row.preliminary ? say("preliminary") : ""),
+    floor: `${percent(100 * row.floor)} %`,
+    switch: switchOf(view.state.baseline) ?? baseline,
+    advice: verdict === "faster" ? paysBackOne(row) : measureMore(row),
+  });
 }
 
+/** Why a pair failed, as the terminal says it. */
+function failedAnswer({ state, overview }, row, where, candidate, baseline) {
+  const failed = shortMode(row.failed_mode || candidate);
+  const [message, status] = [row.failure_message || statusWords(row.status), row.status];
+  const refused = status === "wrong_result" && message.startsWith(PACKAGE.refused);
+  const text = fillIn(ownOf(PACKAGE.failures, refused ? "refused" : status) ?? PACKAGE.failures[""], {
+    failed,
+    tried: `${candidate} against ${baseline}`,
+    reason: cut(refused ? message.slice(PACKAGE.refused.length).trim() : message, 200),
+    keep: fillIn(PACKAGE.failures.keep, { switch: switchOf(state.baseline) ?? baseline }),
+  });
+  return { yes: failed === baseline ? "No answer." : overallWord(overview), text: `${where}: ${text}`, more: row.failure_hint };
+}
+
+/** When a pair's compiling pays back, as far as it is known. */
 function paysBackOne(row) {
   const needed = row.break_even_images;
-  if (Number.isNaN(needed)) return "";
-  if (needed === Infinity) return "; compilation never pays back";
-  if (needed < 1) return "; preparation takes no longer";
-  return `; pays back after ${images(needed)}${breakEvenRange(row)}`;
+  if (!present(needed)) return say("use", { switch: switchOf(row.candidate) ?? shortMode(row.candidate) });
+  if (needed < 1) return say("pays back at once");
+  const amount = `${images(needed)}${breakEvenRange(row)}`;
+  return say("pays back", { seconds: seconds(row.compile_s_extra), amount });
+}
+
+/** What narrows the interval: more replicates if they differ more than their rounds do. */
+function measureMore({ within_percent: within, between_percent: between }) {
+  if (!(within > 0 && between > 2 * within)) return say("measure longer");
+  return say("replicates differ", { within: `${percent(within)} %`, between: `${percent(between)} %` });
 }
 
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. */
@@ -201,13 +233,12 @@ function breakEvenRange(row) {
 }
 
 /** The caveats of a pair's figures. */
-function caveats({ rows }, row) {
+function caveats(row) {
   const flags = row.flags.split(" ").filter(Boolean);
   const share = row.input_share;
   return [
     present(share) && `The input pipeline alone takes ${percent(100 * share)} % of an epoch's time.`,
-    row.preliminary && `From ${plural(row.replicates, "replicate")}: preliminary${withinOneProcess(row)}.`,
-    flags.length && `Note: ${flags.map((flag) => flagMeaning(rows, flag)).join("; ")}.`,
+    flags.length && `Note: ${flags.map(flagMeaning).join("; ")}.`,
   ];
 }
 

@@ -110,7 +110,7 @@ function modesOf({ rows, index }, place) {
       if (label && (!modes.has(label) || present(value))) modes.set(label, { value, low, high, jit: of("jit_compile") });
     }
   }
-  const order = Object.keys(rows.meta.switches);
+  const order = Object.keys(PACKAGE.switches);
   const rank = (label) => order.indexOf(modeOf(label));
   return [...modes].sort(([a], [b]) => rank(a) - rank(b) || naturally(a, b));
 }

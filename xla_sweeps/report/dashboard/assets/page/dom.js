@@ -150,9 +150,9 @@ const emptyState = (text) => el("div.empty", el("p", text));
 const ownOf = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
 
 /** A flag's meaning, with the mode or reason after its colon. */
-function flagMeaning({ meta }, flag) {
+function flagMeaning(flag) {
   const [word, ...rest] = flag.split(":");
-  const meaning = ownOf(meta.flag_texts, word) ?? word.replaceAll("_", " ");
+  const meaning = ownOf(PACKAGE.flags, word) ?? word.replaceAll("_", " ");
   return rest.length ? `${meaning} (${rest.join(":")})` : meaning;
 }
 

@@ -182,11 +182,9 @@ function verdictLegend(theme, items) {
   return [...entries, ...doubtLegend(items)];
 }
 
-const DOUBTS = ["* fewer than 3 replicates: preliminary", "~ contaminated by other load on the machine"];
-
 /** What hollow means, if any of the marks of doubt is there. */
 function doubtLegend(items) {
-  const found = DOUBTS.filter(([mark]) => items.some(({ doubt }) => doubt?.includes(mark)));
+  const found = PACKAGE.marks.filter(([mark]) => items.some(({ doubt }) => doubt?.includes(mark)));
   return found.length ? [{ text: `hollow: ${found.join("; ")}` }] : [];
 }
 

@@ -72,6 +72,11 @@ const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : N
 const percent = (value) => digits(value, 2);
 const signed = (value, write = short) =>
   present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
+
+/** A sentence of the package, with figures and names in its places. */
+const fillIn = (sentence, values) => sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+const say = (name, values = {}) => fillIn(PACKAGE.sentences[name], values);
+
 const date = (text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
 /** Below which value a part of the values lies, interpolated; infinite ones count, NaN must be left out by the caller. */
@@ -85,7 +90,7 @@ function quantile(values, part) {
 
 const median = (values) => quantile(values, 0.5);
 
-const SPREAD_MODELS = 8; // fewer say nothing of where most lie
+const SPREAD_MODELS = PACKAGE.spread_models; // fewer say nothing of where most lie
 
 /** Between which values 8 of 10 lie. */
 const tenths = (values) => [0.1, 0.9].map((part) => quantile(values, part));

@@ -5,11 +5,9 @@
 
 const VERDICTS = {
   __proto__: null, // names come from the URL too
-  faster: { symbol: "▲", word: "faster" },
-  equivalent: { symbol: "■", word: "equivalent" },
-  ambiguous: { symbol: "◆", word: "ambiguous" },
-  slower: { symbol: "▼", word: "slower" },
-  failed: { symbol: "✕", word: "failed" },
+  ...Object.fromEntries(
+    ["faster", "equivalent", "ambiguous", "slower", "failed"].map((word) => [word, { symbol: PACKAGE.symbols[word], word }]),
+  ),
 };
 
 /**

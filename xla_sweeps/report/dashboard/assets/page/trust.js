@@ -38,7 +38,7 @@ function trustOf(view) {
       if (present(low)) tell("across", Math.log(low) > floor || -Math.log(high) > floor);
     }
     const [wrong, pairs] = [0, 1].map((place) => kinds.within[place] + kinds.across[place]);
-    return pairs ? { ...kinds, wrong, pairs, p: binomialTail(wrong, pairs, 0.05) } : null;
+    return pairs ? { ...kinds, wrong, pairs, p: binomialTail(wrong, pairs, PACKAGE.trust.nominal) } : null;
   });
 }
 
@@ -52,13 +52,13 @@ function binomialTail(wrong, n, p) {
   return Math.min(1, tail);
 }
 
+/** How many A/A pairs are called different, in the terminal's words. */
 function trustSentence(found) {
-  const [within, across, all] = [found.within, found.across, [found.wrong, found.pairs]].map((counts) =>
-    counts.map(count).join(" of "),
-  );
-  const text = `${all} A/A pairs are called different (${within} in the same processes, ${across} across processes); 5 % are expected`;
-  if (found.p >= 0.01) return `${text}.`;
-  return `Untrusted: ${text} (p = ${digits(found.p, 1)}). Do not rely on these verdicts: this machine makes equal modes look different.`;
+  const sides = { within: found.within, across: found.across, all: [found.wrong, found.pairs] };
+  const trust = say("trust", Object.fromEntries(Object.entries(sides).map(([side, n]) => [side, n.map(count).join(" of ")])));
+  if (found.p >= PACKAGE.trust.untrusted_below) return `${trust}.`;
+  const text = say("untrusted", { trust, p: digits(found.p, 1) });
+  return text[0].toUpperCase() + text.slice(1);
 }
 
 /** "graph_2 over graph". */
@@ -165,7 +165,7 @@ function trustFacts() {
       flags.length > 0 &&
         plainTable("Flags in this selection", flags, [
           ["Flag", ([flag]) => flag],
-          ["Meaning", ([flag]) => flagMeaning(rows, flag)],
+          ["Meaning", ([flag]) => flagMeaning(flag)],
           ["Measurements", ([, n]) => n],
           ["Share", ([, n]) => share(n, pairs.length)],
         ]),

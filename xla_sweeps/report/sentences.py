@@ -1,0 +1,115 @@
+"""Sentences and rules that terminal, W&B and page share, each written once. Pure data.
+
+`report.advice` fills them in for the terminal and W&B. The page has them as its constant `PACKAGE`
+(`report.dashboard.page`) and fills them in for what its reader filters: figures are written as
+suits each place, words are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.measurement import Status
+
+SENTENCES: Mapping[str, str] = {
+    # over many pairs
+    "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
+    "slower in": ", slower in {count}",
+    "failed in": ", failed in {count}",
+    "typical": "{candidate} is typically {speedup} as fast as {baseline}",
+    "models": " (geometric mean over {count} models)",
+    "spread": "8 of 10 between {low} and {high}",
+    "compiling": "Compiling takes {seconds} longer",
+    "no longer": "Compiling takes no longer",
+    "half": "; half pay it back within {amount}",
+    "most": "; most never pay it back",
+    "never": ", {count} never do",
+    # of one pair
+    str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} ({interval}); {advice}.",
+    str(Verdict.SLOWER): "{candidate} is {speedup} slower than {baseline} ({interval}). Keep "
+    "{switch} for this model on this device.",
+    str(Verdict.EQUIVALENT): "{candidate} and {baseline} are equally fast to within {floor} "
+    "({interval}). Choose by compile time and memory, not by speed.",
+    str(Verdict.AMBIGUOUS): "{candidate} against {baseline} is ambiguous: {speedup} ({interval}); "
+    "differences up to {floor} do not count. {advice}",
+    "interval": "{interval}, {replicates}",
+    "95 %": "95 % {bounds}",
+    "no interval": "no interval",
+    "within one process": " within one process",
+    "preliminary": ": preliminary",
+    "use": "use {switch}",
+    "pays back": "its {seconds} of compilation pay back after {amount}",
+    "pays back at once": "preparation takes no longer",
+    "replicates differ": "Replicates differ by {between}, rounds within one by {within}: more "
+    "replicates narrow the interval (effort.replicates=8).",
+    "measure longer": "Measure longer: effort=standard, on a quiet machine (`xla-sweeps doctor`).",
+    "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
+    "from single measurements, so the uncertainty is unknown.",
+    "contaminated": "The measurement is contaminated: repeat it before you rely on it",
+    "trust": "{all} A/A pairs are called different ({within} in the same processes, {across} "
+    "across processes); 5 % are expected",
+    "untrusted": "untrusted: {trust} (p = {p}). Do not rely on these verdicts: this machine makes "
+    "equal modes look different. Run `xla-sweeps doctor`.",
+}
+"""Sentences and parts of sentences by name, with places for figures and names."""
+
+_UNSUPPORTED = "{failed} cannot run this model: {reason}. {keep}."
+
+_NO_MEMORY = "{tried} ran out of memory: {reason}. Try batch_size=1 or a smaller resolution."
+
+FAILURES: Mapping[str, str] = {
+    str(Status.WRONG_RESULT): "{failed} does not compute what eager execution computes, so its "
+    "speed is meaningless: {reason}.",
+    str(Status.NONDETERMINISTIC): "no mode can be verified, because the model is not "
+    "deterministic: {reason}.",
+    str(Status.MODE_NOT_EFFECTIVE): "{failed} was not in force, so there is no result: {reason}.",
+    str(Status.RETRACED): "a mode was traced again while it was measured, so its speed is "
+    "withheld: {reason}.",
+    str(Status.UNSUPPORTED_OP): _UNSUPPORTED,
+    str(Status.DYNAMIC_SHAPE): _UNSUPPORTED,
+    str(Status.OOM_GPU): _NO_MEMORY,
+    str(Status.OOM_HOST): _NO_MEMORY,
+    str(Status.TIMEOUT): "{tried} timed out: {reason}.",
+    str(Status.INTERRUPTED): "{tried} was interrupted before there was enough to compare. Rerun "
+    "to resume.",
+    "refused": "no mode can be verified, so no speedup is given: {reason}.",
+    "": "{tried} could not be measured: {reason}.",
+    "keep": "Keep {switch}, or see the hint",
+    "hint": "See the hint",
+}
+"""Why a pair has no speedup, by status: "refused" for a refused check, "" for any other status."""
+
+
+class Rule(NamedTuple):
+    """An answer over many pairs, and when it is given.
+
+    Attributes:
+        word: the answer.
+        verdict: of the pairs that are counted.
+        share: the least share of all pairs, failures among them, that has this verdict.
+        sign: 1 or -1 where the geometric mean must lie above or below 1, else 0.
+    """
+
+    word: str
+    verdict: str
+    share: float
+    sign: int = 0
+
+
+USUALLY = 0.6
+"""Share of all pairs from which the answer is "usually"."""
+
+RULES = (
+    Rule("Yes.", Verdict.FASTER, 1),
+    Rule("No.", Verdict.SLOWER, 1),
+    Rule("It fails.", Verdict.FAILED, 1),
+    Rule("Usually yes.", Verdict.FASTER, USUALLY, 1),
+    Rule("Usually no.", Verdict.SLOWER, USUALLY, -1),
+    Rule("It hardly matters.", Verdict.EQUIVALENT, USUALLY),
+    Rule("Mostly it fails.", Verdict.FAILED, USUALLY),
+)
+"""The first that holds gives the answer; `OTHERWISE` where none does."""
+
+OTHERWISE = "It depends."
