@@ -409,10 +409,10 @@ def test_the_time_of_a_call_in_blocks_and_the_latency_of_single_calls_are_two_th
 
 def test_p99_needs_a_thousand_calls() -> None:
     summary = summarize([make_record()])
-    assert summary.modes[0].latency_p50_ms == pytest.approx(200.0)
-    assert summary.modes[0].latency_p99_ms is None
+    assert summary.modes[0].columns.latency_p50_ms == pytest.approx(200.0)
+    assert summary.modes[0].columns.latency_p99_ms is None
     modes = {"graph": make_outcome(0.2, latencies_s=(0.2,) * 1000), "xla": make_outcome(0.1)}
-    assert summarize([make_record(modes=modes)]).modes[0].latency_p99_ms == pytest.approx(200.0)
+    assert summarize([make_record(modes=modes)]).modes[0].columns.latency_p99_ms == pytest.approx(200.0)
 
 
 def test_memory_is_that_of_steady_calls_and_unknown_in_older_records() -> None:

@@ -287,7 +287,8 @@ def copies_of(summaries: Iterable[TrialSummary]) -> Mapping[int, Mapping[str, fl
     copies: dict[int, Mapping[str, float]] = {}
     for summary in summaries:
         for mode in summary.modes if summary.batches == 1 else ():
-            if mode.copy_input_ms is not None and mode.copy_output_ms is not None:
-                seconds = {"input": mode.copy_input_ms / 1e3, "output": mode.copy_output_ms / 1e3}
+            copied, returned = mode.columns.copy_input_ms, mode.columns.copy_output_ms
+            if copied is not None and returned is not None:
+                seconds = {"input": copied / 1e3, "output": returned / 1e3}
                 copies.setdefault(summary.batch_size, seconds)
     return dict(sorted(copies.items()))

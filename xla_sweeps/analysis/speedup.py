@@ -114,7 +114,7 @@ def shared_of(
             replica_of=model.replica_of,
             request_id=last.request_id,
         ),
-        modes={label: _mode_columns(mode) for label, mode in modes.items()},
+        modes={label: mode.columns for label, mode in modes.items()},
         provenance=ProvenanceColumns(
             **telemetry_of(records),
             measured_at=last.started_at,
@@ -276,27 +276,6 @@ def _status(measured: bool, *, contaminated: bool) -> Status:
     if not measured:
         return Status.SKIPPED
     return Status.CONTAMINATED if contaminated else Status.OK
-
-
-def _mode_columns(mode: ModeSummary) -> ModeColumns:
-    throughput, call = mode.throughput_samples_per_s, mode.call_ms
-    return ModeColumns(
-        mode=mode.label,
-        throughput_samples_per_s=throughput.value if throughput else None,
-        throughput_low=throughput.low if throughput else None,
-        throughput_high=throughput.high if throughput else None,
-        call_ms=call.value if call else None,
-        call_low_ms=call.low if call else None,
-        call_high_ms=call.high if call else None,
-        copy_input_ms=mode.copy_input_ms,
-        copy_output_ms=mode.copy_output_ms,
-        last_batch_compile_s=mode.last_batch_compile_s,
-        input_share=mode.input_share,
-        latency_p50_ms=mode.latency_p50_ms,
-        latency_p90_ms=mode.latency_p90_ms,
-        latency_p99_ms=mode.latency_p99_ms,
-        jit_compile="" if mode.jit_compile is None else str(mode.jit_compile).lower(),
-    )
 
 
 def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import contextlib
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -25,6 +25,7 @@ from xla_sweeps.analysis.interval import (
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.schema.build import build_of, newest
+from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, comparison_pairs, mode_of
 from xla_sweeps.schema.record import Record, headline_labels
@@ -198,16 +199,31 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
     latencies_ms = sorted(1e3 * value for outcome in outcomes for value in outcome.latencies_s)
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(record.device.get("kind") == "gpu" for record in trial.records)
+    throughput = reciprocal(log_s, trial.records[0].trial.samples)
+    call = exponentiated(log_s, 1e3)
     return ModeSummary(
         label=label,
+        columns=ModeColumns(
+            mode=label,
+            throughput_samples_per_s=throughput.value if throughput else None,
+            throughput_low=throughput.low if throughput else None,
+            throughput_high=throughput.high if throughput else None,
+            call_ms=call.value if call else None,
+            call_low_ms=call.low if call else None,
+            call_high_ms=call.high if call else None,
+            copy_input_ms=_copy_ms(outcomes, "input"),
+            copy_output_ms=_copy_ms(outcomes, "output"),
+            last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
+            latency_p50_ms=_quantile(latencies_ms, 0.5),
+            latency_p90_ms=_quantile(latencies_ms, 0.9),
+            latency_p99_ms=_quantile(latencies_ms, 0.99)
+            if len(latencies_ms) >= MIN_P99_CALLS
+            else None,
+            jit_compile=_jit_compile(outcomes),
+        ),
         status=status,
-        throughput_samples_per_s=reciprocal(log_s, trial.records[0].trial.samples),
-        call_ms=exponentiated(log_s, 1e3),
-        latency_p50_ms=_quantile(latencies_ms, 0.5),
-        latency_p90_ms=_quantile(latencies_ms, 0.9),
-        latency_p99_ms=_quantile(latencies_ms, 0.99)
-        if len(latencies_ms) >= MIN_P99_CALLS
-        else None,
+        throughput_samples_per_s=throughput,
+        call_ms=call,
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
@@ -221,9 +237,6 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
             (item.top1_match for item in agreements if item.top1_match is not None), default=None
         ),
         agreement_ok=all(item.ok for item in agreements) if agreements else None,
-        copy_input_ms=_copy_ms(outcomes, "input"),
-        copy_output_ms=_copy_ms(outcomes, "output"),
-        last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
         host_bound_index=_host_bound_index(outcomes, log_s)
         if on_gpu and mode_of(label).entry.queues
         else None,
@@ -233,25 +246,30 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
         cv_percent=_cv_percent(blocks),
         sustained=_sustained(counted, label),
         prepare_s=tuple(_prepare_s(record.modes.get(label)) for record in counted),
-        jit_compile=_jit_compile(outcomes),
     )
 
 
 def _with_input_share(modes: dict[str, ModeSummary]) -> dict[str, ModeSummary]:
     """The modes; those of Keras's `fit` with the share that their input pipeline takes alone."""
     alone = modes[Mode.INPUT].call_ms if Mode.INPUT in modes else None
-    return {
-        label: msgspec.structs.replace(mode, input_share=alone.value / mode.call_ms.value)
+    shares = {
+        label: alone.value / mode.call_ms.value
+        for label, mode in modes.items()
         if alone and mode.call_ms and mode_of(label).entry is Entry.FIT
-        else mode
+    }
+    return {
+        label: msgspec.structs.replace(
+            mode, columns=replace(mode.columns, input_share=shares.get(label))
+        )
         for label, mode in modes.items()
     }
 
 
-def _jit_compile(outcomes: Sequence[ModeOutcome]) -> bool | None:
-    """Whether XLA compiled the mode, as the last replicate read it back."""
-    known = [outcome.effective.get("jit_compile") for outcome in outcomes]
-    return next((value for value in reversed(known) if isinstance(value, bool)), None)
+def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:
+    """True or false: whether XLA compiled the mode, as the last replicate read it back; else ""."""
+    values = [outcome.effective.get("jit_compile") for outcome in outcomes]
+    newest = next((value for value in reversed(values) if isinstance(value, bool)), None)
+    return "" if newest is None else str(newest).lower()
 
 
 def _copy_ms(outcomes: Sequence[ModeOutcome], what: str) -> float | None:

@@ -23,11 +23,10 @@ def epoch_notes(summary: TrialSummary) -> list[str]:
 
 def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
     """Throughput of an epoch, of its input alone and of its steps alone."""
-    labels = [label for label in _STEP if label in modes and modes[label].input_share is not None]
-    rates = {label: _rate(mode) for label, mode in modes.items()}
-    for label in labels:
+    rates = {label: mode.columns.throughput_samples_per_s for label, mode in modes.items()}
+    for label in _STEP:
         whole, pipeline, step = (rates.get(name) for name in (label, _M.INPUT, _STEP[label]))
-        share = modes[label].input_share
+        share = modes[label].columns.input_share if label in modes else None
         if not (whole and pipeline and step and share):
             continue
         slower = "input" if pipeline < step else "step"
@@ -41,20 +40,14 @@ def _input_note(modes: Mapping[str, ModeSummary], unit: str) -> list[str]:
 
 def _last_batch_note(summary: TrialSummary) -> list[str]:
     """Compile time of each mode for the last batch."""
-    seconds_by_mode = {
-        mode.label: mode.last_batch_compile_s
-        for mode in summary.modes
-        if mode.last_batch_compile_s is not None
-    }
-    if not seconds_by_mode:
+    seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
+    times = ", ".join(
+        f"{label} {value:.1f} s" for label, value in seconds.items() if value is not None
+    )
+    if not times:
         return []
-    times = ", ".join(f"{label} {seconds:.1f} s" for label, seconds in seconds_by_mode.items())
     return [
         f"The last batch of an epoch has {summary.samples % summary.batch_size} of "
         f"{summary.batch_size} samples. Compiling for its size takes: {times}. "
         "drop_remainder=true leaves it out."
     ]
-
-
-def _rate(mode: ModeSummary) -> float | None:
-    return mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None

@@ -35,18 +35,10 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One execution mode of one trial, over all its replicates.
 
     Attributes:
+        columns: its columns in comparison rows.
         throughput_samples_per_s: images per second over blocks of back-to-back calls, one
             synchronization each.
         call_ms: one call, from the same blocks (samples / throughput).
-        copy_input_ms: copying a call's input from NumPy to the device, alone; copy_output_ms its
-            output to NumPy. None where there is nothing to copy.
-        last_batch_compile_s: the part of compile_s that is for the last, smaller batch of an epoch;
-            None where all batches are of one size.
-        input_share: time of the input pipeline alone / time of the mode; None where that was not
-            measured.
-        latency_p50_ms: median of the latency pass (a synchronization after every call); p90
-            likewise.
-        latency_p99_ms: only from at least 1000 calls, else None.
         prepare_s: trace and first call of each replicate, seconds; None where one is not known.
         host_bound_index: time to enqueue one call after a synchronization / time of a call in the
             blocks; None on a CPU, where calls do not queue.
@@ -57,16 +49,13 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
             it is slower.
         cv_percent: coefficient of variation of the uncontaminated blocks, percent, the worst
             replicate's.
-        jit_compile: whether XLA compiled it, as read back; None where nothing says so.
     """
 
     label: str
+    columns: ModeColumns
     status: Status
     throughput_samples_per_s: Estimate | None
     call_ms: Estimate | None
-    latency_p50_ms: float | None
-    latency_p90_ms: float | None
-    latency_p99_ms: float | None
     trace_s: float | None
     first_call_s: float | None
     compile_s: float | None
@@ -79,13 +68,8 @@ class ModeSummary(msgspec.Struct, frozen=True, kw_only=True):
     replicates: int
     failure: Failure | None
     cv_percent: float | None = None
-    copy_input_ms: float | None = None
-    copy_output_ms: float | None = None
-    last_batch_compile_s: float | None = None
-    input_share: float | None = None
     prepare_s: tuple[float | None, ...] = ()
     sustained: Estimate | None = None
-    jit_compile: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

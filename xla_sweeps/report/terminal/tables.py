@@ -294,8 +294,8 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
             number(mode.throughput_samples_per_s.value if mode.throughput_samples_per_s else None)
         ),
         "95 %": lambda mode: _interval(mode.throughput_samples_per_s),
-        "p50 ms": lambda mode: number(mode.latency_p50_ms),
-        "p90 ms": lambda mode: number(mode.latency_p90_ms),
+        "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
+        "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
         "compile s": lambda mode: (
             NONE if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
         ),
@@ -306,7 +306,7 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
         return columns
     left_out = () if wide else ("p90 ms", "memory")
     kept = {name: cell for name, cell in columns.items() if name not in left_out}
-    return {"XLA": lambda mode: _yes_no(mode.jit_compile), **kept}
+    return {"XLA": lambda mode: _yes_no(mode.columns.jit_compile), **kept}
 
 
 def _is_eager(summary: ModeSummary) -> bool:
@@ -314,8 +314,8 @@ def _is_eager(summary: ModeSummary) -> bool:
     return mode.execution is Execution.EAGER and not mode.entry.is_keras
 
 
-def _yes_no(value: bool | None) -> str:
-    return NONE if value is None else "yes" if value else "no"
+def _yes_no(value: str) -> str:
+    return {"true": "yes", "false": "no"}.get(value, NONE)
 
 
 def _decomposition(steps: Mapping[str, Estimate]) -> str:

@@ -167,8 +167,8 @@ def _headline(row: ComparisonRow, summary: TrialSummary) -> Mapping[str, Any]:
         "preliminary": row.speedup.preliminary,
         "baseline": row.baseline.mode,
         "candidate": row.candidate.mode,
-        "latency_p50_ms": candidate.latency_p50_ms,
-        "latency_p90_ms": candidate.latency_p90_ms,
+        "latency_p50_ms": candidate.columns.latency_p50_ms,
+        "latency_p90_ms": candidate.columns.latency_p90_ms,
         "compile_s": candidate.compile_s,
         "break_even_calls": row.speedup.break_even_calls,
     }
