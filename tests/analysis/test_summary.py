@@ -412,7 +412,9 @@ def test_p99_needs_a_thousand_calls() -> None:
     assert summary.modes[0].columns.latency_p50_ms == pytest.approx(200.0)
     assert summary.modes[0].columns.latency_p99_ms is None
     modes = {"graph": make_outcome(0.2, latencies_s=(0.2,) * 1000), "xla": make_outcome(0.1)}
-    assert summarize([make_record(modes=modes)]).modes[0].columns.latency_p99_ms == pytest.approx(200.0)
+    assert summarize([make_record(modes=modes)]).modes[0].columns.latency_p99_ms == pytest.approx(
+        200.0
+    )
 
 
 def test_memory_is_that_of_steady_calls_and_unknown_in_older_records() -> None:
