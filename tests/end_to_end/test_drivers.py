@@ -8,7 +8,8 @@ import pytest
 from drivers import is_clean, race
 
 
-@pytest.mark.parametrize("drivers", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("drivers", [2, 4])
 def test_drivers_share_a_sweep_without_a_false_death_or_a_second_measurement(
     drivers: int, tmp_path: Path
 ) -> None:

@@ -28,7 +28,6 @@ LONGEST = (
     "tests/tf/test_sources.py",
     "tests/end_to_end/test_command.py",
     "tests/tf/test_replicate.py",
-    "tests/end_to_end/test_tampering.py",
     "tests/end_to_end/test_wandb_agent.py",
     "tests/tf/test_bench.py",
     "tests/tf/test_parent.py",
