@@ -33,7 +33,7 @@ from xla_sweeps.sweep.outcomes import (
     SlotWatch,
     settled,
 )
-from xla_sweeps.sweep.progress import Progress, Screen
+from xla_sweeps.sweep.progress import Progress, SweepScreen
 from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.process import StopSignals
 
@@ -65,7 +65,7 @@ class Driver:
         self,
         launcher: Launcher,
         store: Store,
-        screen: Screen,
+        screen: SweepScreen,
         *,
         extra: Sequence[str],
         logs: Path,

@@ -28,7 +28,7 @@ from xla_sweeps.sweep.plan import ATTEMPTS
 DRAW_S = 1.0
 
 
-class Screen(JobScreen, Protocol):
+class SweepScreen(JobScreen, Protocol):
     """Shows a person how a sweep is doing."""
 
     def progress(
@@ -78,7 +78,7 @@ class Progress:
 
     def __init__(
         self,
-        screen: Screen,
+        screen: SweepScreen,
         launcher: Launcher,
         backlog: Backlog,
         judge: Judge,
