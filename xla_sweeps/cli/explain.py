@@ -18,6 +18,7 @@ from xla_sweeps.report import export
 from xla_sweeps.report.roofline import verdict
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import SCENARIOS
+from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.system.text import displayable
 
 
@@ -79,7 +80,7 @@ def show(
     Raises:
         XlaSweepsError: the request cannot be composed.
     """
-    keys = {word.lstrip("+~").partition("=")[0] for word in overrides}
+    keys = keys_of(overrides)
     settings = settings_of(plain(compose_config(overrides, config_dir=config_dir)), explicit=keys)
     if SCENARIOS[scenario := settings.trial.scenario].trains:
         raise ConfigError(

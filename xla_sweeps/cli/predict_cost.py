@@ -25,6 +25,7 @@ from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.results import rows
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
 from xla_sweeps.sweep.plan import AA_TAG, Plan, final_outcome
@@ -60,7 +61,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=3)
     batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
     for word in options.overrides:
-        if chosen := _CHOSEN.get(word.partition("=")[0]):
+        if chosen := _CHOSEN.get(key_of(word)):
             raise ConfigError(f"predict-cost: {word}: leave it out; {chosen}")
     model_request.require_model("predict-cost", options.overrides)
     asked = Options(

@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,7 @@ from xla_sweeps.report.terminal.console import complain, report_bug, warn
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.results.store import folder_below
 from xla_sweeps.schema.options import BY_NAME, LOGGED, RETIRED
-from xla_sweeps.schema.overrides import flattened, overrides, repeating
+from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.process import Assignment
 
@@ -90,7 +90,7 @@ class _Job:
     @cached_property
     def settings(self) -> Settings:
         """Its settings on the machine that runs it."""
-        asked = settings_of(self.document, explicit=_keys(self.words))
+        asked = settings_of(self.document, explicit=keys_of(self.words))
         hidden = asked.device.kind == "cpu" and "CUDA_VISIBLE_DEVICES" in os.environ
         words = repeating(self.words, config_dir=str(self.config_dir or ""), on_cpu=hidden)
         return replace(asked, words=words)
@@ -123,7 +123,7 @@ def expand_json(arguments: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: it is not JSON, or holds a value that a server may not set.
     """
-    typed = _keys(argument for argument in arguments if not argument.startswith("{"))
+    typed = keys_of(argument for argument in arguments if not argument.startswith("{"))
     expanded: list[str] = []
     for argument in arguments:
         expanded += _overrides_in(argument, typed) if argument.startswith("{") else [argument]
@@ -258,10 +258,6 @@ def _expanded(requested: Sequence[str]) -> list[list[str]]:
     return [list(job) for batch in batches for job in batch]
 
 
-def _keys(requested: Iterable[str]) -> set[str]:
-    return {text.lstrip("+~").partition("=")[0] for text in requested}
-
-
 def _show(asked: argparse.Namespace) -> int:
     """Let Hydra's own command line print what was asked for; it runs nothing."""
     arguments = [f"--{flag.lstrip('-')}" for flag in _FLAGS if getattr(asked, _name(flag))]
@@ -378,8 +374,7 @@ def _hydra_output(asked: argparse.Namespace, jobs: Sequence[_Job]) -> Iterator[N
 
 def _hydra_folders(asked: argparse.Namespace, jobs: Sequence[_Job]) -> set[Path]:
     """The results folders that Hydra's output goes below: none where another place was chosen."""
-    words = [word.partition("=")[0] for word in asked.overrides]
-    if ("hydra.sweep.dir" if asked.multirun else "hydra.run.dir") in words:
+    if ("hydra.sweep.dir" if asked.multirun else "hydra.run.dir") in keys_of(asked.overrides):
         return set()
     folders = {Path(str(job.document["results_dir"])) for job in jobs}
     # with `-m results_dir=a,b` Hydra keeps what was asked for in the default one

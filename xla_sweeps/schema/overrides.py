@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -90,6 +90,16 @@ def _repeats(word: str) -> bool:
 def option_of(word: str) -> str:
     """The option that an override sets: `effort` of `effort.block_s=1`."""
     return re.split(r"[=./@]", word.lstrip("+~"), maxsplit=1)[0]
+
+
+def key_of(word: str) -> str:
+    """The key of an override, without Hydra's `+` and `~`."""
+    return word.lstrip("+~").partition("=")[0]
+
+
+def keys_of(words: Iterable[str]) -> set[str]:
+    """The keys of overrides."""
+    return set(map(key_of, words))
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:

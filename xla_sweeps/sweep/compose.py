@@ -26,7 +26,7 @@ from xla_sweeps.results.index import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.overrides import flattened, overrides, repeating
+from xla_sweeps.schema.overrides import flattened, keys_of, overrides, repeating
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.system import devices, environment
 
@@ -110,7 +110,7 @@ class Composer:
         self._given, self._accepted = tuple(given), accepted
         self._config_dir = config_dir.resolve() if config_dir else None
         self._place = (f"{CONFIG_DIR}={self._config_dir}",) if config_dir else ()
-        self._keys = {word.partition("=")[0].lstrip("+~") for word in given}
+        self._keys = keys_of(given)
         self._places = None if places is None else list(dict.fromkeys(places))
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
@@ -226,7 +226,7 @@ class Composer:
         self, words: Sequence[str], values: Mapping[str, Any], device: devices.Device
     ) -> Settings:
         """The settings of these overrides on a device, checked as those of a single trial."""
-        explicit = {word.partition("=")[0].lstrip("+~") for word in words}
+        explicit = keys_of(words)
         document = self._document(words, values)
         return settings_of(document, explicit=explicit, environ=self._environ, device=device)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.overrides import key_of, keys_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep.backlog import Backlog, Source
 from xla_sweeps.sweep.compose import Task
@@ -223,8 +224,8 @@ def _job_maker(
     numbers = itertools.count(1)
 
     def job(task: Task, slot: str | None, known_records: int, forks: bool) -> Job:
-        given = {word.partition("=")[0] for word in task.words}
-        words = (*task.words, *(w for w in extra if w.partition("=")[0] not in given))
+        given = keys_of(task.words)
+        words = (*task.words, *(word for word in extra if key_of(word) not in given))
         return Job(
             arguments=words,
             document=document(words) if document else None,

@@ -16,7 +16,7 @@ from xla_sweeps.results import rows, table
 from xla_sweeps.results.index import Entry, Index
 from xla_sweeps.schema.build import newest
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.overrides import flattened
+from xla_sweeps.schema.overrides import flattened, key_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
 from xla_sweeps.sweep.compose import Composer, Task
 from xla_sweeps.sweep.definition import Parameter, Sweep
@@ -154,7 +154,7 @@ def twin_words(task: Task) -> list[str]:
     kept = [
         word
         for word in task.words
-        if word.partition("=")[0] not in ("jit", "modes", "tracker.tags", "effort.replicates")
+        if key_of(word) not in ("jit", "modes", "tracker.tags", "effort.replicates")
     ]
     several = f"effort.replicates={2 * task.replicates}"
     return [*kept, "modes=[graph,graph]", several, f"tracker.tags=[{AA_TAG}]"]
