@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import deque
 from dataclasses import dataclass, field, replace
 
@@ -173,6 +174,21 @@ def test_throughput_has_an_interval_from_three_replicates_on(replicates: int) ->
         for figure in (mode.throughput_samples_per_s, mode.call_ms):
             assert figure is not None
             assert ((figure.low is None), (figure.high is None)) == ((replicates < 3),) * 2
+
+
+def test_a_row_keeps_the_estimates_behind_its_speedup() -> None:
+    records = [
+        make_record({"graph": 0.2, "xla": 0.1 + 0.001 * replicate}, replicate=replicate, noise=0.01)
+        for replicate in range(3)
+    ]
+    speedup = summarize(records).comparisons[0].speedup
+    logs, errors = ([*map(float, text.split())] for text in (speedup.estimates, speedup.errors))
+    assert len(logs) == len(errors) == 3
+    assert math.exp(statistics.fmean(logs)) == speedup.value
+    assert 100 * statistics.stdev(logs) == speedup.between_percent
+    assert 100 * statistics.fmean(errors) == speedup.within_percent
+    failed = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+    assert summarize([make_record(modes=failed)]).comparisons[0].speedup.estimates == ""
 
 
 def test_the_variance_budget_separates_rounds_from_processes() -> None:

@@ -18,6 +18,7 @@ from xla_sweeps.analysis.interval import (
     Prior,
     break_even,
     contrast,
+    estimates_of,
     judge,
     over_replicates,
     variance_budget,
@@ -200,6 +201,7 @@ def _speedup(
     if within and not failed:
         value = math.exp(statistics.fmean([interval.estimate for interval in within]))
     budget, costs = variance_budget(within), _costs(first, second)
+    estimates = estimates_of([] if value is None else within)
     known = pool or NOTHING
     floor = known.floor(host)
     judged: dict[str, Any] = {"verdict": Verdict.FAILED if value is None else Verdict.AMBIGUOUS}
@@ -218,6 +220,8 @@ def _speedup(
         **_across([] if failed or contaminated else counted, *pair),
         floor_across=known.floor_across(host),
         **budget,
+        estimates=" ".join(map(repr, estimates.values)),
+        errors=" ".join(map(repr, estimates.errors)),
         **costs,
         raw=None if failed else _raw(replicates.samples, *pair),
         sustained=_sustained(value, first, second),

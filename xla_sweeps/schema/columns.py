@@ -417,6 +417,17 @@ class SpeedupColumns:
     between_percent: float | None = _number(
         "standard deviation of the replicates' estimates; missing for one", unit="%", page=True
     )
+    estimates: str = as_column(
+        "log of the speedup of each replicate, separated by blanks; empty where nothing was "
+        "compared",
+        default="",
+        name="replicate_log_speedups",
+    )
+    errors: str = as_column(
+        "standard error of each of these, from the replicate's own rounds",
+        default="",
+        name="replicate_log_errors",
+    )
     compile_s_extra: float | None = _number(
         "extra time to prepare the candidate (trace and first call) over the baseline",
         unit="s",
