@@ -1,4 +1,4 @@
-"""Which trial of one results folder is which of another's, and what measured them. Pure."""
+"""Match the trials of two results folders, and compare what measured them. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from dataclasses import dataclass, replace
 from xla_sweeps.analysis import provenance
 from xla_sweeps.schema import options
 from xla_sweeps.schema.build import build_of, newest
+from xla_sweeps.schema.columns import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_of
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.row import COLUMNS, QUESTION, TrialSummary, value_of
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
-_NAMED = ("precision", "scenario")
-"""Options that a trial's name contains where they are not the default."""
+_APART = ("source", "effort", "modes")
+"""Facts that tell trials apart without their key, where names do not."""
 
-_TOLD = ("model", "batch_size", "batches", "keras", "source", "effort", "modes", *_NAMED)
-"""Options that tell trials apart without their key."""
+_IN_NAMES = tuple(
+    name
+    for name, column in COLUMNS.items()
+    if column.asked
+    and column.asked.part is Part.SETTING
+    and name not in ("resolution_px", "runtime", "device")
+)
+"""Columns of the question in a trial's name after its model and size; the rest stands apart."""
 
 _VALUES_SHOWN = 4
 
@@ -216,7 +223,7 @@ def _facts(record: Record, summary: TrialSummary) -> dict[str, str]:
         **{
             name: f"{name} {asked[name]}"
             for name in options.IDENTIFYING
-            if name not in _TOLD and asked[name] not in (None, "")
+            if name not in (*QUESTION, *_APART) and asked[name] not in (None, "")
         },
     }
 
@@ -225,15 +232,16 @@ def _names(trials: Sequence[MatchedTrial]) -> dict[int, str]:
     """A name for each trial; where two requests would share one, what tells them apart is added."""
     groups: dict[str, list[MatchedTrial]] = defaultdict(list)
     for trial in trials:
-        model, asked = trial.summary.model, asked_of(trial.records[-1].trial)
+        model = trial.summary.model
         size = size_text(model.task, model.resolution_px)
         words = [f"{model.name} {size}" if size else model.name]
-        words.append(f"batch {trial.summary.batch_size}")
-        if trial.summary.batches > 1:
-            words.append(f"{trial.summary.batches} batches")
-        if asked["keras"]:
-            words.append(f"keras {asked['keras']}")
-        words += [asked[key] for key in _NAMED if asked[key] != options.BY_NAME[key].default]
+        for row in trial.summary.comparisons[:1]:
+            words += [
+                asked.write(value)
+                for name in _IN_NAMES
+                if (asked := COLUMNS[name].asked) and (value := value_of(row, name)) != ""
+                if str(value) != asked.usual
+            ]
         groups[", ".join(words)].append(trial)
     names = {}
     for name, group in groups.items():
