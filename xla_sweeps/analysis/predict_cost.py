@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.interval import Estimates, error_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import measured_of
 from xla_sweeps.schema.measurement import Status
@@ -123,10 +124,8 @@ def points_of(trials: Iterable[tuple[TrialSummary, Sequence[Record]]], label: st
         widths = [interval.high - interval.low for interval in within]
         if not all(map(math.isfinite, widths)):
             continue
-        error = math.hypot(*widths) / (2 * _NORMAL_95 * len(within))
-        if len(within) > 1:
-            logs = [interval.estimate for interval in within]
-            error = max(error, float(np.std(logs, ddof=1)) / math.sqrt(len(logs)))
+        logs = tuple(interval.estimate for interval in within)
+        error = error_of(Estimates(logs, tuple(width / 2 / _NORMAL_95 for width in widths)))
         points.append(
             Point(
                 batch_size=summary.batch_size,
