@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import page_oracle
 import pytest
+from changed_rows import with_columns
 from factories import failed_outcome, make_outcome, make_record
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer as answer
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 
 def row(speedup: float | None, family: str = "ResNetV1", **changes: Any) -> ComparisonRow:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
@@ -15,7 +16,7 @@ from xla_sweeps.report.advice import trust_words
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 (PAIR,) = summarize([make_record({"graph": 0.2, "graph_2": 0.2})]).comparisons
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import answer, explain_flag, name_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flag, Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 ROW = with_columns(
     summarize([make_record()]).comparisons[0],

@@ -14,13 +14,14 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.report.export import csv_of, csv_text, write_parquet, write_text
 from xla_sweeps.results.table import schema, table_of
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict, with_columns
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
 
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
 WORDS = ("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum", "é ✕", "a;=1+1")

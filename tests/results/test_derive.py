@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changed_rows import with_columns
 from factories import (
     CONFIG,
     MODEL,
@@ -26,7 +27,7 @@ from xla_sweeps.results import derive, table
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 ANCHOR = {**CONFIG, "tracker": {"name": "none", "tags": [noise.ANCHOR_TAG]}}

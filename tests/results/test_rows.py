@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from changed_rows import with_columns
 from factories import CONFIG, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis import noise
@@ -26,7 +27,7 @@ from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, sealed
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 

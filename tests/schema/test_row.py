@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from changed_rows import with_columns
 from factories import make_record
 from paths import ROOT
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.schema.row import COLUMNS, row_dict, row_of, with_columns
+from xla_sweeps.schema.row import COLUMNS, row_dict, row_of
 
 BEGIN, END = (f"<!-- columns: {word} -->" for word in ("begin", "end"))
 

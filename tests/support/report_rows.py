@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb_report.text import Facts, sections
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 FACTS = Facts(trials=3, unsent=0, project_runs=3, table_rows=3, headline_rows=3)
 

@@ -173,14 +173,6 @@ def row_of(document: Mapping[str, Any]) -> ComparisonRow:
     return ComparisonRow(**{**parts, **made})
 
 
-def with_columns(row: ComparisonRow, **changes: Any) -> ComparisonRow:
-    """The row with other values in these columns."""
-    unknown = changes.keys() - COLUMNS.keys()
-    if unknown:
-        raise ValueError(f"no column {', '.join(sorted(unknown))}")
-    return row_of({**row_dict(row), **changes})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
     """One trial over all its replicates: its modes and their comparisons, headline first."""

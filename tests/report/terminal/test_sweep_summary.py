@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
@@ -14,7 +15,7 @@ from xla_sweeps.report.terminal.sweep_summary import show_sweep
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.sweep.outcomes import Outcome
 
 (ROW,) = summarize([make_record()]).comparisons

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_rows import with_columns
 from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis.summary import summarize
@@ -19,7 +20,7 @@ from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Failure, Flagged, ModeOutcome, Phase, Status
-from xla_sweeps.schema.row import TrialSummary, with_columns
+from xla_sweeps.schema.row import TrialSummary
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from changed_rows import with_columns
 from factories import failed_outcome, make_outcome, make_record
 from wandb_runs import FIRST, SUMMARY
 
@@ -17,7 +18,6 @@ from xla_sweeps.report.wandb.payload import (
     run_summary,
 )
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import with_columns
 
 
 def test_the_summary_has_the_published_studys_keys_too() -> None:

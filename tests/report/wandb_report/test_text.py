@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from changed_rows import with_columns
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -20,7 +21,6 @@ from xla_sweeps.report.wandb_report.text import (
     limits,
     sections,
 )
-from xla_sweeps.schema.row import with_columns
 
 HOSTILE = [
     "a | b",
