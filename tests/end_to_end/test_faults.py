@@ -18,7 +18,7 @@ from paths import SUPPORT
 from quick_trial import record
 from wandb_server import wandb_server
 
-from xla_sweeps.cli.check import check
+from xla_sweeps.cli.check import examined
 from xla_sweeps.errors import HeldError
 from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
@@ -96,7 +96,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
         assert {trial: counts["ok"] for trial, counts in counted(results).items()} == dict.fromkeys(
             TRIALS, 1
         )
-        assert [*check(results)[1], *contradictions(results)] == []
+        assert [*examined(results).problems, *contradictions(results)] == []
 
 
 class _Screen:
@@ -155,7 +155,7 @@ def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
     assert outcomes.count(Status.OK) == 1
     assert len(outcomes) <= 2
     assert ends[-1] == "ok"
-    assert check(tmp_path / "r")[1] == []
+    assert examined(tmp_path / "r").problems == []
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from pathlib import Path
 from drivers import DEFINITION
 from oracle import contradictions
 
-from xla_sweeps.cli.check import check
+from xla_sweeps.cli.check import examined
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.outcomes import MAX_DEATHS
 
@@ -131,7 +131,7 @@ def run(
             for group in records.values()
         ]
         ok = Counter(final)
-        problems = [*check(results)[1], *contradictions(results)]
+        problems = [*examined(results).problems, *contradictions(results)]
         report = {
             "seed": seed,
             "disturbances": dict(done),

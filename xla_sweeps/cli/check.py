@@ -69,12 +69,6 @@ class Findings:
     notes: list[str] = field(default_factory=list)
 
 
-def check(results_dir: Path) -> tuple[dict[str, int], list[str]]:
-    """Counts of what the folder holds, and a line for each problem."""
-    findings = examined(results_dir)
-    return dict(findings.counts), findings.problems
-
-
 def examined(results_dir: Path) -> Findings:
     """All that there is to say about a results folder.
 
