@@ -14,9 +14,7 @@ from typing import Any, Literal
 from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     SCENARIOS,
-    Mode,
     Scenario,
-    headline_of,
 )
 from xla_sweeps.schema.trial import OPTIMIZERS, Effort, Precision, Timeouts, Training
 
@@ -71,21 +69,9 @@ class Option:
     foreign: Literal["value", "name", "nothing"] = "value"
 
     @property
-    def defines_trial(self) -> bool:
-        """True if it says what is measured, and not where or how that is shown."""
-        return self.purpose != ENVIRONMENT
-
-    @property
     def default_text(self) -> str:
         """The default, as one would type it, or what it means where it is null."""
         return self.unset or _typed(self.default)
-
-    @property
-    def configured(self) -> Any:
-        """The default as `conf/config.yaml` holds it."""
-        if not self.keys:
-            return self.default
-        return {"name": self.default, **self.keys} if self.choices else dict(self.keys)
 
 
 OPTIONS = (
@@ -440,50 +426,12 @@ def name_of(value: Any) -> str:
 def description(option: Option) -> str:
     """Its effect, values and default, on one line."""
     if option.choices:
-        return f"{option.help}: {', '.join(_choices(option))}"
+        return f"{option.help}: {', '.join(choices_of(option))}"
     return f"{option.help} (default: {option.default_text})"
 
 
-def markdown() -> str:
-    """Every option in tables, for docs/options.md."""
-    lines = []
-    for purpose in PURPOSES:
-        lines += [f"### {purpose}", "", "| option | what it sets | default |", "|---|---|---|"]
-        for option in OPTIONS:
-            if option.purpose == purpose:
-                values = f": {', '.join(_choices(option, default=False))}" if option.choices else ""
-                cells = (f"`{option.usage}`", option.help + values, option.default_text)
-                lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
-        lines.append("")
-    lines += ["### The modes of each scenario", "", *_modes_table(), ""]
-    lines += ["### The values of an effort level", "", "| key | what it sets |", "|---|---|"]
-    lines += [
-        f"| `effort.{item.name}` | {item.metadata['help']} |"
-        for item in fields(Effort)
-        if item.name != "name"
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _modes_table() -> list[str]:
-    """A line for each scenario; scenarios with the same modes share one."""
-    alike: dict[tuple[Mode, ...], list[Scenario]] = {}
-    for scenario, facts in SCENARIOS.items():
-        alike.setdefault(facts.modes, []).append(scenario)
-    lines = ["| scenario | modes | without `modes` and `jit` | headline |", "|---|---|---|---|"]
-    for modes, scenarios in alike.items():
-        baseline, candidate = headline_of(scenarios[0])
-        cells = (
-            ", ".join(f"`{scenario}`" for scenario in scenarios),
-            ", ".join(modes),
-            ", ".join(SCENARIOS[scenarios[0]].default),
-            f"{candidate} over {baseline}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _choices(option: Option, *, default: bool = True) -> list[str]:
+def choices_of(option: Option, *, default: bool = True) -> list[str]:
+    """Its choices with their meanings; the default is marked if that is asked for."""
     listed = []
     for choice, meaning in option.choices.items():
         is_default = default and choice == _typed(option.default)

@@ -1,0 +1,57 @@
+"""The tables of docs/options.md, from the declared options.
+
+PYTHONPATH=tests/support python -m options_document
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario, headline_of
+from xla_sweeps.schema.options import OPTIONS, PURPOSES, choices_of
+from xla_sweeps.schema.trial import Effort
+
+
+def markdown() -> str:
+    """Every option in tables, for docs/options.md."""
+    lines = []
+    for purpose in PURPOSES:
+        lines += [f"### {purpose}", "", "| option | what it sets | default |", "|---|---|---|"]
+        for option in OPTIONS:
+            if option.purpose == purpose:
+                values = (
+                    f": {', '.join(choices_of(option, default=False))}" if option.choices else ""
+                )
+                cells = (f"`{option.usage}`", option.help + values, option.default_text)
+                lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        lines.append("")
+    lines += ["### The modes of each scenario", "", *_modes_table(), ""]
+    lines += ["### The values of an effort level", "", "| key | what it sets |", "|---|---|"]
+    lines += [
+        f"| `effort.{item.name}` | {item.metadata['help']} |"
+        for item in fields(Effort)
+        if item.name != "name"
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _modes_table() -> list[str]:
+    """A line for each scenario; scenarios with the same modes share one."""
+    alike: dict[tuple[Mode, ...], list[Scenario]] = {}
+    for scenario, facts in SCENARIOS.items():
+        alike.setdefault(facts.modes, []).append(scenario)
+    lines = ["| scenario | modes | without `modes` and `jit` | headline |", "|---|---|---|---|"]
+    for modes, scenarios in alike.items():
+        baseline, candidate = headline_of(scenarios[0])
+        cells = (
+            ", ".join(f"`{scenario}`" for scenario in scenarios),
+            ", ".join(modes),
+            ", ".join(SCENARIOS[scenarios[0]].default),
+            f"{candidate} over {baseline}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
