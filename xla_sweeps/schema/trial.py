@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from xla_sweeps.schema.modes import Scenario, baseline_of, headline_candidates
+from xla_sweeps.schema.modes import Scenario, baseline_of
 
 
 class Precision(StrEnum):
@@ -285,11 +285,6 @@ class Trial:
     def data(self) -> Data | None:
         """The pictures that it trains on; None for values that are drawn."""
         return self.training.data if self.training else None
-
-    @property
-    def candidates(self) -> tuple[str, ...]:
-        """The modes whose comparison with the baseline decides when measuring stops."""
-        return headline_candidates(self.modes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
