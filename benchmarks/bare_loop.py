@@ -34,7 +34,7 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for mode in (Mode.GRAPH, Mode.XLA):
         executable = modes.make_executable(built.call, mode, inputs)
-        modes.first_call_s(executable)
+        executable.first_call_s()
         warm = timing.warm_up(executable, effort=trial.effort, clock=time.perf_counter_ns)
         calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=trial.effort.block_s)
         ratios, harness, bare = [], [], []

@@ -15,20 +15,32 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.progress import track
 
 from xla_sweeps.config import catalog, compose
 from xla_sweeps.config.settings import to_settings
-from xla_sweeps.measure import process
+from xla_sweeps.measure import conductor
 from xla_sweeps.measure.monitor import Sampler
+from xla_sweeps.measure.replicate import Setting
+from xla_sweeps.measure.runner import WORKER
+from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases
 
 MODES = ("graph", "xla")
 COMPILED = ("ok", "wrong_result", "nondeterministic")
+
+
+class Silent:
+    """Follows a replicate without a word."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *told: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,20 +75,22 @@ def check(entry: catalog.CatalogEntry, source: str, largest_px: int) -> Row:
     )
     settings = to_settings(composed)
     job = ReplicateJob(trial=settings.trial, replicate=0, modes=MODES, order_seed=0, measure=False)
-    with tempfile.TemporaryDirectory() as folder:
-        attempt = process.run_attempt(
+    limit = settings.trial.memory_limit_bytes
+    with tempfile.TemporaryDirectory() as folder, Stop() as stop:
+        attempt = conductor.measure(
             job,
-            environment=environment.child_environment(os.environ, device=settings.device, extra={}),
-            log=Path(folder, "log"),
-            watch=lambda pid, exceeded: Sampler.watching(
-                pid,
-                device=settings.device,
-                memory_limit_bytes=settings.trial.memory_limit_bytes,
-                exceeded=exceeded,
+            Setting(
+                command=WORKER,
+                environment=environment.child_environment(
+                    os.environ, device=settings.device, extra={}
+                ),
+                log=Path(folder, "log"),
+                watch=partial(Sampler.watching, device=settings.device, memory_limit_bytes=limit),
+                stop=stop,
+                leases=Leases((), holder=""),
             ),
-            stop=process.Stop(),
-            leases=Leases((), holder=""),
-            on_event=lambda event: None,
+            Silent(),
+            timed=False,
         )
     outcomes = {label: attempt.modes.get(label) for label in MODES}
     failures = [attempt.failure, *(outcome.failure for outcome in outcomes.values() if outcome)]

@@ -79,7 +79,7 @@ def _steps(
     steps: dict[str, Callable[[], object]] = {}
     for mode in MODES:
         executable = modes.make_executable(built.call, mode, [inputs])
-        modes.first_call_s(executable)
+        executable.first_call_s()
         steps[str(mode)] = executable.step
     x, y, z = (np.ascontiguousarray(item) for item in inputs)
     a, pointers = np.empty_like(x), [array.ctypes.data for array in (x, y, z)]

@@ -25,7 +25,7 @@ from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.tf import bench as benches
-from xla_sweeps.tf import models, modes, scenarios
+from xla_sweeps.tf import models, scenarios
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.scenarios.predict import Repeated
 
@@ -104,6 +104,7 @@ def _bench(trial: Trial, built: models.BuiltModel, size: int) -> Bench:
         reference=None,
         facts=benches.facts_of(trial, built),
         counted=None,
+        make=scenarios.make_executable,
     )
 
 
@@ -111,7 +112,7 @@ def _both(bench: Bench, mode: Mode, seconds: float) -> Times:
     """Seconds of a call by the harness and by the bare loop, of pairs of blocks, shape (n, 2)."""
     executable = scenarios.make_executable(bench, mode)
     assert isinstance(executable, Repeated)
-    modes.first_call_s(executable)
+    executable.first_call_s()
     effort, size, clock = bench.trial.effort, bench.trial.batch_size, time.perf_counter_ns
     warm = timing.warm_up(executable, effort=effort, clock=clock)
     calls = timing.calls_per_block(warm.call_s, sync_s=0.0, block_s=effort.block_s)

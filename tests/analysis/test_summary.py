@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 import pytest
+from direct import direct
 from factories import (
     EFFORT,
     MODEL,
@@ -24,6 +25,7 @@ from xla_sweeps.analysis.interval import verdict_of
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import decomposition, headline_failed, summarize
 from xla_sweeps.measure import timing
+from xla_sweeps.measure.latencies import measure_latencies
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import comparison_pairs
@@ -524,9 +526,8 @@ def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, sha
     device.synchronize()
     block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
-    found = timing.measure_latencies({"xla": device}, (), {"xla": 100}, effort=EFFORT, clock=clock)[
-        "xla"
-    ]
+    contenders = direct({"xla": device}, clock)
+    found = measure_latencies(contenders, (), {"xla": 100}, effort=EFFORT)[0]["xla"]
     outcome = make_outcome(
         block.call_s,
         latencies_s=tuple(item.call_s for item in found.calls),

@@ -15,8 +15,8 @@ from xla_sweeps.cli.main import run
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.measure import runner
-from xla_sweeps.measure.attempt import Attempt
 from xla_sweeps.measure.recording import make_record
+from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.measure.runner import TrialResult
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -121,13 +121,13 @@ def trial_of(settings: Settings) -> str:
 
 def record_of(settings: Settings) -> Record:
     labels = settings.trial.modes
-    attempt = Attempt(
+    result = ReplicateResult(
         status=Status.OK,
         finished=True,
         modes={label: make_outcome() for label in labels},
         rounds=list(make_rounds(dict.fromkeys(labels, 0.01))),
     )
-    record = make_record(settings, trial_of(settings), 0, attempt, environment())
+    record = make_record(settings, trial_of(settings), 0, result, environment())
     return Record.from_json(record.to_json())
 
 

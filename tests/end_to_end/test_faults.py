@@ -183,7 +183,7 @@ def test_a_hang_is_stopped_by_its_timeout_and_the_sweep_continues(
         tmp_path / "r",
         monkeypatch,
         "timeouts.measure=8",  # which the next attempt must not need on a busy machine
-        XLA_SWEEPS_FP=f"worker.square:hang:1:{tmp_path / 'once'}",
+        XLA_SWEEPS_FP=f"worker.block:hang:1:{tmp_path / 'once'}",
     )
     assert ends == ["timeout", "ok"]
     (counts,) = counted(tmp_path / "r").values()

@@ -9,8 +9,7 @@ import pytest
 
 from xla_sweeps.config.compose import compose_config, plain
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.measure import explaining, process
-from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure import explaining
 from xla_sweeps.measure.explaining import completed
 from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
 from xla_sweeps.system.leases import LEASES, Leases, whole_replicate
@@ -45,13 +44,12 @@ def test_it_waits_for_a_measurement_on_the_device_which_compiling_would_disturb(
 ) -> None:
     events: list[str] = []
 
-    def run_attempt(*_arguments: Any, **_options: Any) -> Attempt:
+    def ask(*_arguments: Any, **_options: Any) -> None:
         events.append("starts")
-        return Attempt(finished=True)
 
     tmp_path.chmod(0o700)
     monkeypatch.setenv(LEASES, str(tmp_path))
-    monkeypatch.setattr(process, "run_attempt", run_attempt)
+    monkeypatch.setattr(explaining, "_ask", ask)
     settings = settings_of(plain(compose_config(["model=resnet50", "device=cpu"])), explicit=set())
     measuring = Leases(whole_replicate(settings.device), holder="vgg16")
     assert not measuring.take()

@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pynvml
 import pytest
-from factories import TRIAL
+from conducting import Notes
+from factories import EFFORT, TRIAL
 from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
-from xla_sweeps.measure import process
-from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure import conductor, monitor
 from xla_sweeps.measure.gpu import GpuWatch
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.recording import make_record
+from xla_sweeps.measure.replicate import ReplicateResult, Setting
+from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.record import GpuSpan
 from xla_sweeps.schema.trial import ReplicateJob
@@ -50,29 +54,42 @@ def driver(gpu: FakeGpu) -> Iterator[FakeNvml]:
 @pytest.fixture
 def watch(driver: FakeNvml) -> GpuWatch:
     """A watch that has begun."""
-    watch = GpuWatch("GPU-a", OWN)
+    watch = watch_of(OWN)
     assert watch.begin() == ""
     driver.asked.clear()
     return watch
 
 
-def measure(tmp_path: Path, driver: FakeNvml) -> tuple[Attempt, list[tuple[str, int]]]:
+def watch_of(*pids: int) -> GpuWatch:
+    watch = GpuWatch("GPU-a")
+    watch.pids = frozenset(pids)
+    return watch
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever other tests do beside these."""
+    monkeypatch.setattr(monitor, "contamination", lambda samples, *, cores: "")
+
+
+def measure(tmp_path: Path, driver: FakeNvml) -> tuple[ReplicateResult, list[tuple[str, int]]]:
     """Run the fake worker; returns how many queries had been made at each event."""
     asked: list[tuple[str, int]] = []
-    with process.Stop() as stop:
-        attempt = process.run_attempt(
-            ReplicateJob(trial=TRIAL, replicate=0, modes=("graph", "xla"), order_seed=1),
-            environment=dict(os.environ),
-            log=tmp_path / "child.log",
-            watch=lambda pid, exceeded: Sampler.watching(
-                pid, device=GPU, memory_limit_bytes=2**40, exceeded=exceeded
+    trial = replace(TRIAL, modes=("graph", "xla"), effort=replace(EFFORT, rounds_min=8))
+    with Stop() as stop:
+        result = conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
+            Setting(
+                command=(sys.executable, str(SUPPORT / "fake_worker.py")),
+                environment=dict(os.environ),
+                log=tmp_path / "child.log",
+                watch=partial(Sampler.watching, device=GPU, memory_limit_bytes=2**40),
+                stop=stop,
+                leases=Leases((), holder="test"),
             ),
-            stop=stop,
-            leases=Leases((), holder="test"),
-            on_event=lambda event: asked.append((type(event).__name__, len(driver.asked))),
-            command=(sys.executable, str(SUPPORT / "fake_worker.py")),
+            Notes(lambda kind, value: asked.append((kind, len(driver.asked)))),
         )
-    return attempt, asked
+    return result, asked
 
 
 def test_the_driver_is_asked_only_while_the_measuring_process_waits(
@@ -82,10 +99,9 @@ def test_the_driver_is_asked_only_while_the_measuring_process_waits(
     by_event: dict[str, list[int]] = {}
     for name, count in asked:
         by_event.setdefault(name, []).append(count)
-    assert set(by_event["ModeReady"]) == {0}
-    begun, first, second = by_event["Turn"][0], *by_event["Square"]
-    assert 0 < begun < first < second
-    assert by_event["Stage"][-1] == begun
+    begun, first, second = by_event["stage"][-1], *by_event["rounds"]
+    assert set(by_event["stage"][:-2]) == {0}, "nothing is asked before all is prepared"
+    assert 0 < by_event["stage"][-2] < first < second == begun
     assert driver.asked.count("nvmlDeviceGetComputeRunningProcesses") == 2
     assert [span.rounds for span in attempt.gpu] == [(0, 3), (4, 7)]
     assert attempt.contamination["gpu_sm_mhz"] == [1410, 1410]
@@ -93,7 +109,7 @@ def test_the_driver_is_asked_only_while_the_measuring_process_waits(
 
 
 def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: FakeNvml) -> None:
-    sampler = Sampler(os.getpid(), device=GPU, memory_limit_bytes=2**60, exceeded=lambda: None)
+    sampler = Sampler(device=GPU, memory_limit_bytes=2**60)
     sampler.close()
     sampler.read()
     assert driver.asked == []
@@ -123,7 +139,7 @@ def test_heat_contaminates_and_the_power_limit_is_a_caveat(watch: GpuWatch, gpu:
 def test_without_counters_the_reasons_tell(gpu: FakeGpu) -> None:
     gpu.lacks = {"nvmlDeviceGetViolationStatus"}
     with FakeNvml(gpu).installed():
-        watch = GpuWatch("GPU-a", OWN)
+        watch = watch_of(OWN)
         watch.begin()
         gpu.reasons = 0x4
         assert watch.review(ROUNDS) == ""
@@ -141,7 +157,7 @@ def test_reasons_are_kept_as_all_the_bits_that_were_ever_set(watch: GpuWatch, gp
 def test_an_older_driver_gives_all_that_it_has(gpu: FakeGpu) -> None:
     gpu.reasons = 0x20
     with FakeNvml(gpu, lacks=("nvmlDeviceGetCurrentClocksEventReasons",)).installed():
-        watch = GpuWatch("GPU-a", OWN)
+        watch = watch_of(OWN)
         watch.begin()
         assert watch.review(ROUNDS) == "the GPU slowed its clock (event reasons 0x20)"
         assert watch.flags() == []
@@ -151,7 +167,7 @@ def test_a_driver_that_tells_nothing_of_limits_is_flagged_and_the_rest_is_kept(
     gpu: FakeGpu,
 ) -> None:
     with FakeNvml(gpu, lacks=(*REASONS, "nvmlDeviceGetViolationStatus")).installed():
-        watch = GpuWatch("GPU-a", OWN)
+        watch = watch_of(OWN)
         watch.begin()
         watch.review(ROUNDS)
         assert watch.flags() == ["no_gpu_telemetry"]
@@ -174,7 +190,7 @@ def test_a_gpu_that_is_lost_while_it_is_measured_ends_nothing(
 
 def test_another_process_contaminates_until_it_has_gone(driver: FakeNvml, gpu: FakeGpu) -> None:
     gpu.processes[5] = "python"
-    watch = GpuWatch("GPU-a", OWN)
+    watch = watch_of(OWN)
     assert watch.begin() == "another process used the GPU"
     assert watch.review(ROUNDS) == "another process used the GPU"
     del gpu.processes[5]
@@ -199,7 +215,7 @@ def test_the_measuring_process_and_the_server_of_mps_are_not_foreign(
     processes: dict[int, str], gpu: FakeGpu
 ) -> None:
     gpu.processes = processes
-    watch = GpuWatch("GPU-a", OWN)
+    watch = watch_of(OWN)
     assert watch.begin() == ""
     watch.end()
     assert watch.newcomers == 0
@@ -217,7 +233,7 @@ def test_a_process_that_came_during_the_replicate_contaminates_it(
 
 @pytest.mark.usefixtures("driver")
 def test_the_watch_is_part_of_what_contaminates_a_round(gpu: FakeGpu) -> None:
-    sampler = Sampler(os.getpid(), device=GPU, memory_limit_bytes=2**60, exceeded=lambda: None)
+    sampler = Sampler(device=GPU, memory_limit_bytes=2**60)
     sampler.close()
     assert sampler.gpu
     sampler.gpu.begin()
@@ -230,7 +246,7 @@ def test_a_record_names_the_gpus_settings_and_keeps_what_it_reported() -> None:
     words = ["model=resnet50", "device=gpu", "tracker=none"]
     settings = to_settings(compose_config(words), environ={})
     span = GpuSpan(rounds=(0, 3), elapsed_s=1.0)
-    record = make_record(settings, "0" * 16, 0, Attempt(gpu=(span,)), environment())
+    record = make_record(settings, "0" * 16, 0, ReplicateResult(gpu=(span,)), environment())
     assert record.gpu == (span,)
     assert record.device == {
         "kind": "gpu",

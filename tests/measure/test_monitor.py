@@ -100,7 +100,8 @@ def machine(tmp_path: Path) -> Path:
 
 
 def test_the_kernels_counters_are_read_correctly(machine: Path) -> None:
-    sampler = Sampler(77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=machine)
+    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=machine)
+    sampler.add(77, lambda: None)
     sampler.close()
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     seen = sampler.read()
@@ -108,13 +109,12 @@ def test_the_kernels_counters_are_read_correctly(machine: Path) -> None:
     assert seen.steal_s == pytest.approx(10 * tick_s)
     assert seen.own_s == pytest.approx(90 * tick_s)
     assert (seen.pressure_s, seen.throttled_s) == (5.0, 2.0)
-    assert (seen.involuntary_switches, seen.rss_bytes) == (42, 2048 * 1024)
+    assert (seen.involuntary_switches, seen.rss_bytes) == (42, {77: 2048 * 1024})
 
 
 def test_a_kernel_that_lacks_some_counters_is_not_an_error(tmp_path: Path) -> None:
-    sampler = Sampler(
-        77, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None, root=tmp_path
-    )
+    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=tmp_path)
+    sampler.add(77, lambda: None)
     sampler.close()
     assert sampler.summary()["foreign_cores"] == 0.0
     assert sampler.review([]) == {}
@@ -128,7 +128,8 @@ def test_exceeding_the_memory_limit_is_reported_once(machine: Path) -> None:
         told.append(1)
         alarm.set()
 
-    sampler = Sampler(77, device=CPU, memory_limit_bytes=2**20, exceeded=exceeded, root=machine)
+    sampler = Sampler(device=CPU, memory_limit_bytes=2**20, root=machine)
+    sampler.add(77, exceeded)
     assert alarm.wait(120)
     time.sleep(0.35)
     sampler.close()
@@ -143,10 +144,9 @@ def test_a_real_neighbour_contaminates_the_rounds_beside_it_and_is_named(
     try:
         with (
             hog(tmp_path),
-            Sampler.watching(
-                quiet.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None
-            ) as sampler,
+            Sampler.watching(device=CPU, memory_limit_bytes=2**40) as sampler,
         ):
+            sampler.add(quiet.pid, lambda: None)
             started = time.perf_counter_ns()
             time.sleep(1.2)
             rounds = [
@@ -182,9 +182,8 @@ def test_the_work_of_the_measured_process_itself_is_not_foreign() -> None:
         return time.clock_gettime(clock) + time.process_time()
 
     try:
-        with Sampler.watching(
-            worker.pid, device=CPU, memory_limit_bytes=2**40, exceeded=lambda: None
-        ) as sampler:
+        with Sampler.watching(device=CPU, memory_limit_bytes=2**40) as sampler:
+            sampler.add(worker.pid, lambda: None)
             before_first, first, after_first = spent_s(), sampler.read(), spent_s()
             while spent_s() < after_first + 0.5:  # on a busy machine that takes a while
                 time.sleep(0.05)

@@ -24,7 +24,7 @@ def test_our_own_processes_are_left_out(tmp_path: Path) -> None:
     put(tmp_path, 2**22 + 1, "forked for us", 9.0)
     (tmp_path / "proc/9").mkdir()
     (tmp_path / "proc/9/stat").write_text("gone")
-    assert spending(tmp_path, 2**22 + 1) == {
+    assert spending(tmp_path, [2**22 + 1]) == {
         (7, 1): Spent("py (thon)", 2.5),
         (8, 1): Spent("elsewhere", 9.0, core=5),
     }

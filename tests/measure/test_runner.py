@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from paths import SUPPORT
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, to_settings
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import monitor, neighbours, process, quiet, runner, saving
+from xla_sweeps.measure import monitor, neighbours, quiet, runner, saving
 from xla_sweeps.measure.runner import TrialResult, run_trial
 from xla_sweeps.measure.tracking import RunHeader, TrackerReport
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
@@ -29,6 +28,12 @@ from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.system.process import Assignment
 
 WORKER = str(SUPPORT / "fake_worker.py")
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever other tests do beside these."""
+    monkeypatch.setattr(monitor, "contamination", lambda samples, *, cores: "")
 
 
 class Notes:
@@ -52,7 +57,8 @@ class Notes:
 
 
 def settings(tmp_path: Path, *overrides: str) -> Settings:
-    words = ["device=cpu", "modes=[graph,xla]", f"results_dir={tmp_path}", *overrides]
+    words = ["device=cpu", "modes=[graph,xla]", "effort.rounds_min=8", f"results_dir={tmp_path}"]
+    words += overrides
     return to_settings(compose_config(words), environ={})
 
 
@@ -64,10 +70,7 @@ def run(
     known_records: int | None = None,
     ui: str = "quiet",
 ) -> tuple[TrialResult, Notes]:
-    command = (sys.executable, WORKER, *script)
-    monkeypatch.setattr(
-        process, "run_attempt", functools.partial(process.run_attempt, command=command)
-    )
+    monkeypatch.setattr(runner, "WORKER", (sys.executable, WORKER, *script))
     notes = Notes()
     with TrialProgress(ui=ui) as screen:
         result = run_trial(
@@ -168,10 +171,10 @@ def test_a_trial_in_which_every_mode_dies_is_recorded(
 def test_rounds_received_before_a_death_are_kept_and_flagged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, _ = run(tmp_path, monkeypatch, "die-at:4")
+    result, _ = run(tmp_path, monkeypatch, "die-at:6")
     record = result.records[0]
     assert record.status is Status.CRASHED
-    assert [item.round for item in record.rounds] == list(range(8))
+    assert [item.round for item in record.rounds] == list(range(6))
     assert Flagged("cut_short") in record.flags
     assert result.summary is not None
     row = result.summary.comparisons[0]
@@ -238,8 +241,9 @@ def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_say
     monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     results = tmp_path / "r"
     two = ["effort.replicates=2"]
-    with hog(tmp_path):
-        first, _ = run(results, monkeypatch, "contaminated", overrides=two, ui="plain")
+    with hog(tmp_path), monkeypatch.context() as busy:
+        busy.setattr(monitor, "contamination", lambda samples, *, cores: "others")
+        first, _ = run(results, monkeypatch, overrides=two, ui="plain")
     alone, again = (record.contamination for record in first.records)
     assert "waited_s" not in alone, "nothing is known of the machine before the first"
     assert again["waited_s"] == 3.0

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import pytest
+from direct import direct
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import rounds, timing
+from xla_sweeps.measure.latencies import Latencies, measure_latencies
 from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
 
@@ -88,8 +90,16 @@ def quiet(rounds: Sequence[Round]) -> Mapping[int, str]:
     return {}
 
 
-def seconds(latencies: timing.Latencies) -> list[float]:
+def seconds(latencies: Latencies) -> list[float]:
     return [block.call_s for block in latencies.calls]
+
+
+def latencies_of(
+    devices: Mapping[str, Device], measured: Sequence[Round], calls: Mapping[str, int], clock: Clock
+) -> dict[str, Latencies]:
+    found, lost = measure_latencies(direct(devices, clock), measured, calls, effort=EFFORT)
+    assert not lost
+    return found
 
 
 def measured(
@@ -101,7 +111,7 @@ def measured(
     review: rounds.Review = quiet,
 ) -> rounds.RoundsResult:
     return rounds.measure_rounds(
-        devices,
+        direct(devices, clock),
         dict.fromkeys(devices, calls),
         {label: device.work_s for label, device in devices.items()},
         effort=effort,
@@ -513,7 +523,7 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
     effort = replace(EFFORT, mode_cap_s=60, rounds_max=60)
     seen: list[tuple[int, rounds.Progress]] = []
     rounds.measure_rounds(
-        devices,
+        direct(devices, clock),
         dict.fromkeys(devices, 2),
         {label: device.work_s for label, device in devices.items()},
         effort=effort,
@@ -539,7 +549,7 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     clock = Clock()
     seen: list[rounds.Progress] = []
     rounds.measure_rounds(
-        {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)},
+        direct({"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}, clock),
         {"graph": 2, "xla": 2},
         {"graph": 0.2, "xla": 0.1},
         effort=replace(EFFORT, rounds_min=20, rounds_max=60),
@@ -553,6 +563,58 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
     ]
     soonest = [item.remaining_s[0] for item in seen]
     assert soonest == pytest.approx([14.5, 10.8, 7.2, 3.6, 0.0], abs=0.1)
+
+
+@pytest.mark.parametrize("dies_at", [0, 1, 5, 6])
+def test_a_contender_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at: int) -> None:
+    clock = Clock()
+    contenders = direct(
+        {label: Device(clock, work_s=0.1) for label in ("graph", "xla", "graph_2", "xla_2")}, clock
+    )
+    dying = contenders["graph_2"]
+    dying.dies_at, dying.with_it = dies_at, ("xla_2",)
+    reviewed: list[int] = []
+
+    def review(rounds: Sequence[Round]) -> Mapping[int, str]:
+        reviewed.extend(item.round for item in rounds)
+        return {}
+
+    result = rounds.measure_rounds(
+        contenders,
+        dict.fromkeys(contenders, 2),
+        dict.fromkeys(contenders, 0.1),
+        effort=EFFORT,
+        seed=1,
+        clock=clock,
+        review=review,
+        on_square=lambda progress: None,
+    )
+    assert [item.labels for item in result.lost] == [{"graph_2", "xla_2"}]
+    sizes = [len(item.order) for item in result.rounds]
+    assert sizes == [4] * dies_at + [2] * (len(sizes) - dies_at)
+    assert reviewed == list(range(len(result.rounds)))
+    assert result.converged
+    assert len(rounds.log_ratios(result.rounds, "graph", "xla")) >= EFFORT.rounds_min
+
+
+def test_when_the_last_contender_is_lost_the_complete_rounds_are_kept() -> None:
+    clock = Clock()
+    contenders = direct({"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}, clock)
+    contenders["xla"].dies_at, contenders["xla"].with_it = 5, ("graph",)
+    seen: list[rounds.Progress] = []
+    result = rounds.measure_rounds(
+        contenders,
+        {"graph": 2, "xla": 2},
+        {"graph": 0.1, "xla": 0.1},
+        effort=EFFORT,
+        seed=1,
+        clock=clock,
+        review=quiet,
+        on_square=seen.append,
+    )
+    assert len(result.rounds) == 5
+    assert not result.converged
+    assert len(seen) == 1, "the second design of rounds was not completed"
 
 
 def test_an_aa_pair_is_measured_like_any_other_pair() -> None:
@@ -576,7 +638,7 @@ def test_latencies_are_single_synced_calls() -> None:
     clock = Clock()
     devices = {"graph": Device(clock, work_s=0.02), "xla": Device(clock, work_s=0.01)}
     calls = {"graph": 2, "xla": 3}
-    latencies = timing.measure_latencies(devices, (), calls, effort=EFFORT, clock=clock)
+    latencies = latencies_of(devices, (), calls, clock)
     assert seconds(latencies["graph"]) == pytest.approx((0.021,) * 20)
     assert seconds(latencies["xla"]) == pytest.approx((0.011,) * 20)
     assert {block.enqueue_ns for block in latencies["xla"].calls} == {1_000_000}
@@ -591,9 +653,7 @@ def test_blocks_of_one_call_are_latencies_already() -> None:
     devices = {"graph": Device(clock, work_s=0.5), "xla": Device(clock, work_s=0.2)}
     result = measured(devices, clock, calls=1)
     before = devices["graph"].calls
-    latencies = timing.measure_latencies(
-        devices, result.rounds, {"graph": 1, "xla": 1}, effort=EFFORT, clock=clock
-    )
+    latencies = latencies_of(devices, result.rounds, {"graph": 1, "xla": 1}, clock)
     assert devices["graph"].calls == before
     assert seconds(latencies["graph"]) == pytest.approx((0.501,) * len(result.rounds))
     assert latencies["graph"].passes == ()
@@ -654,9 +714,7 @@ def test_latencies_of_a_contaminated_replicate_come_from_all_its_rounds() -> Non
     rounds_ = measured(devices, clock, calls=1).rounds
     dirty = [replace(item, dirty="busy") for item in rounds_]
     calls = {"graph": 1, "xla": 1}
-    latencies = timing.measure_latencies(devices, dirty, calls, effort=EFFORT, clock=clock)
+    latencies = latencies_of(devices, dirty, calls, clock)
     assert len(latencies["graph"].calls) == len(latencies["xla"].calls) == len(dirty)
-    latencies = timing.measure_latencies(
-        devices, [*dirty[1:], rounds_[0]], calls, effort=EFFORT, clock=clock
-    )
+    latencies = latencies_of(devices, [*dirty[1:], rounds_[0]], calls, clock)
     assert len(latencies["graph"].calls) == 1

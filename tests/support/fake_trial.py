@@ -6,14 +6,13 @@ fake_worker.py).
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import sys
 from pathlib import Path
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.measure import attempt, monitor, process
+from xla_sweeps.measure import monitor, replicate, runner
 
 WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
@@ -24,9 +23,10 @@ def use_script() -> None:
     if "busy" in script:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
     else:  # whatever the other tests do beside it
-        monitor.contamination = lambda samples, *, cores: ""
-        attempt.CLOCK_SLACK_S = math.inf
-    process.run_attempt = functools.partial(process.run_attempt, command=(*WORKER, *script))
+        cause = "as the script says" if "contaminated" in script else ""
+        monitor.contamination = lambda samples, *, cores: cause
+        replicate.CLOCK_SLACK_S = math.inf
+    runner.WORKER = (*WORKER, *script)
 
 
 if __name__ == "__main__":

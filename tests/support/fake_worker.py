@@ -1,7 +1,7 @@
-"""A measuring process without TensorFlow: it follows a script of steps, and may die in every way.
+"""A measuring process without a framework: it follows a script of steps, and may die in every way.
 
-Started as `python fake_worker.py SCRIPT... PARENT_PID EVENT_DESCRIPTOR`; steps are `say NAME`,
-`die`, `hang`, ...
+Started as `python fake_worker.py SCRIPT... PARENT_PID EVENT_DESCRIPTOR`; steps are `raise:MODE`,
+`segv:MODE`, `hang:MODE`, `die-at:ROUND`, ...
 """
 
 from __future__ import annotations
@@ -10,43 +10,23 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
+from functools import partial
 from typing import Any
 
-import msgspec
-
 from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import Block, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.measurement import Block, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system.faults import fault_point
+from xla_sweeps.worker import server
+
+CALL_S = 0.01
 
 
 def outcome() -> ModeOutcome:
-    return ModeOutcome(
-        status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.49, latencies_s=(0.01,) * 10
-    )
-
-
-def square(modes: tuple[str, ...], first: int, slower: int) -> protocol.Square:
-    rounds = []
-    for number in range(first, first + 4):
-        now = time.perf_counter_ns() // slower
-        length_ns = (10_000_000 + number) * len(modes)
-        blocks = tuple(
-            Block(mode=mode, calls=1, elapsed_ns=10_000_000 + number, enqueue_ns=10_000)
-            for mode in modes
-        )
-        rounds.append(
-            Round(
-                round=number,
-                order=modes,
-                blocks=blocks,
-                started_ns=now,
-                finished_ns=now + length_ns,
-            )
-        )
-    return protocol.Square(rounds=tuple(rounds))
+    return ModeOutcome(status=Status.OK, trace_s=0.1, first_call_s=0.5, compile_s=0.49)
 
 
 def misbehave(script: list[str], channel: int) -> None:
@@ -68,23 +48,10 @@ def misbehave(script: list[str], channel: int) -> None:
         while True:
             os.write(channel, b"x\n")
             time.sleep(0.001)
-    while "deaf" in script:
-        os.write(channel, protocol.encode(protocol.Turn()) * 100)
     if "loud" in script:
         for _ in range(40):
             print("x" * (1 << 20), flush=True)
         print("last words", flush=True)
-
-
-def progressed(measured: int) -> protocol.Progressed:
-    return protocol.Progressed(
-        measured=measured,
-        rounds=measured,
-        rounds_max=8,
-        half_width=None,
-        target=0.01,
-        remaining_s=(0.0, 1.0),
-    )
 
 
 def counted(job: ReplicateJob, params: int) -> dict[str, Any]:
@@ -94,56 +61,85 @@ def counted(job: ReplicateJob, params: int) -> dict[str, Any]:
     return {"fingerprint": "ab" * 8, "macs": macs}
 
 
-def main() -> None:
-    *script, _, descriptor = sys.argv[1:]
-    out = os.fdopen(int(descriptor), "wb", buffering=0)
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplicateJob)
+def spin() -> None:
+    while True:
+        sum(range(10_000))
 
-    def say(event: protocol.Event) -> None:
-        if isinstance(event, protocol.Stage):
-            fault_point(f"worker.{event.phase}")
-        elif isinstance(event, protocol.Square | protocol.Finished):
-            fault_point(f"worker.{type(event).__name__.lower()}")
-        out.write(protocol.encode(event))
 
-    if any(
-        name.startswith("XLA_SWEEPS_FP") for name in os.environ
-    ):  # all the stages that there are
-        for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY, Phase.WARMUP):
-            say(protocol.Stage(phase=phase))
-    params = next((int(word[7:]) for word in script if word.startswith("params:")), 7)
-    say(protocol.Stage(phase=Phase.BUILD))
-    say(protocol.Loaded(environment={"tensorflow": "fake"}))
-    say(
-        protocol.Built(
-            model=ModelFacts(
-                name=job.trial.model.name,
-                family=job.trial.model.family,
-                variant=job.trial.model.variant,
-                source=job.trial.model.source,
-                task=job.trial.model.task,
-                resolution_px=8,
-                params=params,
-                **(counted(job, params) if "count" in script else {}),
-            )
+class Scripted:
+    """Answers as a script says."""
+
+    def __init__(self, script: list[str], descriptor: int, channel: server.Channel) -> None:
+        self.script, self.descriptor, self.channel = script, descriptor, channel
+        self.measured: Counter[str] = Counter()
+
+    def answer(self, request: protocol.Request) -> protocol.Reply:
+        match request:
+            case protocol.SetUp(job=job):
+                return self.set_up(job)
+            case protocol.Prepare(mode=mode):
+                return self.prepare(mode)
+            case protocol.WarmUp(mode=mode):
+                if self.passes_all_points:
+                    self.channel.send(protocol.Stage(phase=Phase.WARMUP, mode=mode))
+                return protocol.Warmed(outcome=outcome(), call_s=CALL_S, sync_s=0.0)
+            case protocol.TimeBlock(mode=mode, calls=calls):
+                return self.block(mode, calls)
+            case protocol.TimeSingles(mode=mode):
+                self.end_if_asked(sys.maxsize)
+                block = Block(mode=mode, calls=1, elapsed_ns=10**7, enqueue_ns=10**4)
+                return protocol.Singles(blocks=(block,) * 5, started_ns=time.perf_counter_ns())
+            case protocol.TimeAlone():
+                return protocol.Alone(call_s=(CALL_S, CALL_S))
+            case _:
+                return protocol.Finished()
+
+    @property
+    def passes_all_points(self) -> bool:
+        return any(name.startswith("XLA_SWEEPS_FP") for name in os.environ)
+
+    def value_of(self, step: str, default: str) -> str:
+        """What follows `step:` in the script."""
+        words = [word for word in self.script if word.startswith(f"{step}:")]
+        return words[0].partition(":")[2] if words else default
+
+    def set_up(self, job: ReplicateJob) -> protocol.Ready:
+        say = self.channel.send
+        if "spin" in self.script:
+            threading.Thread(target=spin, daemon=True).start()
+        if self.passes_all_points:
+            for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY):
+                say(protocol.Stage(phase=phase))
+        params = int(self.value_of("params", "7"))
+        say(protocol.Stage(phase=Phase.BUILD))
+        say(protocol.Loaded(environment={"tensorflow": "fake"}))
+        spec = job.trial.model
+        facts = ModelFacts(
+            name=spec.name,
+            family=spec.family,
+            variant=spec.variant,
+            source=spec.source,
+            task=spec.task,
+            resolution_px=8,
+            params=params,
+            **(counted(job, params) if "count" in self.script else {}),
         )
-    )
-    print("output of a library", flush=True)
-    misbehave(script, out.fileno())
-    texts = [word.removeprefix("text:") for word in script if word.startswith("text:")]
-    text = (texts or ["it does not compile"])[0]
-    for mode in job.modes:
-        say(protocol.Stage(phase=Phase.COMPILE, mode=mode))
+        say(protocol.Built(model=facts))
+        print("output of a library", flush=True)
+        misbehave(self.script, self.descriptor)
+        return protocol.Ready(sync={"works": True}, seconds={"build": 1.0})
+
+    def prepare(self, mode: str) -> protocol.Reply:
+        script = self.script
+        self.channel.send(protocol.Stage(phase=Phase.COMPILE, mode=mode))
         if f"raise:{mode}" in script:
-            say(
-                protocol.Failed(
-                    phase=Phase.COMPILE,
-                    mode=mode,
-                    kind="InvalidArgumentError",
-                    text=text,
-                )
+            return protocol.Failed(
+                phase=Phase.COMPILE,
+                mode=mode,
+                kind="InvalidArgumentError",
+                text=self.value_of("text", "it does not compile"),
             )
-        elif f"segv:{mode}" in script:
+        if f"segv:{mode}" in script:
             os.kill(os.getpid(), signal.SIGSEGV)
         elif f"exit:{mode}" in script:
             os._exit(3)
@@ -153,34 +149,38 @@ def main() -> None:
         elif f"grandchild:{mode}" in script:
             child = subprocess.Popen(["sleep", "600"])
             print("grandchild", child.pid, flush=True)
-            say(protocol.Flagged(flag=f"grandchild:{child.pid}"))
+            self.channel.send(protocol.Flagged(flag=f"grandchild:{child.pid}"))
             os._exit(4)
-        else:
-            say(protocol.ModeReady(mode=mode, outcome=outcome()))
-    alive = tuple(mode for mode in job.modes if f"raise:{mode}" not in script)
-    say(protocol.Turn())
-    sys.stdin.buffer.readline()
-    say(protocol.Stage(phase=Phase.MEASURE))
-    for step in script:
-        if step.startswith("last:"):
-            time.sleep(float(step.removeprefix("last:")))
-    if "garbage" in script:
-        out.write(b"\x00 not an event {\n")
-    for first in (0, 4):
-        if "slow-clock" in script:
-            time.sleep(0.3)
-        say(square(alive, first, 10 if "slow-clock" in script else 1))
-        review = msgspec.json.decode(sys.stdin.buffer.readline(), type=protocol.Review)
-        if f"die-at:{first}" in script:
+        return protocol.ModeReady(outcome=outcome())
+
+    def block(self, mode: str, calls: int) -> protocol.Reply:
+        if not self.measured:
+            if self.passes_all_points:
+                self.channel.send(protocol.Stage(phase=Phase.MEASURE))
+            time.sleep(float(self.value_of("last", "0")))
+            if "garbage" in self.script:
+                os.write(self.descriptor, b"\x00 not a message {\n")
+        self.end_if_asked(self.measured[mode])
+        time.sleep(0.02 if "spin" in self.script else 0)
+        self.measured[mode] += 1
+        elapsed_ns = round(calls * CALL_S * 1e9) + self.measured[mode]
+        block = Block(mode=mode, calls=calls, elapsed_ns=elapsed_ns, enqueue_ns=10_000)
+        if "slow-clock" in self.script:
+            time.sleep(0.05)
+            return protocol.Timed(block=block, clock_ns=time.perf_counter_ns() // 10)
+        return protocol.Timed(block=block, clock_ns=time.perf_counter_ns())
+
+    def end_if_asked(self, rounds: int) -> None:
+        """Die or hang after so many rounds, if the script says so."""
+        if rounds >= float(self.value_of("die-at", "inf")):
             os.kill(os.getpid(), signal.SIGKILL)
-        if f"wait-at:{first}" in script:
+        if rounds >= float(self.value_of("wait-at", "inf")):
             time.sleep(600)
-        print("review", dict(review.dirty), flush=True)
-        if "progress" in script:
-            say(progressed(first + 4))
-            sys.stdin.buffer.readline()
-    contaminated = "contaminated" in script
-    say(protocol.Finished(contaminated=contaminated, sync={"works": True}, seconds={"build": 1.0}))
+
+
+def main() -> None:
+    *script, _, descriptor = sys.argv[1:]
+    server.serve(int(descriptor), partial(Scripted, script, int(descriptor)))
     if "linger" in script:
         time.sleep(600)
 

@@ -6,7 +6,6 @@ Trials have the scripted measuring process of `fake_worker.py`.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import resource
@@ -85,10 +84,10 @@ def warm_up() -> None:
     import xla_sweeps.cli.sweep
     import xla_sweeps.cli.trial
     import xla_sweeps.report.terminal.trial_progress  # noqa: F401
-    from xla_sweeps.measure import process
+    from xla_sweeps.measure import runner
     from xla_sweeps.sweep.launchers.local import LocalLauncher
 
-    process.run_attempt = functools.partial(process.run_attempt, command=WORKER)
+    runner.WORKER = WORKER
     defaults = LocalLauncher.__init__.__kwdefaults__
     assert defaults is not None
     defaults["command"] = TRIAL

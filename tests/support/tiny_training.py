@@ -8,10 +8,9 @@ from unittest import mock
 
 import keras
 import tensorflow as tf
-from heard import Heard
+from desk import Heard, set_up
 
 from xla_sweeps.schema.trial import ReplicateJob, Trial
-from xla_sweeps.tf import bench as benches
 from xla_sweeps.tf import sources
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.sources.loaded import LoadedModel
@@ -40,4 +39,4 @@ def bench_of(make: Callable[[], Any], trial: Trial, heard: Heard | None = None) 
         mock.patch.object(sources, "load", side_effect=lambda spec: loaded(make(), trial)),
         tf.device("/device:CPU:0"),
     ):
-        return benches.set_up(job, heard or Heard())
+        return set_up(job, heard)

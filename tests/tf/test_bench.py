@@ -9,14 +9,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from desk import Heard, prepare_modes, set_up
 from factories import TRIAL
-from heard import Heard
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.trial import Counted, InputSpec, ReplicateJob, Trial
-from xla_sweeps.tf import bench as benches
 from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.preparation import prepare_modes
 
 pytestmark = pytest.mark.tf
 
@@ -43,7 +41,7 @@ def job(trial: Trial, replicate: int = 0) -> ReplicateJob:
 @pytest.fixture(scope="module")
 def bench() -> Bench:
     with tf.device("/device:CPU:0"):
-        return benches.set_up(job(SMALL), Heard())
+        return set_up(job(SMALL), Heard())
 
 
 def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Bench) -> None:
@@ -53,7 +51,7 @@ def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Benc
     assert "reference" not in bench.seconds
     noise = np.random.default_rng(1).normal(size=bench.eager[0].shape)
     scale = np.abs(bench.eager[0]).max()
-    inexact = replace(bench, eager=[bench.eager[0] + 1e-3 * scale * noise])
+    inexact = replace(bench, seconds={}, eager=[bench.eager[0] + 1e-3 * scale * noise])
     outcome = prepare_modes(job(SMALL), inexact, Heard())["graph"].outcome
     assert inexact.reference is not None
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
@@ -62,15 +60,15 @@ def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Benc
 
 
 def test_publish_computes_the_reference_in_the_first_replicate() -> None:
-    assert benches.set_up(job(PUBLISH, 0), Heard()).reference is not None
-    assert benches.set_up(job(PUBLISH, 1), Heard()).reference is None
+    assert set_up(job(PUBLISH, 0), Heard()).reference is not None
+    assert set_up(job(PUBLISH, 1), Heard()).reference is None
 
 
 def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
     gc.collect()
     gc.disable()
     try:
-        benches.add_reference(replace(bench), Heard())
+        replace(bench, seconds={}).add_reference(Heard().send)
         wide = [item for item in gc.get_objects() if isinstance(item, keras.Variable)]
     finally:
         gc.enable()
@@ -89,7 +87,7 @@ def test_only_what_was_counted_of_the_same_build_is_taken(bench: Bench, same: st
         macs_note="",
         macs_by_type={"f32": 7},
     )
-    counting = replace(bench, counted=known)
-    benches.count_macs(counting, None, Heard())
+    counting = replace(bench, counted=known, facts=replace(bench.facts, macs=None, macs_by_type={}))
+    counting.count_macs(Heard().send)
     assert (counting.facts.macs == 7) is (same == "both")
     assert sum(counting.facts.macs_by_type.values()) == counting.facts.macs

@@ -31,13 +31,13 @@ def network(images: tf.Tensor) -> tf.Tensor:
 
 def prepared(mode: ExecutionMode) -> modes.ModeExecutable:
     executable = modes.make_executable(network, mode, INPUTS)
-    modes.first_call_s(executable)
+    executable.first_call_s()
     return executable
 
 
 @pytest.mark.parametrize("mode", [ExecutionMode.EAGER, *modes.JIT_COMPILE])
 def test_every_mode_is_proved_to_be_in_force(mode: ExecutionMode) -> None:
-    evidence = modes.effective(prepared(mode), device=CPU)
+    evidence = prepared(mode).effective(device=CPU)
     assert evidence["in_force"], evidence["reason"]
     assert evidence["device"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
     if mode is not ExecutionMode.EAGER:
@@ -84,19 +84,19 @@ def test_a_mode_that_is_not_in_force_is_caught() -> None:
     executable = prepared(ExecutionMode.XLA)
     downgraded = prepared(ExecutionMode.GRAPH)
     executable.concrete = downgraded.concrete
-    evidence = modes.effective(executable, device=CPU)
+    evidence = executable.effective(device=CPU)
     assert not evidence["in_force"]
     assert evidence["reason"] == "jit_compile is False, expected True"
     clustered = prepared(ExecutionMode.AUTOCLUSTER)
     clustered.clusters = 0
-    assert modes.effective(clustered, device=CPU)["reason"] == "auto-clustering made no clusters"
+    assert clustered.effective(device=CPU)["reason"] == "auto-clustering made no clusters"
     plain = prepared(ExecutionMode.GRAPH)
     plain.clusters = 2
-    assert "auto-clusters run in graph mode" in modes.effective(plain, device=CPU)["reason"]
+    assert "auto-clusters run in graph mode" in plain.effective(device=CPU)["reason"]
 
 
 def test_a_mode_on_another_device_is_caught() -> None:
-    evidence = modes.effective(prepared(ExecutionMode.GRAPH), device="/device:GPU:0")
+    evidence = prepared(ExecutionMode.GRAPH).effective(device="/device:GPU:0")
     assert not evidence["in_force"]
     assert "not on /device:GPU:0" in evidence["reason"]
 
@@ -149,7 +149,7 @@ def test_functions_run_eagerly_are_caught() -> None:
     executable = prepared(ExecutionMode.GRAPH)
     tf.config.run_functions_eagerly(True)
     try:
-        assert "nothing runs as a graph" in modes.effective(executable, device=CPU)["reason"]
+        assert "nothing runs as a graph" in executable.effective(device=CPU)["reason"]
     finally:
         tf.config.run_functions_eagerly(False)
 
@@ -162,7 +162,7 @@ def test_inputs_rotate_and_are_traced_once() -> None:
         seen.append(float(tf.reduce_sum(executable.last)))
     assert seen[:3] == seen[3:]
     assert len(set(seen)) == 3
-    assert modes.traces(executable) == 1
+    assert executable.traces() == 1
 
 
 def test_an_operation_that_xla_cannot_compile_is_named() -> None:
@@ -171,4 +171,4 @@ def test_an_operation_that_xla_cannot_compile_is_named() -> None:
 
     executable = modes.make_executable(pooled, ExecutionMode.XLA, INPUTS)
     with pytest.raises(tf.errors.InvalidArgumentError, match="MaxPoolWithArgmax"):
-        modes.first_call_s(executable)
+        executable.first_call_s()

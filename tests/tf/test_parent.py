@@ -6,17 +6,21 @@ import contextlib
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from conducting import Notes
 from ended import join
 from factories import TRIAL
 
-from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure import conductor
 from xla_sweeps.measure.monitor import Sampler
-from xla_sweeps.measure.process import Stop, run_attempt
+from xla_sweeps.measure.replicate import ReplicateResult, Setting
+from xla_sweeps.measure.runner import WORKER
+from xla_sweeps.measure.workers import Stop
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.sweep.launchers.local import PARENT
@@ -81,36 +85,34 @@ MODEL = replace(
 )
 
 
-@contextlib.contextmanager
-def watched(pid: int, exceeded: Callable[[], None]) -> Iterator[Sampler]:
+class Watching(Sampler):
     """A sampler, to which the measuring process is no neighbour."""
-    device = devices.devices()[-1]
-    with Sampler.watching(
-        pid, device=device, memory_limit_bytes=2**40, exceeded=exceeded
-    ) as sampler:
-        assert pid not in {neighbour for neighbour, _ in sampler._others}
-        yield sampler
+
+    def add(self, pid: int, exceeded: Callable[[], None]) -> None:
+        super().add(pid, exceeded)
+        assert pid not in {neighbour for neighbour, _ in self._others}
 
 
-def attempt(parent: Parent | None, variables: Mapping[str, str], log: Path) -> Attempt:
+def attempt(parent: Parent | None, variables: Mapping[str, str], log: Path) -> ReplicateResult:
     """Build, compile and verify a small model, forked or afresh."""
     trial = replace(TRIAL, model=MODEL, batch_size=2, modes=("xla",))
     job = ReplicateJob(trial=trial, replicate=0, modes=("xla",), order_seed=1, measure=False)
+    device = devices.devices()[-1]
     with (
         Stop() as stop,
         Leases((), holder="test") as leases,
         (parent and parent.connection()) or contextlib.nullcontext() as connection,
     ):
-        return run_attempt(
-            job,
+        setting = Setting(
+            command=WORKER,
             environment=variables,
             log=log,
-            watch=watched,
+            watch=partial(Watching.watching, device=device, memory_limit_bytes=2**40),
             stop=stop,
             leases=leases,
-            on_event=lambda event: None,
             parent=connection,
         )
+        return conductor.measure(job, setting, Notes(), timed=False)
 
 
 @pytest.mark.tf

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
-from heard import Heard
 
-from xla_sweeps.measure import protocol
 from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.modes import SCENARIOS, ExecutionMode, Scenario, entry_of
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
@@ -22,7 +21,6 @@ from xla_sweeps.tf import bench as benches
 from xla_sweeps.tf import modes, scenarios
 from xla_sweeps.tf.bench import Bench
 from xla_sweeps.tf.models import BuiltModel
-from xla_sweeps.tf.preparation import Prepared, prepare_modes
 from xla_sweeps.tf.scenarios import keras_jit
 from xla_sweeps.tf.sources.loaded import LoadedModel
 
@@ -94,6 +92,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> Bench:
         reference=None,
         facts=benches.facts_of(trial, built),
         counted=None,
+        make=scenarios.make_executable,
     )
 
 
@@ -104,17 +103,16 @@ def bench() -> Bench:
 
 def called(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
     executable = scenarios.make_executable(bench, mode)
-    modes.first_call_s(executable)
+    executable.first_call_s()
     return executable
 
 
-def prepared(bench: Bench, *labels: str) -> tuple[dict[str, Prepared], dict[str, ModeOutcome]]:
+def prepared(bench: Bench, *labels: str) -> tuple[dict[str, Ready], dict[str, ModeOutcome]]:
     """The modes that are ready, and the outcomes of all."""
     heard = Heard()
     job = ReplicateJob(trial=bench.trial, replicate=0, modes=labels, order_seed=1)
     ready = prepare_modes(job, bench, heard)
-    found = [item for item in heard.events if isinstance(item, protocol.ModeReady)]
-    return ready, {item.mode: item.outcome for item in found}
+    return ready, heard.outcomes
 
 
 @pytest.mark.parametrize("mode", SCENARIOS[Scenario.PREDICT].modes)
@@ -122,16 +120,16 @@ def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
     bench: Bench, mode: ExecutionMode
 ) -> None:
     executable = called(bench, mode)
-    evidence = modes.effective(executable, device=CPU)
+    evidence = executable.effective(device=CPU)
     assert evidence["in_force"], evidence["reason"]
     assert len(executable.outputs()[0]) == 3 * bench.trial.batch_size
     assert executable.outputs()[0] == pytest.approx(bench.eager[0], rel=1e-4)
-    traced = modes.traces(executable)
+    traced = executable.traces()
     for _ in range(4):
         executable.step()
     executable.synchronize()
-    assert modes.traces(executable) == traced
-    assert not modes.effective(executable, device="/device:GPU:0")["in_force"]
+    assert executable.traces() == traced
+    assert not executable.effective(device="/device:GPU:0")["in_force"]
     if entry_of(mode).startswith("predict"):
         assert evidence["jit_compile"] is ("xla" in mode)  # Keras chooses none on a CPU
         assert bool(evidence["xla_functions"]) is ("xla" in mode)
@@ -215,11 +213,11 @@ def test_a_way_that_computes_something_else_is_refused(planted: Bench) -> None:
 
 def test_new_shapes_after_the_first_call_count_as_traces(bench: Bench) -> None:
     executable = called(bench, M.PREDICT_GRAPH)
-    modes.effective(executable, device=CPU)
-    traced = modes.traces(executable)
+    executable.effective(device=CPU)
+    traced = executable.traces()
     assert isinstance(executable, scenarios.predict.KerasCalls)
     executable.model.predict(np.zeros((5, *SHAPE), np.float32), batch_size=5, verbose=0)
-    assert modes.traces(executable) == traced + 1
+    assert executable.traces() == traced + 1
 
 
 def test_keras_2_has_its_own_predict() -> None:
@@ -228,10 +226,10 @@ def test_keras_2_has_its_own_predict() -> None:
         executable = called(bench, mode)
         assert isinstance(executable, scenarios.predict.KerasCalls)
         assert isinstance(executable.model, tf_keras.Model)
-        evidence = modes.effective(executable, device=CPU)
+        evidence = executable.effective(device=CPU)
         assert evidence["in_force"], evidence["reason"]
         assert evidence["jit_compile"] is (mode is M.PREDICT_XLA)
         assert executable.outputs()[0] == pytest.approx(bench.eager[0], rel=1e-4)
-        traced = modes.traces(executable)
+        traced = executable.traces()
         executable.step()
-        assert modes.traces(executable) == traced
+        assert executable.traces() == traced

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from conducting import Notes, QuietMachine
 from factories import EFFORT, TRIAL
-from paths import ROOT
+from paths import ROOT, SUPPORT
 
-from xla_sweeps.measure import protocol
-from xla_sweeps.measure.attempt import Attempt
-from xla_sweeps.measure.process import Stop, run_attempt
-from xla_sweeps.schema.measurement import Load, Round, Status
-from xla_sweeps.schema.modes import ExecutionMode, Scenario
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob
+from xla_sweeps.measure import conductor
+from xla_sweeps.measure.gpu import GpuWatch
+from xla_sweeps.measure.replicate import ReplicateResult, Setting
+from xla_sweeps.measure.runner import WORKER
+from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.measurement import Load, Status
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import Copies, InputSpec, ReplicateJob
 from xla_sweeps.system.leases import Leases
 
 pytestmark = pytest.mark.tf
@@ -55,28 +55,6 @@ SMALL = replace(
 
 LOAD = Load(foreign_cores=0.1, steal_share=0.0, pressure_share=0.2)
 
-
-class _Nobody:
-    gpu = None
-
-    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
-        return {}
-
-    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
-        return {item.round: LOAD for item in rounds}
-
-    def disturbance(self) -> str:
-        return ""
-
-    def summary(self) -> Mapping[str, Any]:
-        return {}
-
-
-@contextlib.contextmanager
-def _watch(pid: int, exceeded: Callable[[], None]) -> Iterator[_Nobody]:
-    yield _Nobody()
-
-
 SHOWN_S = 0.3
 
 Shown = list[tuple[int, int]]
@@ -84,33 +62,38 @@ Shown = list[tuple[int, int]]
 
 @cache
 def measured(
-    *modes: str, scenario: Scenario = Scenario.CALL, batches: int = 1
-) -> tuple[Attempt, Shown]:
+    *modes: str,
+    scenario: Scenario = Scenario.CALL,
+    batches: int = 1,
+    copies: Copies = "together",
+) -> tuple[ReplicateResult, Shown]:
     """One replicate in these modes, in this order, whose progress takes a while to show.
 
     With the rounds that were measured whenever it was shown, and when that was done, in ns.
     """
     shown: Shown = []
-    trial = replace(SMALL, modes=modes, scenario=scenario, batches=batches)
+    trial = replace(SMALL, modes=modes, scenario=scenario, batches=batches, copies=copies)
 
-    def show(event: protocol.Event) -> None:
-        if isinstance(event, protocol.Progressed):
+    def show(kind: str, value: Any) -> None:
+        if kind == "progress":
             time.sleep(SHOWN_S)
-            shown.append((event.measured, time.perf_counter_ns()))
+            shown.append((value.measured, time.perf_counter_ns()))
 
     with TemporaryDirectory() as folder, Stop() as stop:
-        attempt = run_attempt(
+        result = conductor.measure(
             ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
-            environment={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
-            log=Path(folder) / "child.log",
-            watch=_watch,
-            stop=stop,
-            leases=Leases((), holder=""),
-            on_event=show,
-            command=(sys.executable, "-m", "xla_sweeps.tf.worker"),
+            Setting(
+                command=WORKER,
+                environment={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
+                log=Path(folder) / "child.log",
+                watch=QuietMachine(load=LOAD).watch,
+                stop=stop,
+                leases=Leases((), holder=""),
+            ),
+            Notes(show),
         )
-    assert attempt.finished, attempt.failure
-    return attempt, shown
+    assert result.finished, result.failure
+    return result, shown
 
 
 def test_a_replicate_keeps_what_a_later_analysis_needs() -> None:
@@ -165,19 +148,35 @@ def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes() -> Non
         assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
 
 
+def test_copies_apart_compute_the_same_in_two_processes_that_take_turns() -> None:
+    result, _ = measured("graph", "graph_2", copies="apart")
+    one, other = (result.modes[label] for label in ("graph", "graph_2"))
+    assert one.status is other.status is Status.OK
+    assert one.first_call_s != other.first_call_s
+    assert all(set(item.order) == {"graph", "graph_2"} for item in result.rounds)
+    idle_ns = [block.idle_cpu_ns for item in result.rounds for block in item.blocks]
+    assert all(used_ns is not None for used_ns in idle_ns)
+
+
 @pytest.mark.parametrize("sustained_s", [0.0, 0.05])
-def test_each_mode_alone_is_measured_as_long_as_the_effort_says(sustained_s: float) -> None:
-    import tensorflow as tf
-
-    from xla_sweeps.tf import modes, replicate
-
-    executables = {
-        str(mode): modes.make_executable(tf.square, mode, [tf.ones(2)])
-        for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH)
-    }
-    bench = SimpleNamespace(trial=replace(SMALL, effort=replace(SHORT, sustained_s=sustained_s)))
-    told = SimpleNamespace(send=lambda event: None)
-    calls = dict.fromkeys(executables, 3)
-    alone = replicate._measure_alone(cast(Any, bench), executables, calls, cast(Any, told))
-    assert list(alone) == (list(executables) if sustained_s else [])
-    assert all(call_s and min(call_s) > 0 for call_s in alone.values())
+def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
+    sustained_s: float, tmp_path: Path
+) -> None:
+    trial = replace(SMALL, modes=("graph", "xla"), effort=replace(SHORT, sustained_s=sustained_s))
+    machine = QuietMachine()
+    machine.gpu = GpuWatch("GPU-none")  # type: ignore[assignment]
+    with Stop() as stop:
+        result = conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
+            Setting(
+                command=(sys.executable, str(SUPPORT / "fake_worker.py")),
+                environment=dict(os.environ),
+                log=tmp_path / "log",
+                watch=machine.watch,
+                stop=stop,
+                leases=Leases((), holder=""),
+            ),
+            Notes(),
+        )
+    alone = [outcome.sustained_call_s for outcome in result.modes.values()]
+    assert alone == [(0.01, 0.01) if sustained_s else ()] * 2

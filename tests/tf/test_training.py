@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from desk import Heard, Ready, desk_of, prepare_modes
 from factories import TRIAL
-from heard import Heard
 from tiny_training import bench_of, loaded, network
 
 from xla_sweeps.errors import ConfigError
@@ -22,10 +22,8 @@ from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
 from xla_sweeps.tf import models, sources
 from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.modes import traces
-from xla_sweeps.tf.preparation import Prepared, prepare_modes
-from xla_sweeps.tf.replicate import _settled
 from xla_sweeps.tf.training import Trainer, values_of
+from xla_sweeps.worker.replicate import Prepared
 
 pytestmark = pytest.mark.tf
 
@@ -54,7 +52,7 @@ def job(trial: Trial = TRAIN, modes: Sequence[str] = MODES) -> ReplicateJob:
     return ReplicateJob(trial=trial, replicate=0, modes=tuple(modes), order_seed=1)
 
 
-def prepared(bench: Bench, *modes: str) -> dict[str, Prepared]:
+def prepared(bench: Bench, *modes: str) -> dict[str, Ready]:
     with tf.device("/device:CPU:0"):
         return prepare_modes(job(bench.trial, modes or MODES), bench, Heard())
 
@@ -207,18 +205,25 @@ def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., Bench]) -> Non
     bench = of(trial=replace(TRAIN, training=Training(learning_rate=10.0)))
     trainer = bench.trainer
     assert trainer is not None
-    graph, fine = trainer.own_step(ExecutionMode.GRAPH), ModeOutcome(status=Status.OK)
-    assert _settled(fine, bench, graph, 0, 4) == fine
+    graph, desk = trainer.own_step(ExecutionMode.GRAPH), desk_of(job(), bench, Heard())
+    entry = Prepared(graph, ModeOutcome(status=Status.OK), traced=graph.traces())
+    desk._prepared["graph"] = entry
+    finish = protocol.Finish(calls={"graph": 4})
+    assert finished(desk.answer(finish)) == {}
     graph.run = lambda batch: tf.constant(np.nan)
-    spoiled = _settled(fine, bench, graph, 0, 4)
-    assert spoiled.status is Status.WRONG_RESULT
-    assert spoiled.failure is not None
-    assert spoiled.failure.message == (
+    spoilt = finished(desk.answer(finish))["graph"]
+    assert spoilt.status is Status.WRONG_RESULT
+    assert spoilt.failure.message == (
         "refused: the loss is not finite after 4 calls in a row with learning_rate=10; use a lower "
         "one"
     )
-    wrong = replace(fine, status=Status.WRONG_RESULT)
-    assert _settled(wrong, bench, graph, 0, 4) == wrong
+    entry.outcome = replace(entry.outcome, status=Status.WRONG_RESULT)
+    assert finished(desk.answer(finish)) == {}, "it has no result to spoil"
+
+
+def finished(reply: protocol.Reply) -> Mapping[str, protocol.Spoilt]:
+    assert isinstance(reply, protocol.Finished)
+    return reply.spoilt
 
 
 def test_weights_that_run_away_verify_no_mode(of: Callable[..., Bench]) -> None:
@@ -274,7 +279,7 @@ def test_keras_trains_as_eager_does_and_says_what_it_made_of_jit_compile(
     assert asked == ["auto", False, True]
     assert in_force == [False, False, True]
     for entry in ready.values():
-        assert traces(entry.executable) == 1
+        assert entry.executable.traces() == 1
         losses = []
         for _ in range(2):
             entry.executable.prepare()
@@ -299,10 +304,10 @@ def test_a_setting_that_keras_lowers_is_not_in_force(of: Callable[..., Bench]) -
     with tf.device("/device:CPU:0"):
         bench = of(lambda: network(Unsupported()))
         assert not prepare_modes(job(modes=("train_on_batch_xla",)), bench, heard)
-    (ready,) = [item for item in heard.events if isinstance(item, protocol.ModeReady)]
-    assert ready.outcome.status is Status.MODE_NOT_EFFECTIVE
-    assert ready.outcome.failure is not None
-    assert ready.outcome.failure.message == (
+    (outcome,) = heard.outcomes.values()
+    assert outcome.status is Status.MODE_NOT_EFFECTIVE
+    assert outcome.failure is not None
+    assert outcome.failure.message == (
         "Keras lowered jit_compile=True to False: supports_jit is False in old_layer (Unsupported)"
     )
 

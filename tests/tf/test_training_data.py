@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
-from heard import Heard
 from tiny_training import bench_of
 
 from xla_sweeps.errors import ConfigError
@@ -23,7 +23,6 @@ from xla_sweeps.schema.trial import Data, InputSpec, ReplicateJob, Training, Tri
 from xla_sweeps.system.pictures import find
 from xla_sweeps.tf import make_data
 from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.preparation import Prepared, prepare_modes
 from xla_sweeps.tf.scenarios.fit import Epoch, dataset_of
 
 pytestmark = pytest.mark.tf
@@ -74,7 +73,7 @@ def classifier(classes: int = CLASSES) -> Callable[[], keras.Model]:
     return made
 
 
-def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[Bench, dict[str, Prepared]]:
+def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[Bench, dict[str, Ready]]:
     bench = bench_of(classifier(), trial)
     job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
     with tf.device("/device:CPU:0"):
@@ -82,13 +81,13 @@ def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[Bench, dict[
 
 
 @pytest.fixture(scope="module")
-def measured(folder: str) -> tuple[Bench, dict[str, Prepared]]:
+def measured(folder: str) -> tuple[Bench, dict[str, Ready]]:
     """All modes of a tiny model on pictures, the last batch of two."""
     return prepared(trial_of(folder))
 
 
 def test_every_mode_trains_on_pictures_as_eager_does(
-    measured: tuple[Bench, dict[str, Prepared]],
+    measured: tuple[Bench, dict[str, Ready]],
 ) -> None:
     found = {label: entry.outcome for label, entry in measured[1].items()}
     assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
@@ -96,7 +95,7 @@ def test_every_mode_trains_on_pictures_as_eager_does(
 
 
 def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
-    measured: tuple[Bench, dict[str, Prepared]],
+    measured: tuple[Bench, dict[str, Ready]],
 ) -> None:
     bench, ready = measured
     trainer = bench.trainer
@@ -113,7 +112,7 @@ def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
 
 
 def test_compiling_for_the_last_batch_is_told_apart(
-    measured: tuple[Bench, dict[str, Prepared]],
+    measured: tuple[Bench, dict[str, Ready]],
 ) -> None:
     found = {label: item.executable.last_batch_compile_s() for label, item in measured[1].items()}
     assert found["input"] is None

@@ -8,16 +8,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
-from heard import Heard
 from tiny_training import bench_of, network
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
 from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.modes import traces
-from xla_sweeps.tf.preparation import Prepared, prepare_modes
 from xla_sweeps.tf.scenarios.fit import dataset_of
 from xla_sweeps.tf.training import values_of
 
@@ -36,7 +34,7 @@ FIT = replace(
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[Bench, dict[str, Prepared]]:
+def measured() -> tuple[Bench, dict[str, Ready]]:
     """All modes of a tiny model."""
     bench = bench_of(network, FIT)
     job = ReplicateJob(trial=FIT, replicate=0, modes=MODES, order_seed=1)
@@ -45,7 +43,7 @@ def measured() -> tuple[Bench, dict[str, Prepared]]:
 
 
 def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
-    measured: tuple[Bench, dict[str, Prepared]],
+    measured: tuple[Bench, dict[str, Ready]],
 ) -> None:
     found = {label: entry.outcome for label, entry in measured[1].items()}
     assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
@@ -59,7 +57,7 @@ def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
 
 
 def test_an_epoch_of_every_mode_trains_on_the_same_batches(
-    measured: tuple[Bench, dict[str, Prepared]],
+    measured: tuple[Bench, dict[str, Ready]],
 ) -> None:
     bench, ready = measured
     trainer = bench.trainer
@@ -75,11 +73,11 @@ def test_an_epoch_of_every_mode_trains_on_the_same_batches(
             weights = values_of(trainer.trainable[0])
             expected = weights if expected is None else expected
             assert np.allclose(weights, expected, rtol=1e-5, atol=1e-6), label
-        assert traces(entry.executable) <= 1
+        assert entry.executable.traces() <= 1
 
 
 def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(
-    measured: tuple[Bench, dict[str, Prepared]],
+    measured: tuple[Bench, dict[str, Ready]],
 ) -> None:
     trainer = measured[0].trainer
     assert trainer is not None

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import msgspec
 
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.measure import process, protocol
+from xla_sweeps.measure import protocol, workers
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.runner import child_environment
 from xla_sweeps.schema.explanation import Explanation, OpList, State, Trap, TrapName
@@ -26,7 +27,7 @@ from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.leases import Leases, whole_replicate
-from xla_sweeps.system.process import StopSignals
+from xla_sweeps.system.process import StopSignals, adopting_orphans
 
 MODES = tuple(map(str, (ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.AUTOCLUSTER)))
 """The modes that a model is tried in."""
@@ -64,7 +65,7 @@ def explain(
     """
     trial = replace(settings.trial, modes=MODES)
     job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0, measure=trace)
-    known = Explanation(model=trial.model.name, device="")
+    known, why = Explanation(model=trial.model.name, device=""), ""
 
     def follow(event: protocol.Event) -> None:
         nonlocal known
@@ -76,32 +77,50 @@ def explain(
 
     with (
         tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
-        process.Stop() as stop,
+        workers.Stop() as stop,
         StopSignals(on_stop=lambda number: stop.request()) as signals,
         Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,
-        Leases((), holder="explain") as nothing,
     ):
         whole.wait(stop, on_wait)
-        attempt = process.run_attempt(
-            job,
+        launch = workers.Launch(
+            command=_WORKER,
             environment=child_environment(trial, settings),
             log=Path(folder, "log"),
-            watch=lambda pid, exceeded: Sampler.watching(
-                pid,
-                device=settings.device,
-                memory_limit_bytes=trial.memory_limit_bytes,
-                exceeded=exceeded,
-            ),
-            stop=stop,
-            leases=nothing,
-            on_event=follow,
-            command=_WORKER,
+            labels=MODES,
+            timeouts=trial.timeouts,
+            memory_limit_bytes=trial.memory_limit_bytes,
         )
+        try:
+            _ask(launch, job, settings, stop=stop, on_event=follow)
+        except (workers.RequestFailed, workers.WorkerLost) as error:
+            why = error.failure.message
     if signals.number:
         raise KeyboardInterrupt
-    if attempt.finished:
-        return known, True
-    return completed(known, attempt.failure.message if attempt.failure else "no reason"), False
+    return (completed(known, why), False) if why else (known, True)
+
+
+def _ask(
+    launch: workers.Launch,
+    job: ReplicateJob,
+    settings: Settings,
+    *,
+    stop: workers.Stop,
+    on_event: Callable[[protocol.Event], None],
+) -> None:
+    """Have a worker explain the job's model, within its memory limit."""
+    timeouts, limit = job.trial.timeouts, job.trial.memory_limit_bytes
+    with ExitStack() as started:
+        mark = started.enter_context(adopting_orphans())
+        worker = workers.start(
+            launch, mark=mark, stop=stop, on_event=on_event, patience_s=timeouts.build_s
+        )
+        if worker is None:
+            return
+        started.enter_context(worker)
+        with Sampler.watching(device=settings.device, memory_limit_bytes=limit) as sampler:
+            sampler.add(worker.pid, worker.memory.request)
+            request = protocol.Explain(job=job)
+            worker.request(request, protocol.Finished, deadline_s=timeouts.build_s)
 
 
 def completed(known: Explanation, why: str) -> Explanation:

@@ -25,16 +25,17 @@ class GpuWatch:
 
     Args:
         uuid: of the GPU.
-        pid: the measuring process.
 
     Attributes:
+        pids: the measuring processes.
         spans: one for each review.
         foreign: how many other processes computed on it at the last look.
         newcomers: how many began to during the replicate.
     """
 
-    def __init__(self, uuid: str, pid: int) -> None:
-        self._uuid, self._pid = uuid, pid
+    def __init__(self, uuid: str) -> None:
+        self._uuid = uuid
+        self.pids: frozenset[int] = frozenset()
         self._last: nvml.Reading | None = None
         self._present: frozenset[int] | None = None
         self._reviews = 0
@@ -96,10 +97,10 @@ class GpuWatch:
     def _look(self) -> None:
         self._present = nvml.compute_processes(self._uuid)
         present = self._present or frozenset()
-        # In a container, NVML reports process ids of the host, so one process is assumed to be
-        # the measuring one.
-        own = 1 if present else 0
-        self.foreign = len(present - {self._pid}) if self._pid in present else len(present) - own
+        # In a container, NVML reports process ids of the host, so as many processes as measure are
+        # assumed to be the measuring ones.
+        own = len(present & self.pids) or len(self.pids)
+        self.foreign = max(0, len(present) - own)
 
     def _shared(self) -> str:
         return SHARED if self.foreign else ""

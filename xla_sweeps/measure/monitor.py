@@ -1,6 +1,6 @@
-"""Watch the machine for contamination, from outside the measuring process, ten times a second.
+"""Watch the machine for contamination, from outside the measuring processes, ten times a second.
 
-The measuring process and its helpers have CPU counters of their own. Any other load, stolen CPU
+The measuring processes and their helpers have CPU counters of their own. Any other load, stolen CPU
 time or throttling contaminates the rounds that it falls into, and they are measured again.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +44,8 @@ class Sample:
     Attributes:
         at_ns: CLOCK_MONOTONIC, the clock of `perf_counter_ns`.
         busy_s: CPU time of all cores together.
-        own_s: of which by the measuring process, this process and its helpers.
-        rss_bytes: resident memory of the measuring process.
+        own_s: of which by the measuring processes, this process and its helpers.
+        rss_bytes: resident memory of each measuring process, by process id.
     """
 
     at_ns: int
@@ -55,55 +55,57 @@ class Sample:
     pressure_s: float
     throttled_s: float
     involuntary_switches: int
-    rss_bytes: int
+    rss_bytes: Mapping[int, int]
 
 
 class Sampler:
     """Samples in a thread of its own until it is closed.
 
     Args:
-        pid: the measuring process, leader of its group.
-        device: the device that it measures on; a GPU is watched between squares only.
-        memory_limit_bytes: limit of resident memory.
-        exceeded: called once when the limit is exceeded.
+        device: the device that is measured on; a GPU is watched between designs of rounds only.
+        memory_limit_bytes: limit of the resident memory of each measuring process.
         root: the folder that holds `proc` and `sys`; another one in tests.
 
     Attributes:
         gpu: watches the GPU; None on a CPU.
     """
 
-    def __init__(
-        self,
-        pid: int,
-        *,
-        device: Device,
-        memory_limit_bytes: int,
-        exceeded: Callable[[], None],
-        root: Path = Path("/"),
-    ) -> None:
-        self._root, self._pid = root, pid
-        self._limit, self._exceeded = memory_limit_bytes, exceeded
-        self.gpu = GpuWatch(device.uuid, pid) if device.kind == "gpu" else None
+    def __init__(self, *, device: Device, memory_limit_bytes: int, root: Path = Path("/")) -> None:
+        self._root, self._limit = root, memory_limit_bytes
+        self._exceeded: dict[int, Callable[[], None]] = {}
+        self.gpu = GpuWatch(device.uuid) if device.kind == "gpu" else None
         self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
-        self._samples: list[Sample] = []
+        self._begin()
         self._stopped = threading.Event()
-        self._samples.append(self.read())
-        self._others = self._looked = spending(root, pid)
-        self._looked_ns = self._samples[0].at_ns
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
 
+    def _begin(self) -> None:
+        self._samples = [self.read()]
+        self._others = self._looked = spending(self._root, list(self._exceeded))
+        self._looked_ns = self._samples[0].at_ns
+
     @classmethod
     @contextmanager
-    def watching(
-        cls, pid: int, *, device: Device, memory_limit_bytes: int, exceeded: Callable[[], None]
-    ) -> Iterator[Sampler]:
+    def watching(cls, *, device: Device, memory_limit_bytes: int) -> Iterator[Sampler]:
         """A sampler that runs during a `with` block."""
-        sampler = cls(pid, device=device, memory_limit_bytes=memory_limit_bytes, exceeded=exceeded)
+        sampler = cls(device=device, memory_limit_bytes=memory_limit_bytes)
         try:
             yield sampler
         finally:
             sampler.close()
+
+    def add(self, pid: int, exceeded: Callable[[], None]) -> None:
+        """Watch one more measuring process, and begin again with what was seen.
+
+        Args:
+            pid: its id.
+            exceeded: called once its memory passes the limit.
+        """
+        self._exceeded = {**self._exceeded, pid: exceeded}
+        if self.gpu:
+            self.gpu.pids = frozenset(self._exceeded)
+        self._begin()
 
     def close(self) -> None:
         """Stop sampling."""
@@ -148,7 +150,7 @@ class Sampler:
         if not cause or foreign <= allowed_cores(self._cores):
             return cause
         before, since_ns = self._looked, self._looked_ns
-        self._looked, self._looked_ns = spending(self._root, self._pid), last_ns
+        self._looked, self._looked_ns = spending(self._root, list(self._exceeded)), last_ns
         names = busiest(before, self._looked, (last_ns - since_ns) / 1e9, self._mine)
         return in_words(foreign, self._cores, names)
 
@@ -164,22 +166,25 @@ class Sampler:
             "samples": len(samples),
             "foreign_cores": round(max(0.0, foreign_cores(first, last)), 3),
             "cores": self._cores,
-            "busiest": busiest(self._others, spending(self._root, self._pid), span_s, self._mine),
+            "busiest": busiest(
+                self._others, spending(self._root, list(self._exceeded)), span_s, self._mine
+            ),
             "steal_share": round((last.steal_s - first.steal_s) / span_s / self._cores, 4),
             "pressure_share": round((last.pressure_s - first.pressure_s) / span_s, 4),
             "throttled_s": round(last.throttled_s - first.throttled_s, 4),
             "involuntary_switches": max(0, last.involuntary_switches - first.involuntary_switches),
-            "peak_rss_bytes": max(sample.rss_bytes for sample in samples),
+            "peak_rss_bytes": max(max(sample.rss_bytes.values(), default=0) for sample in samples),
         }
         return facts | (self.gpu.facts() if self.gpu else {})
 
     def read(self) -> Sample:
         """One sample, now."""
         busy_s, steal_s = machine_times(_read(self._root / "proc/stat"), self._mine)
+        measured = tuple(self._exceeded)
         own_s = sum(
-            _process_s(self._root, pid) for pid in (*self._group(), os.getpid(), *self._helpers())
+            _process_s(self._root, pid) for pid in (*measured, os.getpid(), *self._helpers())
         )
-        status = _read(self._root / f"proc/{self._pid}/status")
+        statuses = {pid: _read(self._root / f"proc/{pid}/status") for pid in measured}
         return Sample(
             at_ns=time.monotonic_ns(),
             busy_s=busy_s,
@@ -188,34 +193,36 @@ class Sampler:
             pressure_s=_pressure_s(_read(self._root / "proc/pressure/cpu")),
             throttled_s=_field(_read(self._root / "sys/fs/cgroup/cpu.stat"), "throttled_usec")
             / 1e6,
-            involuntary_switches=round(_field(status, "nonvoluntary_ctxt_switches:")),
-            rss_bytes=round(_field(status, "VmRSS:")) * 1024,
+            involuntary_switches=sum(
+                round(_field(status, "nonvoluntary_ctxt_switches:")) for status in statuses.values()
+            ),
+            rss_bytes={
+                pid: round(_field(status, "VmRSS:")) * 1024 for pid, status in statuses.items()
+            },
         )
 
-    def _group(self) -> tuple[int, ...]:
-        return (self._pid,)
-
     def _helpers(self) -> list[int]:
-        """All descendants of this process but the measuring one: the tracker's."""
-        found, todo = [], [os.getpid()]
+        """All descendants of this process but the measuring ones: the tracker's."""
+        helpers, todo = list[int](), [os.getpid()]
         while todo:
             parent = todo.pop()
             children = _read(self._root / f"proc/{parent}/task/{parent}/children").split()
-            new = [int(child) for child in children if int(child) != self._pid]
-            found += new
+            new = [int(child) for child in children if int(child) not in self._exceeded]
+            helpers += new
             todo += new
-        return found
+        return helpers
 
     def _run(self) -> None:
-        alarmed = False
+        alarmed: set[int] = set()
         while not self._stopped.wait(PERIOD_S):
-            sample = self.read()
-            self._samples.append(sample)
-            if len(self._samples) > _KEEP:
-                del self._samples[1 : -(_KEEP // 2)]
-            if sample.rss_bytes > self._limit and not alarmed:
-                alarmed = True
-                self._exceeded()
+            samples, sample = self._samples, self.read()
+            samples.append(sample)
+            if len(samples) > _KEEP:
+                del samples[1 : -(_KEEP // 2)]
+            for pid, exceeded in self._exceeded.items():
+                if sample.rss_bytes.get(pid, 0) > self._limit and pid not in alarmed:
+                    alarmed.add(pid)
+                    exceeded()
 
 
 def around(samples: Sequence[Sample], started_ns: int, finished_ns: int) -> list[Sample]:

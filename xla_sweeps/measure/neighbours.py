@@ -33,14 +33,14 @@ Spending = Mapping[tuple[int, int], Spent]
 """By process id and start time, since ids are used again."""
 
 
-def spending(root: Path, measured: int) -> Spending:
+def spending(root: Path, measured: Sequence[int]) -> Spending:
     """CPU time of every process that is not our own.
 
     Args:
         root: the folder that holds `proc`.
-        measured: id of the measuring process, which another process may have forked.
+        measured: ids of the measuring processes, which another process may have forked.
     """
-    own = {pid for first in (os.getpid(), measured) for pid in (first, *descendants(first))}
+    own = {pid for first in (os.getpid(), *measured) for pid in (first, *descendants(first))}
     found: dict[tuple[int, int], Spent] = {}
     for folder in (root / "proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -1,8 +1,7 @@
-"""Messages between the measuring process and its parent, one JSON document per line.
+"""Messages between a measuring process, the worker, and its parent, one JSON document per line.
 
-After each Williams square of rounds the child sends `Square` and waits for a `Review` on its
-standard input: only the parent watches the machine and knows which rounds are contaminated. It
-waits after `Progressed` too, so that nothing is drawn while a block is timed.
+The parent sends a request and waits for its reply. Meanwhile the worker sends events: what it
+begins, what it has built. It does nothing but wait between two requests.
 """
 
 from __future__ import annotations
@@ -14,13 +13,72 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.schema.explanation import Explanation
-from xla_sweeps.schema.measurement import ModeOutcome, Phase, Round
+from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.text import redacted
 
 
+class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
+    """Load the framework, build the model, and run it eagerly. Answered by `Ready`."""
+
+    job: ReplicateJob
+
+
+class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
+    """Trace, compile, prove and verify a mode. Answered by `ModeReady`."""
+
+    mode: str
+
+
+class WarmUp(msgspec.Struct, frozen=True, tag="warm_up"):
+    """Warm a mode up; or only call it once more, to tell compile time. Answered by `Warmed`."""
+
+    mode: str
+    once: bool = False
+
+
+class TimeBlock(msgspec.Struct, frozen=True, tag="time_block"):
+    """Time a block of calls, after an untimed one if it is to settle. Answered by `Timed`."""
+
+    mode: str
+    calls: int
+    settle: bool
+
+
+class TimeSingles(msgspec.Struct, frozen=True, tag="time_singles"):
+    """Time single calls of a mode. Answered by `Singles`."""
+
+    mode: str
+    calls: int
+    limit_s: float
+
+
+class TimeAlone(msgspec.Struct, frozen=True, tag="time_alone"):
+    """Time blocks of one mode for so many seconds. Answered by `Alone`."""
+
+    mode: str
+    calls: int
+    seconds: float
+
+
+class Finish(msgspec.Struct, frozen=True, tag="finish"):
+    """Check what the modes have become, given the calls of a block. Answered by `Finished`."""
+
+    calls: Mapping[str, int]
+
+
+class Explain(msgspec.Struct, frozen=True, tag="explain"):
+    """Explain a model; `job.measure`: trace calls too. Answered by `Finished`."""
+
+    job: ReplicateJob
+
+
+Request = SetUp | Prepare | WarmUp | TimeBlock | TimeSingles | TimeAlone | Finish | Explain
+
+
 class Stage(msgspec.Struct, frozen=True, tag="stage"):
-    """A stage begins, and with it the stage's timeout."""
+    """Event: a stage begins, and with it the stage's timeout."""
 
     phase: Phase
     mode: str = ""
@@ -28,26 +86,90 @@ class Stage(msgspec.Struct, frozen=True, tag="stage"):
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """TensorFlow is loaded; versions and settings as TensorFlow reports them."""
+    """Event: the framework is loaded; versions and settings as it reports them."""
 
     environment: Mapping[str, Any]
 
 
 class Built(msgspec.Struct, frozen=True, tag="built"):
-    """The model is built; parameters and multiply-accumulates are counted."""
+    """Event: facts of the model, as far as they are known; the last one sent counts."""
 
     model: ModelFacts
 
 
-class ModeReady(msgspec.Struct, frozen=True, tag="mode"):
-    """What is known of a mode so far; the last one sent counts."""
+class Flagged(msgspec.Struct, frozen=True, tag="flagged"):
+    """Event: a caveat for whoever reads the numbers."""
 
-    mode: str
+    flag: str
+
+
+class Explained(msgspec.Struct, frozen=True, tag="explained"):
+    """Event: what is known of the model so far; the last one sent counts. Answers `Explain`."""
+
+    explanation: Explanation
+
+
+Event = Stage | Loaded | Built | Flagged | Explained
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The model is built; `sync` is the synchronization self-test, `seconds` the stage times."""
+
+    sync: Mapping[str, Any] = {}
+    seconds: Mapping[str, float] = {}
+
+
+class ModeReady(msgspec.Struct, frozen=True, tag="mode"):
+    """A mode is prepared, if its status is a good one; what is known of it so far."""
+
     outcome: ModeOutcome
+    usable: bool = True
+
+
+class Warmed(msgspec.Struct, frozen=True, tag="warmed"):
+    """A mode is warm: seconds of one call, and of a synchronization with nothing to wait for."""
+
+    outcome: ModeOutcome
+    call_s: float
+    sync_s: float
+
+
+class Timed(msgspec.Struct, frozen=True, tag="timed"):
+    """One block, and the worker's clock after it."""
+
+    block: Block
+    clock_ns: int
+
+
+class Singles(msgspec.Struct, frozen=True, tag="singles"):
+    """Blocks of single calls."""
+
+    blocks: tuple[Block, ...]
+    started_ns: int
+
+
+class Alone(msgspec.Struct, frozen=True, tag="alone"):
+    """Seconds a call of each block."""
+
+    call_s: tuple[float, ...]
+
+
+class Spoilt(msgspec.Struct, frozen=True):
+    """Why what was measured is no steady state of a mode."""
+
+    status: Status
+    failure: Failure
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """All is done; the modes that were no steady state, and seconds of further stages."""
+
+    spoilt: Mapping[str, Spoilt] = {}
+    seconds: Mapping[str, float] = {}
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """A Python exception ended a mode, or the whole replicate if `mode` is empty."""
+    """A Python exception ended the request; of the named mode, or of all if there is none."""
 
     phase: Phase
     mode: str
@@ -55,87 +177,12 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     text: str
 
 
-class Flagged(msgspec.Struct, frozen=True, tag="flagged"):
-    """A caveat for whoever reads the numbers."""
+Reply = Ready | ModeReady | Warmed | Timed | Singles | Alone | Finished | Failed
 
-    flag: str
+Message = Event | Reply
 
-
-class Square(msgspec.Struct, frozen=True, tag="square"):
-    """A Williams square of rounds is measured; the child waits for a `Review`."""
-
-    rounds: tuple[Round, ...]
-
-
-class Progressed(msgspec.Struct, frozen=True, tag="progress"):
-    """Progress of the rounds, as `rounds.Progress`; the child waits for a `Review`."""
-
-    measured: int
-    rounds: int
-    rounds_max: int
-    half_width: float | None
-    target: float
-    remaining_s: tuple[float, float]
-
-
-class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """The replicate is done; `sync` is the synchronization self-test, `seconds` the stage times."""
-
-    contaminated: bool
-    sync: Mapping[str, Any]
-    seconds: Mapping[str, float]
-
-
-class Explained(msgspec.Struct, frozen=True, tag="explained"):
-    """What is known of the model so far; the last one sent counts. Only `explain` sends it."""
-
-    explanation: Explanation
-
-
-class Turn(msgspec.Struct, frozen=True, tag="turn"):
-    """All is ready to be timed; the child waits for a `Review`, which comes once it is alone."""
-
-
-class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
-    """The device is in use; sent by the parent to those that follow it, never by the child."""
-
-    holder: str
-
-
-class Disturbed(msgspec.Struct, frozen=True, tag="disturbed"):
-    """Others use the machine; sent by the parent to those that follow it, never by the child."""
-
-    cause: str
-    at_most_s: float
-
-
-Event = (
-    Stage
-    | Loaded
-    | Built
-    | ModeReady
-    | Failed
-    | Flagged
-    | Square
-    | Progressed
-    | Explained
-    | Turn
-    | Waiting
-    | Disturbed
-    | Finished
-)
-
-
-class Review(msgspec.Struct, frozen=True):
-    """The parent's answer to `Square`: the contaminated rounds, by number, and the cause.
-
-    To `Progressed` and `Turn` it is empty.
-    """
-
-    dirty: Mapping[int, str] = {}
-
-
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_MESSAGES: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 
 
 FLOOD_BYTES = 64 * 2**20
@@ -143,36 +190,36 @@ FLOOD_BYTES = 64 * 2**20
 
 
 class Reader:
-    """Reads events out of the bytes that arrive, in time linear in their number."""
+    """Reads messages out of the bytes that arrive, in time linear in their number."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._held = self._junk = 0
+        self._pending = self._junk = 0
 
     @property
     def flooded(self) -> bool:
-        """Whether more than `FLOOD_BYTES` were no events, or are a line without end."""
-        return self._held + self._junk > FLOOD_BYTES
+        """True if more than `FLOOD_BYTES` were no messages, or are a line without end."""
+        return self._pending + self._junk > FLOOD_BYTES
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that end in this chunk."""
+    def feed(self, chunk: bytes) -> Iterator[Message]:
+        """The messages that end in this chunk."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             line = b"".join((*self._parts, end))
-            self._parts, self._held = [], 0
+            self._parts, self._pending = [], 0
             try:
-                yield _redacted(decode(line))
+                yield _redacted(_MESSAGES.decode(line))
             except msgspec.DecodeError:
                 self._junk += len(line) + 1
         self._parts.append(rest)
-        self._held += len(rest)
+        self._pending += len(rest)
 
 
-def _redacted(event: Event) -> Event:
-    """The event without the secrets that a model's text may hold; squares hold numbers only."""
-    if isinstance(event, Square | Progressed):
-        return event
-    clean: Event = msgspec.convert(_without_secrets(msgspec.to_builtins(event)), type=Event)
+def _redacted(message: Message) -> Message:
+    """The message without secrets that a model's text may hold; timings hold numbers only."""
+    if isinstance(message, Timed | Singles | Alone):
+        return message
+    clean: Message = msgspec.convert(_without_secrets(msgspec.to_builtins(message)), type=Message)
     return clean
 
 
@@ -186,15 +233,15 @@ def _without_secrets(value: Any) -> Any:
     return value
 
 
-def encode(event: Event | Review) -> bytes:
+def encode(message: Message | Request) -> bytes:
     """One line, newline included; what UTF-8 cannot hold becomes `?`."""
     try:
-        return msgspec.json.encode(event) + b"\n"
+        return msgspec.json.encode(message) + b"\n"
     except UnicodeEncodeError:  # a lone surrogate, in somebody's error text
-        text = json.dumps(msgspec.to_builtins(event), ensure_ascii=False)
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
         return text.encode("utf-8", "replace") + b"\n"
 
 
-def decode(line: bytes) -> Event:
-    """Read one line; raises `msgspec.DecodeError` for anything that is not an event."""
-    return _DECODER.decode(line)
+def request_of(line: bytes) -> Request:
+    """The request on a line; raises `msgspec.DecodeError` for anything else."""
+    return _REQUESTS.decode(line)

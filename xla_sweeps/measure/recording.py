@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from xla_sweeps.config.settings import Settings
-from xla_sweeps.measure.attempt import Attempt
+from xla_sweeps.measure.replicate import ReplicateResult
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record
@@ -21,15 +21,15 @@ def make_record(
     settings: Settings,
     identifier: str,
     number: int,
-    attempt: Attempt,
+    result: ReplicateResult,
     facts: Mapping[str, Any],
 ) -> Record:
-    """The record of a replicate from its attempts; modes that were not reached are `skipped`."""
+    """The record of a replicate; modes that were not reached are `skipped`."""
     trial = settings.trial
-    modes = {label: attempt.modes.get(label) or _unreached(attempt) for label in trial.modes}
-    status, failure = _overall(attempt, modes)
-    flags = list(map(Flagged.parse, attempt.flags))
-    if attempt.rounds and not attempt.finished:
+    modes = {label: result.modes.get(label) or _unreached(result) for label in trial.modes}
+    status, failure = _overall(result, modes)
+    flags = list(map(Flagged.parse, result.flags))
+    if result.rounds and not result.finished:
         flags.append(Flagged(Flag.CUT_SHORT))
     device = settings.device
     return Record(
@@ -37,24 +37,24 @@ def make_record(
         replicate=number,
         status=status,
         trial=trial,
-        model=attempt.model or _as_asked(trial.model),
+        model=result.model or _as_asked(trial.model),
         environment={
             **facts,
             "id": environment.environment_id(device, facts),
-            "loaded": attempt.environment,
+            "loaded": result.environment,
         },
         device=_facts_of(device),
         modes=modes,
-        rounds=tuple(attempt.rounds),
+        rounds=tuple(result.rounds),
         flags=tuple(flags),
         failure=failure,
-        contamination=attempt.contamination,
-        gpu=attempt.gpu,
-        sync=attempt.sync,
-        seconds=attempt.seconds,
+        contamination=result.contamination,
+        gpu=result.gpu,
+        sync=result.sync,
+        seconds=result.seconds,
         request_id=request_id(trial),
         words=settings.words,
-        process=attempt.process,
+        process=result.process,
         tracker=settings.tracker,
     )
 
@@ -71,8 +71,8 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
         message=f"the trial's own process died: {detail}",
         hint="its log is in logs/sweeps; the kernel's log may name what killed it",
     )
-    attempt = Attempt(status=Status.CRASHED, failure=failure)
-    record = make_record(settings, identifier, 0, attempt, environment.environment())
+    result = ReplicateResult(status=Status.CRASHED, failure=failure)
+    record = make_record(settings, identifier, 0, result, environment.environment())
     return store.save(replace(record, started_at=now(), finished_at=now()))[0]
 
 
@@ -103,24 +103,26 @@ def _facts_of(device: Device) -> dict[str, Any]:
     }
 
 
-def _unreached(attempt: Attempt) -> ModeOutcome:
+def _unreached(result: ReplicateResult) -> ModeOutcome:
     """The outcome of a mode that the process did not reach before it ended."""
-    cause = attempt.failure
+    cause = result.failure
     message = f"not reached: {cause.message}" if cause else "not reached"
     hint = cause.hint if cause else ""
-    status = attempt.status if attempt.status is Status.INTERRUPTED else Status.SKIPPED
+    status = result.status if result.status is Status.INTERRUPTED else Status.SKIPPED
     return ModeOutcome(
         status=status,
         failure=Failure(phase=Phase.BUILD, kind="not_reached", message=message, hint=hint),
     )
 
 
-def _overall(attempt: Attempt, modes: Mapping[str, ModeOutcome]) -> tuple[Status, Failure | None]:
+def _overall(
+    result: ReplicateResult, modes: Mapping[str, ModeOutcome]
+) -> tuple[Status, Failure | None]:
     """The replicate's own status: that of its modes only where no mode was measured."""
-    if attempt.finished:
+    if result.finished:
         usable = [outcome for outcome in modes.values() if outcome.latencies_s]
         if usable:
-            return (Status.CONTAMINATED if attempt.contaminated else Status.OK), None
+            return (Status.CONTAMINATED if result.contaminated else Status.OK), None
         first = next(iter(modes.values()))
         return first.status, first.failure
-    return attempt.status, attempt.failure
+    return result.status, result.failure

@@ -1,8 +1,9 @@
 """Measure rounds of one replicate until the headline interval is narrow enough.
 
 On a busy machine it ends at the first look instead. A round is one block of every mode; the order
-is balanced. Pure in the same sense as `timing`: executables, clock, seed and the review of
-contaminated rounds are arguments.
+is balanced. It runs in the parent, which asks the measuring processes for one block after the
+other. Pure in the same sense as `timing`: contenders, clock, seed and the review of contaminated
+rounds are arguments.
 """
 
 from __future__ import annotations
@@ -14,14 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.measure.timing import (
-    STATIONARY_TOLERANCE,
-    Clock,
-    Executable,
-    garbage_collection_off,
-    measure_block,
-    trend_of,
-)
+from xla_sweeps.measure.contender import Contender, ContendersLost
+from xla_sweeps.measure.timing import STATIONARY_TOLERANCE, Clock, trend_of
 from xla_sweeps.schema.measurement import Round, Trend
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import Effort
@@ -30,7 +25,7 @@ MAX_CONTAMINATED_SHARE = 0.2
 REPEAT_PASSES = 2
 
 START_FROM = 10
-"""Rounds from which on a slow start is told from chance."""
+"""Minimum number of rounds to detect a slow start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +54,8 @@ class RoundsResult:
 
     rounds: tuple[Round, ...]
     converged: bool
+    lost: tuple[ContendersLost, ...] = ()
+    """What could not be measured to the end, and why."""
 
     @property
     def contaminated(self) -> bool:
@@ -110,13 +107,13 @@ def balanced_square(labels: Sequence[str], rng: random.Random) -> list[tuple[str
 class _Interleaving:
     """State of the rounds of one replicate while they are measured."""
 
-    executables: Mapping[str, Executable]
+    contenders: Mapping[str, Contender]
     calls: Mapping[str, int]
     call_s: Mapping[str, float]
     effort: Effort
     rng: random.Random
     clock: Clock
-    cpu_clock: Clock | None
+    review: Review
     active: list[str]
     headline: list[tuple[str, str]]
     rounds: list[Round] = field(default_factory=list)
@@ -125,6 +122,7 @@ class _Interleaving:
     next_look: int = 0
     measured: int = 0
     width: float | None = None
+    lost: tuple[ContendersLost, ...] = ()
 
     @property
     def decisive(self) -> set[str]:
@@ -146,26 +144,16 @@ class _Interleaving:
 
         That call refills the caches after the switch of modes. Modes profit from it unequally, so
         all have it or none.
+
+        Raises:
+            ContendersLost: a mode cannot be measured any more; the round does not count.
         """
-        settles = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
+        settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
         blocks = []
         started = self.clock()
         for label in order:
-            executable, begun = self.executables[label], self.clock()
-            executable.prepare()
-            if settles:
-                executable.step()
-                executable.synchronize()
-            with garbage_collection_off():
-                blocks.append(
-                    measure_block(
-                        executable,
-                        label,
-                        self.calls[label],
-                        clock=self.clock,
-                        cpu_clock=self.cpu_clock,
-                    )
-                )
+            begun = self.clock()
+            blocks.append(self.contenders[label].block(self.calls[label], settle=settle))
             self.spent_s[label] = self.spent_s.get(label, 0.0) + (self.clock() - begun) / 1e9
         result = Round(
             round=len(self.rounds),
@@ -177,26 +165,45 @@ class _Interleaving:
         self.rounds.append(result)
         return result
 
-    def run_square(self, review: Review) -> None:
+    def run_square(self) -> None:
         """Measure a Williams square; contaminated rounds are repeated with all their modes.
 
-        Where a whole square is contaminated the next square takes its place.
+        Where a whole square is contaminated the next square takes its place. A square that loses a
+        mode ends there; its complete rounds are kept.
         """
-        square = balanced_square(self.active, self.rng)
-        pending = [self.run_round(order) for order in square]
+        square, before = balanced_square(self.active, self.rng), len(self.lost)
+        pending = self.run_rounds(square)
         for _ in range(REPEAT_PASSES):
-            dirty = review(pending)
-            for number, reason in dirty.items():
-                self.rounds[number] = replace(self.rounds[number], dirty=reason)
+            dirty = self.mark(pending)
             orders = [item.order for item in pending if item.round in dirty]
-            if len(orders) in (0, len(square)) or self.repeated > MAX_CONTAMINATED_SHARE * len(
-                self.rounds
+            if (
+                len(self.lost) != before
+                or len(orders) in (0, len(square))
+                or self.repeated > MAX_CONTAMINATED_SHARE * len(self.rounds)
             ):
                 return
             self.repeated += len(orders)
-            pending = [self.run_round(order) for order in orders]
-        for number, reason in review(pending).items():
-            self.rounds[number] = replace(self.rounds[number], dirty=reason)
+            pending = self.run_rounds(orders)
+        self.mark(pending)
+
+    def run_rounds(self, orders: Sequence[tuple[str, ...]]) -> list[Round]:
+        """Measure rounds in these orders; those before a mode was lost, if one is."""
+        complete: list[Round] = []
+        try:
+            for order in orders:
+                complete.append(self.run_round(order))
+        except ContendersLost as lost:
+            self.lost += (lost,)
+            self.active = [label for label in self.active if label not in lost.labels]
+            self.headline = list(headline_pairs(tuple(self.active)))
+        return complete
+
+    def mark(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        """Mark the contaminated ones among these rounds; their numbers and causes."""
+        dirty = self.review(rounds) if rounds else {}
+        for number, cause in dirty.items():
+            self.rounds[number] = replace(self.rounds[number], dirty=cause)
+        return dirty
 
     def look(self) -> bool:
         """Take in the square that was measured; returns whether it is the last."""
@@ -244,16 +251,17 @@ class _Interleaving:
 
     def squares_left(self, label: str) -> int:
         """How many more squares a mode's time limit allows."""
-        left_s = max(0.0, self.effort.mode_cap_s - self.spent_s[label])
+        left_s = max(0.0, self.effort.mode_cap_s - self.spent_s.get(label, 0.0))
         return math.floor(left_s / (self.rows * self.round_s(label)))
 
     def round_s(self, label: str) -> float:
         """Seconds that a mode takes of a round that has it, contaminated or not."""
-        return self.spent_s[label] / sum(label in item.order for item in self.rounds)
+        rounds = sum(label in item.order for item in self.rounds)
+        return self.spent_s[label] / rounds if rounds else self.calls[label] * self.call_s[label]
 
 
 def measure_rounds(
-    executables: Mapping[str, Executable],
+    contenders: Mapping[str, Contender],
     calls: Mapping[str, int],
     call_s: Mapping[str, float],
     *,
@@ -262,7 +270,6 @@ def measure_rounds(
     clock: Clock,
     review: Review,
     on_square: Callable[[Progress], None],
-    cpu_clock: Clock | None = None,
 ) -> RoundsResult:
     """Measure rounds of all modes until the interval of every headline log-ratio is narrow enough.
 
@@ -270,10 +277,11 @@ def measure_rounds(
     untimed call follows each switch of modes, or in no mode at all (`effort.settle_s`). A mode
     outside the headline leaves after `effort.side_rounds`, or at its time limit; when a headline
     mode reaches its limit, measuring ends without convergence. From the first look on, contaminated
-    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one.
+    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one. A
+    mode that is lost is measured no further; the others are.
 
     Args:
-        executables: warm, by label.
+        contenders: warm, by label.
         calls: calls per block, by label.
         call_s: expected seconds of one call, by label.
         effort: how many rounds, how narrow an interval.
@@ -281,28 +289,29 @@ def measure_rounds(
         clock: nanoseconds.
         review: returns the contaminated rounds; called between squares.
         on_square: receives the progress; called between squares.
-        cpu_clock: nanoseconds of CPU time of the process, for the record.
     """
     state = _Interleaving(
-        executables=executables,
+        contenders=contenders,
         calls=calls,
         call_s=call_s,
         effort=effort,
         rng=random.Random(seed),
         clock=clock,
-        cpu_clock=cpu_clock,
-        active=list(executables),
-        headline=list(headline_pairs(tuple(executables))),
+        review=review,
+        active=list(contenders),
+        headline=list(headline_pairs(tuple(contenders))),
         next_look=effort.rounds_min,
     )
     while True:
-        state.run_square(review)
-        ended = state.look()
-        if not ended:
-            state.retire()
-        on_square(_progress(state, ended=ended))
+        state.run_square()
+        ended = not state.active or state.look()
+        if state.active:
+            if not ended:
+                state.retire()
+            on_square(_progress(state, ended=ended))
         if ended:
-            return RoundsResult(rounds=tuple(state.rounds), converged=state.converged)
+            converged = bool(state.active) and state.converged
+            return RoundsResult(rounds=tuple(state.rounds), converged=converged, lost=state.lost)
 
 
 def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> float | None:
@@ -344,10 +353,10 @@ def trend(rounds: Sequence[Round], label: str) -> Trend:
         for block in item.blocks
         if block.mode == label and not item.dirty
     ]
-    found = trend_of(call_s, level=0.975)
+    overall = trend_of(call_s, level=0.975)
     if len(call_s) >= START_FROM:
-        return Trend.MOVING if starts_slowly(call_s) else found
-    return found if found is Trend.MOVING else Trend.NOT_ASSESSED
+        return Trend.MOVING if starts_slowly(call_s) else overall
+    return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
 
 
 def starts_slowly(call_s: Sequence[float]) -> bool:

@@ -10,7 +10,10 @@ import datetime
 import os
 import signal
 import socket
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,26 +21,29 @@ from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import HeldError, StoreError
-from xla_sweeps.measure import process, protocol, quiet
-from xla_sweeps.measure.attempt import Attempt
-from xla_sweeps.measure.failures import diagnose_exception
+from xla_sweeps.measure import conductor, quiet
 from xla_sweeps.measure.monitor import Sampler
 from xla_sweeps.measure.recording import make_record, now
+from xla_sweeps.measure.replicate import ReplicateResult, Setting
+from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.saving import save, take_in
 from xla_sweeps.measure.tracking import Tracker, TrackerReport, run_header
+from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
+from xla_sweeps.schema.measurement import Flag, Phase, Round, Status
 from xla_sweeps.schema.modes import ExecutionMode, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob, Trial, written
 from xla_sweeps.system import environment
 from xla_sweeps.system.faults import fault_point
-from xla_sweeps.system.forking import NOT_FORKED
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
+
+WORKER: tuple[str, ...] = (sys.executable, "-m", "xla_sweeps.tf.worker")
+"""What starts a measuring process."""
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
@@ -54,7 +60,7 @@ class Screen(Protocol):
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
 
-    def round_done(self, replicate: int, progress: protocol.Progressed) -> None:
+    def round_done(self, replicate: int, progress: Progress) -> None:
         """A group of rounds is measured, in which each mode took each place once."""
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
@@ -95,7 +101,7 @@ class _Session:
     trial_id: str
     environment: dict[str, Any]
     title: str
-    stop: process.Stop
+    stop: Stop
     signals: StopSignals
     assignment: Assignment
     parent: socket.socket | None = None
@@ -163,7 +169,7 @@ def run_trial(
     store, identifier, facts = prepared.store, prepared.trial_id, prepared.facts
     assignment = assignment or Assignment()
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
-    with store.claim(identifier), process.Stop() as stop, _stop_signals(stop) as signals:
+    with store.claim(identifier), Stop() as stop, _stop_signals(stop) as signals:
         take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(
@@ -231,11 +237,12 @@ def _run_replicate(session: _Session) -> None:
     session.logs.append(log)
     if not session.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
+    follower = _Follower(session, number)
     with Leases(whole_replicate(settings.device), holder=session.title) as whole:
-        whole.wait(session.stop, lambda holder: _say_waiting(session, holder))
+        whole.wait(session.stop, follower.waiting_for)
         started_at = now()
-        merged = _attempts(session, job, log)
-    record = make_record(session.settings, session.trial_id, number, merged, session.environment)
+        result = _conducted(session, job, log, follower)
+    record = make_record(session.settings, session.trial_id, number, result, session.environment)
     record = replace(
         record,
         started_at=started_at,
@@ -252,52 +259,40 @@ def _run_replicate(session: _Session) -> None:
     )
 
 
-def _attempts(session: _Session, job: ReplicateJob, log: Path) -> Attempt:
-    """Start the measuring process again without each mode that kills it; all attempts as one."""
-    trial, number = job.trial, job.replicate
-    remaining, dead = trial.modes, dict[str, ModeOutcome]()
-    device, together = session.settings.device, session.assignment.together
-    names = {*lease_names(device), *together}
-    quiet_s = quiet.LIMIT_S if _was_contaminated(session) else 0.0
-    while True:
-        try:
-            with Leases(names, holder=session.title) as leases:
-                attempt = process.run_attempt(
-                    replace(job, modes=remaining),
-                    environment=child_environment(trial, session.settings),
+def _conducted(
+    session: _Session, job: ReplicateJob, log: Path, follower: _Follower
+) -> ReplicateResult:
+    """Have the replicate measured while its device is leased."""
+    settings, together = session.settings, session.assignment.together
+    names = {*lease_names(settings.device), *together}
+    watch = partial(
+        Sampler.watching,
+        device=settings.device,
+        memory_limit_bytes=job.trial.memory_limit_bytes,
+    )
+    try:
+        with Leases(names, holder=session.title) as leases:
+            result = conductor.measure(
+                job,
+                Setting(
+                    command=WORKER,
+                    environment=child_environment(job.trial, settings),
                     log=log,
-                    watch=lambda pid, exceeded: Sampler.watching(
-                        pid,
-                        device=device,
-                        memory_limit_bytes=trial.memory_limit_bytes,
-                        exceeded=exceeded,
-                    ),
+                    watch=watch,
                     stop=session.stop,
                     leases=leases,
-                    on_event=lambda event: _follow(session, number, event),
-                    quiet_s=quiet_s,
+                    quiet_s=quiet.LIMIT_S if _was_contaminated(session) else 0.0,
                     parent=session.parent,
-                )
-        except OSError as error:
-            raise StoreError(
-                f"cannot start the measuring process with its log {log}: {error.strerror or error}"
-            ) from error
-        if attempt.not_forked and not session.stop.requested:
-            session.screen.warn(f"{NOT_FORKED}{attempt.not_forked}")
-        if together and attempt.rounds:
-            attempt.flags.append(str(Flag.TOOK_TURNS))
-        attempt.modes.update(dead)
-        if attempt.finished or not attempt.dead_mode or attempt.rounds or session.signals.number:
-            return attempt
-        dead[attempt.dead_mode] = attempt.modes[attempt.dead_mode]
-        remaining = tuple(label for label in remaining if label not in dead)
-        message = dead[attempt.dead_mode].failure
-        session.screen.warn(
-            f"{attempt.dead_mode}: {message.message if message else 'died'}; "
-            + (f"continuing with {', '.join(remaining)}" if remaining else "no mode is left")
-        )
-        if not remaining:
-            return attempt
+                ),
+                follower,
+            )
+    except OSError as error:
+        raise StoreError(
+            f"cannot start the measuring process with its log {log}: {error.strerror or error}"
+        ) from error
+    if together and result.rounds:
+        result.flag(str(Flag.TOOK_TURNS))
+    return result
 
 
 def _parent_of(assignment: Assignment) -> socket.socket | None:
@@ -355,28 +350,39 @@ def child_environment(trial: Trial, settings: Settings) -> dict[str, str]:
     return variables | asked
 
 
-def _follow(session: _Session, number: int, event: protocol.Event) -> None:
-    """Show and track an event; the measuring process is outside timed code meanwhile."""
-    match event:
-        case protocol.Stage(phase=phase, mode=mode, detail=detail):
-            session.screen.stage(number, str(phase), mode or None, detail)
-        case protocol.Square(rounds=rounds):
-            session.tracker.log_rounds(number, rounds, batch_size=session.settings.trial.samples)
-        case protocol.Progressed():
-            session.screen.round_done(number, event)
-        case protocol.Waiting(holder=holder):
-            _say_waiting(session, holder)
-        case protocol.Disturbed(cause=cause, at_most_s=left_s):
-            text = f"for quiet: {cause}, at most {left_s:.0f} s"
-            session.screen.stage(number, "wait", None, text)
-        case protocol.Failed(mode=mode, kind=kind, text=text) if mode:
-            _, failure = diagnose_exception(event.phase, kind, text)
-            session.screen.warn(f"{mode}: {failure.message}")
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """Shows and tracks one replicate; satisfies `Follower`."""
 
+    session: _Session
+    number: int
 
-def _say_waiting(session: _Session, holder: str) -> None:
-    device = session.settings.device.label
-    session.screen.warn(f"waiting for {device}: {holder} is measured on it")
+    def stage(self, phase: Phase, mode: str, detail: str) -> None:
+        """A stage begins."""
+        self.session.screen.stage(self.number, str(phase), mode or None, detail)
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+        self.session.screen.warn(message)
+
+    def waiting_for(self, holder: str) -> None:
+        """The device is in use by another trial."""
+        device = self.session.settings.device.label
+        self.session.screen.warn(f"waiting for {device}: {holder} is measured on it")
+
+    def contaminated_by(self, cause: str, at_most_s: float) -> None:
+        """Others use the machine."""
+        text = f"for quiet: {cause}, at most {at_most_s:.0f} s"
+        self.session.screen.stage(self.number, "wait", None, text)
+
+    def rounds_measured(self, rounds: Sequence[Round]) -> None:
+        """Rounds were measured and reviewed."""
+        samples = self.session.settings.trial.samples
+        self.session.tracker.log_rounds(self.number, rounds, batch_size=samples)
+
+    def progress(self, progress: Progress) -> None:
+        """A Williams design of rounds is complete."""
+        self.session.screen.round_done(self.number, progress)
 
 
 def _conclude(session: _Session) -> TrialResult:
@@ -410,7 +416,7 @@ def _log_path(session: _Session, number: int) -> Path:
     return session.store.log_folder(session.trial_id) / f"{number}-{stamp}-{os.getpid()}.log"
 
 
-def _stop_signals(stop: process.Stop) -> StopSignals:
+def _stop_signals(stop: Stop) -> StopSignals:
     """A signal ends the measuring process and saves; a Ctrl-C after it kills."""
 
     def kill() -> None:

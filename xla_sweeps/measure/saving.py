@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.measure.process import Stop
+from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record, RecordFormatError
 from xla_sweeps.system.files import own_file, private_folder, read_regular, replace_whole

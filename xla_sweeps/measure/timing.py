@@ -1,7 +1,8 @@
 """Time calls: warm-up, blocks, latencies of single calls, and the synchronization self-test.
 
-It knows a clock and an `Executable`, never TensorFlow, so tests with a fake device and a fake clock
-are exact. A block contains nothing but the calls, with garbage collection off.
+It runs in the measuring process. It knows a clock and an `Executable`, never TensorFlow, so tests
+with a fake device and a fake clock are exact. A block contains nothing but the calls, with garbage
+collection off.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import gc
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.measurement import Block, LatencyPass, Round, Trend
+from xla_sweeps.schema.measurement import Block, Trend
 from xla_sweeps.schema.trial import Effort
 
 WARMUP_WINDOW = 10
@@ -104,6 +105,24 @@ def measure_block(
     )
 
 
+def settled_block(
+    executable: Executable,
+    mode: str,
+    calls: int,
+    *,
+    settle: bool,
+    clock: Clock,
+    cpu_clock: Clock | None = None,
+) -> Block:
+    """`measure_block` after the mode was activated and, if it is to settle, called once untimed."""
+    executable.prepare()
+    if settle:
+        executable.step()
+        executable.synchronize()
+    with garbage_collection_off():
+        return measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
+
+
 def sync_overhead_s(executable: Executable, *, clock: Clock) -> float:
     """Median seconds of a synchronization when there is nothing to wait for."""
     executable.synchronize()
@@ -174,54 +193,28 @@ def calls_per_block(call_s: float, *, sync_s: float, block_s: float) -> int:
     return max(1, math.ceil(target_s / call_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latencies:
-    """Synchronized single calls of one mode, as blocks of one, and when they were measured."""
+def measure_singles(
+    executable: Executable, mode: str, *, calls: int, limit_s: float, clock: Clock
+) -> tuple[Block, ...]:
+    """Synchronized single calls after an untimed one, as blocks of one.
 
-    calls: tuple[Block, ...]
-    passes: tuple[LatencyPass, ...]
-
-
-def measure_latencies(
-    executables: Mapping[str, Executable],
-    rounds: Sequence[Round],
-    calls: Mapping[str, int],
-    *,
-    effort: Effort,
-    clock: Clock,
-) -> dict[str, Latencies]:
-    """Single calls, each with a synchronization, by label.
-
-    Where blocks were single calls, those are returned. The other modes get two passes in opposite
-    order, up to `effort.latency_calls` calls or `effort.latency_cap_s` seconds in all.
+    Args:
+        executable: warm.
+        mode: its label.
+        calls: at most so many.
+        limit_s: ends the pass early, but not before `MIN_LATENCY_CALLS / 2` calls.
+        clock: nanoseconds.
     """
-    single = {label for label in executables if calls[label] == 1}
-    blocks: dict[str, list[Block]] = {label: [] for label in executables}
-    passes: dict[str, list[LatencyPass]] = {label: [] for label in executables}
-    for item in [item for item in rounds if not item.dirty] or rounds:
-        for block in item.blocks:
-            if block.mode in single:
-                blocks[block.mode].append(block)
-    todo = [label for label in executables if label not in single]
-    for order in (todo, todo[::-1]):
-        for label in order:
-            executable, begun, earlier = executables[label], clock(), len(blocks[label])
-            executable.prepare()
-            executable.step()
-            executable.synchronize()
-            with garbage_collection_off():
-                for done in range(max(1, effort.latency_calls // 2)):
-                    if (
-                        done >= MIN_LATENCY_CALLS // 2
-                        and (clock() - begun) / 1e9 > effort.latency_cap_s / 2
-                    ):
-                        break
-                    blocks[label].append(measure_block(executable, label, 1, clock=clock))
-            passes[label].append(LatencyPass(started_ns=begun, calls=len(blocks[label]) - earlier))
-    return {
-        label: Latencies(calls=tuple(blocks[label]), passes=tuple(passes[label]))
-        for label in executables
-    }
+    begun, blocks = clock(), list[Block]()
+    executable.prepare()
+    executable.step()
+    executable.synchronize()
+    with garbage_collection_off():
+        for done in range(calls):
+            if done >= MIN_LATENCY_CALLS // 2 and (clock() - begun) / 1e9 > limit_s:
+                break
+            blocks.append(measure_block(executable, mode, 1, clock=clock))
+    return tuple(blocks)
 
 
 def measure_alone(
@@ -233,9 +226,8 @@ def measure_alone(
     """
     begun, call_s = clock(), []
     while (clock() - begun) / 1e9 < seconds:
-        executable.prepare()
-        with garbage_collection_off():
-            call_s.append(measure_block(executable, "", calls, clock=clock).call_s)
+        block = settled_block(executable, "", calls, settle=False, clock=clock)
+        call_s.append(block.call_s)
     return tuple(call_s)
 
 

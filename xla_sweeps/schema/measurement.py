@@ -173,6 +173,8 @@ class Block:
         enqueue_ns: from the first enqueue to the return of the last.
         cpu_ns: CPU time of all threads of the process meanwhile; recorded for analyses, never used
             to choose blocks. None in older records.
+        idle_cpu_ns: CPU time of the trial's other measuring processes meanwhile, which should be
+            idle; None where there are none.
     """
 
     mode: str
@@ -180,6 +182,7 @@ class Block:
     elapsed_ns: Count
     enqueue_ns: Count
     cpu_ns: Count | None = None
+    idle_cpu_ns: Count | None = None
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:

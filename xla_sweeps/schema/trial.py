@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from xla_sweeps.schema.modes import Scenario, baseline_of
+from xla_sweeps.schema.modes import Scenario, baseline_of, parse
 
 
 class Precision(StrEnum):
@@ -24,6 +24,8 @@ class Precision(StrEnum):
     MIXED_FLOAT16 = "mixed_float16"
     MIXED_BFLOAT16 = "mixed_bfloat16"
 
+
+Copies = Literal["together", "apart"]
 
 EXAMPLE = "example"
 """The task of models that show one thing and take no image."""
@@ -251,6 +253,8 @@ class Trial:
         scenario: what one timed call does.
         training: how it trains; None where it does not.
         batches: how many batches a call handles.
+        copies: whether copies of a mode are measured `together` in one process, or `apart`, each
+            in a process of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
         runtime: flags, threads and libraries of TensorFlow that are not its defaults.
     """
@@ -269,11 +273,22 @@ class Trial:
     batches: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
     runtime: Runtime = field(default_factory=Runtime)
     training: Training | None = None
+    copies: Copies = "together"
 
     @property
     def baseline(self) -> str:
         """The mode that headline candidates are compared with: `baseline_of` the modes."""
         return baseline_of(self.modes)
+
+    @property
+    def workers(self) -> tuple[tuple[str, ...], ...]:
+        """The labels that each measuring process measures: all in one, unless copies are apart."""
+        if self.copies == "together":
+            return (self.modes,)
+        numbers = sorted({parse(label)[1] for label in self.modes})
+        return tuple(
+            tuple(label for label in self.modes if parse(label)[1] == number) for number in numbers
+        )
 
     @property
     def samples(self) -> int:
@@ -378,6 +393,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
         document.pop(key)
     if trial.batches == 1:  # as in earlier versions
         document.pop("batches")
+    if trial.copies == "together":  # likewise
+        document.pop("copies")
     for key in ("published_params", "published_gmacs", "native_resolution_px", "keras"):
         document["model"].pop(key)
     for key in ("always_reference", "sustained_s"):  # these come before and after what is timed

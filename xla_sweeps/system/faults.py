@@ -29,7 +29,7 @@ POINTS = (
     "worker.verify",
     "worker.warmup",
     "worker.measure",
-    "worker.square",
+    "worker.block",
     "worker.finished",
     "supervisor.result",
     "store.opened",

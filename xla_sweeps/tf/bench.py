@@ -1,13 +1,14 @@
-"""Set up a replicate: the model on its device, its inputs, and the outputs of eager execution."""
+"""A model of TensorFlow, its inputs, and the outputs of eager execution; satisfies `Model`."""
 
 from __future__ import annotations
 
 import gc
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,11 +16,11 @@ import tensorflow as tf
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import Flag, Phase
-from xla_sweeps.schema.modes import ExecutionMode, Scenario
+from xla_sweeps.schema.measurement import Agreement, Flag, Phase
+from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import Counted, InputSpec, ModelSpec, ReplicateJob, Trial, size_text
-from xla_sweeps.tf import devices, macs, models, modes
+from xla_sweeps.schema.trial import Counted, InputSpec, ReplicateJob, Trial
+from xla_sweeps.tf import devices, macs, models, modes, synchronization
 from xla_sweeps.tf.fingerprint import fingerprint
 from xla_sweeps.tf.pictures import Feed
 from xla_sweeps.tf.training import Trainer
@@ -27,23 +28,12 @@ from xla_sweeps.tf.training import Trainer
 INPUT_BATCHES = 1 + timing.NEW_INPUTS
 REFERENCE_IMAGES = 2
 
+NUDGE = 1e-6
+"""Relative change of the inputs, as small as rounding."""
+
 _IMAGE_RANK = 3
 
-
-class Channel(Protocol):
-    """The connection to the parent, whose side is `measure.process`."""
-
-    def send(self, event: protocol.Event) -> None:
-        """Send one event."""
-
-    def wait_for_turn(self) -> None:
-        """Return once this process may time something."""
-
-    def report(self, progress: protocol.Progressed) -> None:
-        """Send the progress and wait until it is shown."""
-
-    def review(self, square: protocol.Square) -> protocol.Review:
-        """Send a square's rounds and wait for their review."""
+Tell = Callable[[protocol.Event], None]
 
 
 @dataclass
@@ -54,11 +44,13 @@ class Bench:
     device: str
     built: models.BuiltModel
     inputs: Sequence[Any]
-    eager: list[np.ndarray]
-    deterministic: bool
-    reference: list[np.ndarray] | None
     facts: ModelFacts
     counted: Counted | None
+    make: Callable[[Any, ExecutionMode], modes.ModeExecutable]
+    """Binds this bench to a mode, as the trial's scenario calls the model."""
+    eager: list[np.ndarray] = field(default_factory=list)
+    deterministic: bool = True
+    reference: list[np.ndarray] | None = None
     nudged: list[np.ndarray] | None = None
     """Eager outputs on the first inputs changed by rounding; computed only for detections."""
     trainer: Trainer | None = None
@@ -69,14 +61,156 @@ class Bench:
     """All inputs in NumPy, one array for each of the model's; empty until a mode takes them."""
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def synchronization(self) -> Mapping[str, Any]:
+        """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
+        if "GPU" not in self.device:
+            return dict(synchronization.TRIVIAL)
+        sync = synchronization.self_test(map(mode_of, self.trial.modes))
+        self.sync_by_reading = sync["by_reading"]
+        return sync
 
-def set_up(job: ReplicateJob, channel: Channel) -> Bench:
-    """Build the model, run it eagerly twice, and compute the float64 reference where it always is.
+    def run_eagerly(self, tell: Tell) -> None:
+        """Run the model eagerly twice, before anything is traced."""
+        if self.facts.eager_is_graph:
+            tell(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
+        if self.trainer:
+            self.deterministic = self.trainer.run_eagerly()
+            if self.trainer.random_layers:
+                tell(protocol.Flagged(flag=str(Flag.RANDOM_LAYERS)))
+            return
+        first = eager_outputs(self.built, self.inputs[:1])
+        self.eager = eager_outputs(self.built, self.inputs[: self.trial.batches])
+        again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
+        self.deterministic = agreement.deterministic(first, again)
 
-    Elsewhere it is computed once a mode is not close to eager.
-    """
+    def add_reference(self, tell: Tell) -> bool:
+        """Compute outputs of the same weights in float64, unless that was tried.
+
+        Detections are compared with eager only.
+        """
+        if "reference" in self.seconds or self.trial.scenario is Scenario.DETECT:
+            return False
+        tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
+        begun = time.perf_counter()
+        try:
+            if self.trainer:
+                self.trainer.add_reference(self.trial, self.built)
+            else:
+                few = tf.nest.map_structure(
+                    lambda tensor: tensor[:REFERENCE_IMAGES], self.inputs[0]
+                )
+                self.reference = models.float64_reference(self.trial.model, self.built, few)
+        except Exception as error:  # modes are then compared with eager only, and flagged
+            traceback.print_exc()
+            tell(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {error_line(error)}"))
+        gc.collect()  # the float64 model, which would count as memory of the next mode
+        self.seconds["reference"] = time.perf_counter() - begun
+        return True
+
+    def bind(self, mode: str) -> modes.ModeExecutable:
+        """The model in a mode, as its scenario calls it; graph modes are traced here."""
+        executable = self.make(self, mode_of(mode))
+        executable.sync_by_reading = self.sync_by_reading
+        return executable
+
+    def prove(self, executable: modes.ModeExecutable) -> Mapping[str, Any]:
+        """What is really in force of a mode."""
+        return executable.effective(device=self.device)
+
+    def comparison(self, executable: modes.ModeExecutable) -> Callable[[], Agreement]:
+        """Run what is to be verified of a mode; returns what compares it with what is known."""
+        if executable.mode is ExecutionMode.INPUT:  # it computes nothing that could be wrong
+            return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
+        if self.trainer:
+            again = partial(self.make, self, executable.mode)
+            return partial(self.trainer.compare, self.trainer.first_steps(executable, again))
+        return partial(self._compare, executable.outputs())
+
+    def _compare(self, outputs: list[np.ndarray]) -> Agreement:
+        if self.trial.scenario is Scenario.DETECT:
+            if self.nudged is None:
+                nudged = tf.nest.map_structure(lambda tensor: tensor * (1 + NUDGE), self.inputs[0])
+                self.nudged = eager_outputs(self.built, [nudged])
+            return agreement.compare_detections(
+                outputs, self.eager, self.nudged, precision=self.trial.precision
+            )
+        return agreement.compare(
+            outputs,
+            self.eager,
+            self.reference,
+            precision=self.trial.precision,
+            classes=self.trial.model.task == "classification",
+        )
+
+    def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
+        """Note what was built, from the first mode that is traced, and what graph mode made of it.
+
+        Under XLA, multiply-accumulates of a forward pass are counted.
+        """
+        concrete = executable.concrete
+        if executable.mode is ExecutionMode.GRAPH:
+            self.facts = replace(self.facts, graph_operations=executable.operations)
+        if concrete is not None and not self.facts.fingerprint:
+            try:
+                self.facts = replace(self.facts, fingerprint=fingerprint(concrete))
+            except Exception:  # a graph of more than 2 GiB; its parameters still tell models apart
+                traceback.print_exc()
+            tell(protocol.Built(model=self.facts))
+        if concrete is not None and models.library_functions_with_xla(concrete):
+            tell(protocol.Flagged(flag=str(Flag.CONTAINS_XLA)))
+        if executable.mode is ExecutionMode.XLA and not self.trainer:
+            self.count_macs(tell, executable)
+
+    def count_macs(self, tell: Tell, xla: modes.ModeExecutable | None = None) -> None:
+        """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's.
+
+        What an earlier replicate counted of the same build is taken instead.
+        """
+        if self.facts.macs is not None:
+            return
+        tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
+        begun, known = time.perf_counter(), self.counted
+        counted: dict[str, Any]
+        try:
+            if known and (known.params, known.fingerprint) == (
+                self.facts.params,
+                self.facts.fingerprint,
+            ):
+                counted = asdict(known)
+            else:
+                count = (
+                    macs.count_macs(modes.hlo_text(xla)).of_each(self.trial.batch_size)
+                    if xla
+                    else models.macs(self.built)
+                )
+                counted = {
+                    "macs": count.total,
+                    "macs_note": macs.AT_LEAST_NOTE if count.at_least else "",
+                    "macs_by_type": dict(count.by_type),
+                }
+        except Exception as error:
+            traceback.print_exc()
+            counted = {"macs_note": error_line(error)}
+        self.seconds["macs"] = time.perf_counter() - begun
+        self.facts = replace(self.facts, **counted)
+        tell(protocol.Built(model=self.facts))
+
+    def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
+        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
+        return self.trainer.runs_away(executable, calls) if self.trainer else ""
+
+    def reset_steady_memory(self) -> None:
+        """Start `steady_memory_bytes` again."""
+        devices.reset_steady_memory(self.device)
+
+    def steady_memory_bytes(self) -> int | None:
+        """The most that the allocator had handed out since the reset."""
+        return devices.steady_memory_bytes(self.device)
+
+
+def build(job: ReplicateJob, make: Callable[[Any, ExecutionMode], modes.ModeExecutable]) -> Bench:
+    """Build the model and place it and its inputs on the trial's device; see `Bench.make`."""
     trial, spec = job.trial, job.trial.model
-    channel.send(protocol.Stage(phase=Phase.BUILD, detail=_shown(spec)))
     built = models.build(spec, precision=trial.precision, seed=trial.seed, scenario=trial.scenario)
     _check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
@@ -87,36 +221,17 @@ def set_up(job: ReplicateJob, channel: Channel) -> Bench:
     batches, labels = map(list, zip(*placed, strict=True)) if feed else (placed, [])
     if spec.weights == "random":
         models.calibrate(built, models.draw(built.inputs, max(4, trial.batch_size), rng))
-    facts = facts_of(trial, built)
-    channel.send(protocol.Built(model=facts))
-    if facts.eager_is_graph:
-        channel.send(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
-    channel.send(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
     trainer = Trainer(built, trial, batches, feed=feed, labels=labels) if trial.training else None
-    bench = Bench(
+    return Bench(
         trial=trial,
         device=device,
         built=built,
         inputs=batches,
-        eager=[],
-        deterministic=True,
-        reference=None,
-        facts=facts,
+        facts=facts_of(trial, built),
         counted=job.counted,
+        make=make,
         trainer=trainer,
     )
-    if trainer:
-        bench.deterministic = trainer.run_eagerly()
-        if trainer.random_layers:
-            channel.send(protocol.Flagged(flag=str(Flag.RANDOM_LAYERS)))
-    else:
-        first = eager_outputs(built, batches[:1])
-        bench.eager = eager_outputs(built, batches[: trial.batches])
-        again = [head[: len(once)] for once, head in zip(first, bench.eager, strict=True)]
-        bench.deterministic = agreement.deterministic(first, again)
-    if job.measure and trial.effort.always_reference and job.replicate == 0:
-        add_reference(bench, channel)
-    return bench
 
 
 def _drawn(built: models.BuiltModel, trial: Trial, rng: np.random.Generator) -> list[Any]:
@@ -124,82 +239,14 @@ def _drawn(built: models.BuiltModel, trial: Trial, rng: np.random.Generator) -> 
     return [models.draw(built.inputs, trial.batch_size, rng) for _ in range(count)]
 
 
-def add_reference(bench: Bench, channel: Channel) -> None:
-    """Compute outputs of the same weights in float64; detections are compared with eager only."""
-    if bench.trial.scenario is Scenario.DETECT:
-        return
-    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
-    begun = time.perf_counter()
-    try:
-        if bench.trainer:
-            bench.trainer.add_reference(bench.trial, bench.built)
-        else:
-            few = tf.nest.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], bench.inputs[0])
-            bench.reference = models.float64_reference(bench.trial.model, bench.built, few)
-    except Exception as error:  # modes are then compared with eager only, and flagged
-        traceback.print_exc()
-        channel.send(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {error_line(error)}"))
-    gc.collect()  # the float64 model, which would count as memory of the next mode
-    bench.seconds["reference"] = time.perf_counter() - begun
-
-
 def eager_outputs(built: models.BuiltModel, batches: Sequence[Any]) -> list[np.ndarray]:
     """Outputs of an eager call of each batch, together: one float64 array per head."""
     eager = modes.make_executable(built.call, ExecutionMode.EAGER, batches)
-    found = [eager.outputs(index) for index in range(len(batches))]
+    outputs = [eager.outputs(index) for index in range(len(batches))]
     return [
-        np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*found, strict=True)
+        np.concatenate(parts) if len(parts) > 1 else parts[0]
+        for parts in zip(*outputs, strict=True)
     ]
-
-
-def count_macs(bench: Bench, xla: modes.ModeExecutable | None, channel: Channel) -> None:
-    """Count multiply-accumulates in the XLA mode's HLO, or without that mode in the model's own.
-
-    What an earlier replicate counted of the same build is taken instead.
-    """
-    channel.send(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
-    begun, known = time.perf_counter(), bench.counted
-    found: dict[str, Any]
-    try:
-        if known and (known.params, known.fingerprint) == (
-            bench.facts.params,
-            bench.facts.fingerprint,
-        ):
-            found = asdict(known)
-        else:
-            count = (
-                macs.count_macs(modes.hlo_text(xla)).of_each(bench.trial.batch_size)
-                if xla
-                else models.macs(bench.built)
-            )
-            found = {
-                "macs": count.total,
-                "macs_note": macs.AT_LEAST_NOTE if count.at_least else "",
-                "macs_by_type": dict(count.by_type),
-            }
-    except Exception as error:
-        traceback.print_exc()
-        found = {"macs_note": error_line(error)}
-    bench.seconds["macs"] = time.perf_counter() - begun
-    bench.facts = replace(bench.facts, **found)
-    channel.send(protocol.Built(model=bench.facts))
-
-
-def note_build(bench: Bench, executable: modes.ModeExecutable, channel: Channel) -> None:
-    """Note what was built, from the first mode that is traced, and what graph mode made of it."""
-    if executable.mode is ExecutionMode.GRAPH:
-        bench.facts = replace(bench.facts, graph_operations=executable.operations)
-    if executable.concrete is None or bench.facts.fingerprint:
-        return
-    try:
-        bench.facts = replace(bench.facts, fingerprint=fingerprint(executable.concrete))
-    except Exception:  # a graph of more than 2 GiB; its parameters still tell models apart
-        traceback.print_exc()
-    channel.send(protocol.Built(model=bench.facts))
-
-
-def _shown(spec: ModelSpec) -> str:
-    return " ".join(filter(None, (spec.name, size_text(spec.task, spec.resolution_px))))
 
 
 def _check_batch(built: models.BuiltModel, trial: Trial) -> None:

@@ -47,7 +47,6 @@ class ModeExecutable:
     """Those of the graphs that ran which compute something, known once it was called."""
     places: frozenset[str] = frozenset()
     """The devices of these, and of calls of functions, likewise."""
-    steady_call_s: float = 0.0
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
     restore: Callable[[], None] | None = None
@@ -69,6 +68,30 @@ class ModeExecutable:
     def first(self) -> None:
         """Start the first call, in which XLA compiles."""
         self.step()
+
+    def first_call_s(self) -> float:
+        """Seconds of the first call with a synchronization; XLA compiles in it.
+
+        The operations of the graph that runs are counted into `operations`, and the XLA clusters
+        that TensorFlow makes of it into `clusters`; only a first call shows them. Raises whatever
+        TensorFlow raises.
+        """
+        self.prepare()
+        with collected_graphs() as graphs:
+            started = time.perf_counter()
+            self.first()
+            self.synchronize()
+            elapsed = time.perf_counter() - started
+        self.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
+        self.operations = computing(graphs)
+        self.places = places(graphs)
+        return elapsed
+
+    def traces(self) -> int:
+        """How often the mode's function has been traced; 0 for eager execution."""
+        if self.function is None:
+            return 0
+        return int(self.function.experimental_get_tracing_count())
 
     def synchronize(self) -> None:
         """Wait for the device."""
@@ -129,6 +152,19 @@ class ModeExecutable:
             problems.append("auto-clustering made no clusters")
         return evidence, problems
 
+    def effective(self, *, device: str) -> dict[str, Any]:
+        """What is really in force, read back from TensorFlow after the first call.
+
+        Returns:
+            `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
+            function, `xla_clusters` (clusters in the graphs that ran), `device` of the outputs,
+            `elsewhere`: those of these that are not `device`.
+        """
+        where, elsewhere = self.placement(device)
+        how, wrong = self.compilation()
+        problems = elsewhere + wrong
+        return {**where, **how, "in_force": not problems, "reason": "; ".join(problems)}
+
     def copies_s(self) -> dict[str, float]:
         """Seconds that copying a call's `input` and `output` takes alone; empty if none is."""
         return {}
@@ -181,25 +217,6 @@ def make_executable(
     )
 
 
-def first_call_s(executable: ModeExecutable) -> float:
-    """Seconds of the first call with a synchronization; XLA compiles in it.
-
-    The operations of the graph that runs are counted into `executable.operations`, and the XLA
-    clusters that TensorFlow makes of it into `executable.clusters`; only
-    a first call shows them. Raises whatever TensorFlow raises.
-    """
-    executable.prepare()
-    with collected_graphs() as graphs:
-        started = time.perf_counter()
-        executable.first()
-        executable.synchronize()
-        elapsed = time.perf_counter() - started
-    executable.clusters = sum(node.op == "_XlaRun" for graph in graphs for node in graph.node)
-    executable.operations = computing(graphs)
-    executable.places = places(graphs)
-    return elapsed
-
-
 @contextmanager
 def collected_graphs() -> Iterator[list[Any]]:
     """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
@@ -216,20 +233,6 @@ def collected_graphs() -> Iterator[list[Any]]:
             graphs += function.partition_graphs
     finally:
         collector.disable_graph_collection()
-
-
-def effective(executable: ModeExecutable, *, device: str) -> dict[str, Any]:
-    """What is really in force, read back from TensorFlow after the first call.
-
-    Returns:
-        `in_force` (bool) and `reason`, with the evidence: `jit_compile` as stored in the traced
-        function, `xla_clusters` (clusters in the graphs that ran), `device` of the
-        outputs, `elsewhere`: those of these that are not `device`.
-    """
-    where, elsewhere = executable.placement(device)
-    how, wrong = executable.compilation()
-    problems = elsewhere + wrong
-    return {**where, **how, "in_force": not problems, "reason": "; ".join(problems)}
 
 
 def misplaced(outputs: Sequence[tuple[str, bool]], *, device: str) -> tuple[list[str], list[str]]:
@@ -259,12 +262,3 @@ def hlo_text(executable: ModeExecutable) -> str:
         stage="hlo_no_metadata"
     )
     return str(text)
-
-
-def traces(executable: ModeExecutable) -> int:
-    """How often the mode's function has been traced; 0 for eager execution."""
-    return (
-        0
-        if executable.function is None
-        else int(executable.function.experimental_get_tracing_count())
-    )

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from xla_sweeps.system import forking
 from xla_sweeps.system.forking import Order
+from xla_sweeps.tf.worker import open_desk
+from xla_sweeps.worker import server
 
 
 def main() -> None:
@@ -23,7 +25,7 @@ def main() -> None:
     import scipy.linalg  # noqa: F401  (and NumPy: what has BLAS's threads)
 
     check = checked(forking.threads())
-    from xla_sweeps.tf import replicate  # noqa: F401  (and TensorFlow, Keras)
+    from xla_sweeps.tf import backend  # noqa: F401  (and TensorFlow, Keras)
 
     gc.collect()
     gc.freeze()  # a collection in a forked process copies nothing of this
@@ -31,9 +33,7 @@ def main() -> None:
 
 
 def _measure(order: Order, descriptors: Sequence[int]) -> int:
-    from xla_sweeps.tf import worker
-
-    return worker.run(descriptors[0])
+    return server.serve(descriptors[0], open_desk)
 
 
 def checked(known: frozenset[str]) -> Callable[[Order], str]:

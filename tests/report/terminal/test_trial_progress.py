@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 from rich.console import Console
 
-from xla_sweeps.measure.protocol import Progressed
+from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 
 
-def progressed(measured: int, clean: int) -> Progressed:
-    return Progressed(
+def progressed(measured: int, clean: int) -> Progress:
+    return Progress(
         measured=measured,
         rounds=clean,
         rounds_max=24,
         half_width=0.0123,
         target=0.01,
         remaining_s=(4.0, 75.0),
+        active=(),
     )
 
 
@@ -60,7 +61,7 @@ def test_the_live_block_fits_80_columns_and_counts_every_measured_round(
     screen.trial_started("efficientnetv2_large 384 px", replicates=3, log=Path("results/x.log"))
     screen.stage(0, "measure", None)
     progress = progressed(12, 0)
-    screen.round_done(0, msgspec.structs.replace(progress, remaining_s=(217.0, 433.0)))
+    screen.round_done(0, replace(progress, remaining_s=(217.0, 433.0)))
     Console(width=80).print(screen.block())
     lines = capsys.readouterr().out.splitlines()
     assert "12 measured, 0 clean of 24  eta 3 min 37 s to 7 min 13 s" in "\n".join(lines)

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from xla_sweeps.measure.protocol import Progressed
+from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.report.terminal.console import duration
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.text import displayable
@@ -48,7 +48,7 @@ class TrialProgress:
         self._started = self._stage_started = time.monotonic()
         self._title, self._log, self._replicates, self._replicate = "", "", 1, 0
         self._stage, self._subject = "", ""
-        self._rounds: Progressed | None = None
+        self._rounds: Progress | None = None
         self._timed = threading.Event()
         self._closed = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -81,7 +81,7 @@ class TrialProgress:
         self._block.line(stage, self._subject)
         self._block.redraw()
 
-    def round_done(self, replicate: int, progress: Progressed) -> None:
+    def round_done(self, replicate: int, progress: Progress) -> None:
         """A Williams square of rounds is measured."""
         self._replicate, self._rounds = replicate, progress
         self._block.line("rounds", f"{_counted(progress)}  {_width(progress)}{_eta(progress)}")
@@ -130,17 +130,17 @@ class TrialProgress:
         return Group(*rows)
 
 
-def _counted(progress: Progressed) -> str:
+def _counted(progress: Progress) -> str:
     """The number of measured rounds, and of clean ones if some are not."""
     if progress.measured == progress.rounds:
         return f"{progress.rounds}/{progress.rounds_max} rounds"
     return f"{progress.measured} measured, {progress.rounds} clean of {progress.rounds_max}"
 
 
-def _width(progress: Progressed) -> str:
+def _width(progress: Progress) -> str:
     width = "—" if progress.half_width is None else f"±{progress.half_width:.2%}"
     return f"half-width {width} (target ±{progress.target:.2%})"
 
 
-def _eta(progress: Progressed) -> str:
+def _eta(progress: Progress) -> str:
     return eta(*progress.remaining_s) if progress.remaining_s[1] else ""

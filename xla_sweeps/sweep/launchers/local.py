@@ -18,7 +18,7 @@ import msgspec
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.measure.process import Stop
+from xla_sweeps.measure.workers import Stop
 from xla_sweeps.sweep.launchers import Launch, Launcher
 from xla_sweeps.sweep.launchers.job import (
     COMMAND,

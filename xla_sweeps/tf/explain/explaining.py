@@ -20,12 +20,12 @@ from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import ExecutionMode
 from xla_sweeps.schema.trial import Precision, ReplicateJob
 from xla_sweeps.tf import devices, models, modes
+from xla_sweeps.tf.bench import NUDGE
 from xla_sweeps.tf.explain import program, refusals, roofline, traps
 from xla_sweeps.tf.explain.graph import Origins, TracedOp, named_in, noting_layers, traced_ops
 from xla_sweeps.tf.explain.trace import CALLS, Profile, graph_work, profiled, time_of
 from xla_sweeps.tf.hlo import Module
 from xla_sweeps.tf.operations import computing
-from xla_sweeps.tf.preparation import NUDGE
 
 REFUSED = "XLA does not compile the model"
 
@@ -95,7 +95,6 @@ def explain(job: ReplicateJob, channel: Any) -> None:
         )
         known = explain_subject(subject, channel.send, trace=job.measure)
         time_subject(known, subject, channel.send)
-    channel.send(protocol.Finished(contaminated=False, sync={}, seconds={}))
 
 
 @dataclass

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.tf import worker
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.worker import server
 
 
-def explain(job: ReplicateJob, channel: worker.Channel) -> None:
-    """Explain the job's model; TensorFlow loads here, after the stage is announced."""
-    from xla_sweeps.tf.explain import explaining
+class Explainer:
+    """Explains the model of a job; TensorFlow loads in that request."""
 
-    explaining.explain(job, channel)
+    def __init__(self, channel: server.Channel) -> None:
+        self._channel = channel
+
+    def answer(self, request: protocol.Request) -> protocol.Reply:
+        """Explain; what is known so far is sent as events."""
+        assert isinstance(request, protocol.Explain)
+        self._channel.send(protocol.Stage(phase=Phase.IMPORT))
+        from xla_sweeps.tf.explain import explaining
+
+        explaining.explain(request.job, self._channel)
+        return protocol.Finished()
 
 
 if __name__ == "__main__":
-    worker.end(worker.main(explain))
+    server.main(Explainer)

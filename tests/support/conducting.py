@@ -1,0 +1,81 @@
+"""Replicates by scripted workers: what surrounds them, and who follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from xla_sweeps.measure.rounds import Progress
+from xla_sweeps.schema.measurement import Load, Phase, Round
+
+
+@dataclass
+class QuietMachine:
+    """A monitor that finds some rounds contaminated, if told to."""
+
+    gpu = None
+    dirty: Mapping[int, str] = field(default_factory=dict)
+    disturbances: list[str] = field(default_factory=list)
+    load: Load | None = None
+    pids: list[int] = field(default_factory=list)
+    exceeded: list[Callable[[], None]] = field(default_factory=list)
+
+    def add(self, pid: int, exceeded: Callable[[], None]) -> None:
+        self.pids.append(pid)
+        self.exceeded.append(exceeded)
+
+    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        return {item.round: self.dirty[item.round] for item in rounds if item.round in self.dirty}
+
+    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
+        return {item.round: self.load for item in rounds} if self.load else {}
+
+    def disturbance(self) -> str:
+        return self.disturbances.pop(0) if self.disturbances else ""
+
+    def summary(self) -> Mapping[str, Any]:
+        return {"samples": 3}
+
+    @contextmanager
+    def watch(self) -> Iterator[QuietMachine]:
+        yield self
+
+
+@dataclass
+class Notes:
+    """A follower that keeps what it is told, and can react to it.
+
+    Attributes:
+        told: (kind, value) in order.
+        react: called with each.
+    """
+
+    react: Callable[[str, Any], None] = lambda kind, value: None
+    told: list[tuple[str, Any]] = field(default_factory=list)
+
+    def _note(self, kind: str, value: Any) -> None:
+        self.told.append((kind, value))
+        self.react(kind, value)
+
+    def of(self, kind: str) -> list[Any]:
+        return [value for known, value in self.told if known == kind]
+
+    def stage(self, phase: Phase, mode: str, detail: str) -> None:
+        self._note("stage", (phase, mode, detail))
+
+    def warn(self, message: str) -> None:
+        self._note("warn", message)
+
+    def waiting_for(self, holder: str) -> None:
+        self._note("waiting", holder)
+
+    def contaminated_by(self, cause: str, at_most_s: float) -> None:
+        self._note("contaminated", (cause, at_most_s))
+
+    def rounds_measured(self, rounds: Sequence[Round]) -> None:
+        self._note("rounds", list(rounds))
+
+    def progress(self, progress: Progress) -> None:
+        self._note("progress", progress)

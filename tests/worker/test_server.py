@@ -1,0 +1,69 @@
+"""How the measuring process ends, whatever the model's code raises; without a framework."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conducting import Notes, QuietMachine
+from factories import TRIAL
+
+from xla_sweeps.measure import conductor
+from xla_sweeps.measure.replicate import Setting
+from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.leases import Leases
+
+STUB = """
+import os, sys
+from xla_sweeps.worker import server
+class Desk:
+    def __init__(self, channel):
+        pass
+    def answer(self, request):
+        {code}
+server.main(Desk)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("sys.exit(3)", "the model's code called sys.exit(3)"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt: raised by the model's code"),
+        ("raise BaseException('own')", "BaseException: own"),
+        ("raise ValueError('a\\ud800b')", "ValueError: a?b"),
+        ("raise ValueError('x' * 10**8)", "ValueError: xxx"),
+        (
+            "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})()",
+            "E: (its message cannot be shown)",
+        ),
+        (
+            "os.close(int(sys.argv[2])); raise ValueError",
+            "closed a file descriptor that it did not open",
+        ),
+    ],
+)
+def test_whatever_the_model_raises_is_reported_in_its_own_words(
+    code: str, says: str, tmp_path: Path
+) -> None:
+    trial = replace(TRIAL, modes=("graph",))
+    with Stop() as stop:
+        result = conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
+            Setting(
+                command=(sys.executable, "-c", STUB.format(code=code)),
+                environment=dict(os.environ),
+                log=tmp_path / "child.log",
+                watch=QuietMachine().watch,
+                stop=stop,
+                leases=Leases((), holder=""),
+            ),
+            Notes(),
+        )
+    assert result.failure is not None
+    assert says in result.failure.message
+    assert (tmp_path / "child.log").stat().st_size < 17 * 2**20

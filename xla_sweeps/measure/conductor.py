@@ -1,0 +1,461 @@
+"""Conduct one replicate: its workers prepare the modes, then take turns block by block.
+
+The parent decides what is measured when; a worker does what it is asked. A replicate has one
+worker, or several that each measure some of its modes. One that dies ends its own modes, not the
+others'.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from xla_sweeps.measure import idle, latencies, protocol, rounds, timing, workers
+from xla_sweeps.measure.contender import ContendersLost
+from xla_sweeps.measure.quiet import QuietWait
+from xla_sweeps.measure.replicate import ClockCheck, Follower, ReplicateResult, Setting, Watcher
+from xla_sweeps.measure.workers import Answer, Launch, RequestFailed, Worker, WorkerLost
+from xla_sweeps.schema.measurement import (
+    Block,
+    Failure,
+    Flag,
+    Load,
+    ModeOutcome,
+    Phase,
+    Round,
+    Status,
+    Trend,
+)
+from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system import leases as leasing
+from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.forking import NotForked
+from xla_sweeps.system.process import adopting_orphans
+
+
+def measure(
+    job: ReplicateJob, setting: Setting, follower: Follower, *, timed: bool = True
+) -> ReplicateResult:
+    """Measure one replicate to its end, whatever that is.
+
+    Args:
+        job: what to measure.
+        setting: where and how.
+        follower: told how far it is.
+        timed: whether to measure, or only to build, trace, compile and verify.
+
+    Raises:
+        OSError: a worker cannot be started, or its log cannot be written.
+    """
+    with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
+        conductor = _Conductor(job, setting, follower, watcher, mark, started)
+        conductor.run(timed=timed)
+        return conductor.result
+
+
+@dataclass
+class _WarmMode:
+    """One label of the trial in its worker; satisfies `Contender`.
+
+    Attributes:
+        call_s: seconds of one call, by the warm-up.
+        sync_s: seconds of a synchronization with nothing to wait for.
+        clock: of the worker.
+        idle: the other workers, which must not compute meanwhile.
+        until: when measuring must be over, monotonic.
+    """
+
+    label: str
+    worker: Worker
+    call_s: float
+    sync_s: float
+    clock: ClockCheck
+    idle: Sequence[Worker] = ()
+    until: float = math.inf
+
+    def block(self, calls: int, *, settle: bool) -> Block:
+        """Time a block in its worker; see `Contender`."""
+        pids = [worker.pid for worker in self.idle]
+        idle.settle(pids)
+        before_ns = idle.cpu_ns(pids)
+        request = protocol.TimeBlock(mode=self.label, calls=calls, settle=settle)
+        timed = self.ask(request, protocol.Timed)
+        used_ns = max(0, idle.cpu_ns(pids) - before_ns)
+        self.clock.note(timed.clock_ns)
+        return replace(timed.block, idle_cpu_ns=used_ns) if pids else timed.block
+
+    def singles(self, calls: int, *, limit_s: float) -> tuple[int, Sequence[Block]]:
+        """Time single calls in its worker; see `Contender`."""
+        idle.settle([worker.pid for worker in self.idle])
+        request = protocol.TimeSingles(mode=self.label, calls=calls, limit_s=limit_s)
+        measured = self.ask(request, protocol.Singles)
+        return measured.started_ns, measured.blocks
+
+    def ask(self, request: protocol.Request, expected: type[Answer]) -> Answer:
+        """Send a request; an exception in it ends the worker.
+
+        Raises:
+            WorkerLost: the worker ended.
+        """
+        try:
+            left_s = max(0.0, self.until - time.monotonic())
+            return self.worker.request(request, expected, deadline_s=left_s)
+        except RequestFailed as failed:
+            raise self.worker.give_up(failed) from failed
+
+
+@dataclass
+class _Conductor:
+    """The state of a replicate while it is measured."""
+
+    job: ReplicateJob
+    setting: Setting
+    follower: Follower
+    watcher: Watcher
+    mark: Mapping[str, str]
+    started: ExitStack
+    result: ReplicateResult = field(default_factory=ReplicateResult)
+    alive: dict[int, Worker] = field(default_factory=dict)
+    warm: dict[str, _WarmMode] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    loads: dict[int, Load] = field(default_factory=dict)
+    losses: list[WorkerLost] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.labels = [list(labels) for labels in self.job.trial.workers]
+        """Of each worker, those still to be measured."""
+        self.parent = self.setting.parent if len(self.labels) == 1 else None
+        say = self.follower.contaminated_by
+        self.quiet = QuietWait(self.watcher.disturbance, self.setting.quiet_s, say)
+        self.clocks = [ClockCheck() for _ in self.labels]
+
+    def run(self, *, timed: bool) -> None:
+        """Prepare, measure, finish."""
+        built_at = prepared_at = time.perf_counter()
+        try:
+            built_at = self._make_ready(timed=timed)
+            prepared_at = time.perf_counter()
+            if timed and self.warm:
+                self._measure()
+            self._finish()
+        except WorkerLost as interrupted:
+            self.losses.append(interrupted)
+        ended_at = time.perf_counter()
+        spans_s = {"prepare": prepared_at - built_at, "measure": ended_at - prepared_at}
+        self.result.seconds |= spans_s if self.result.finished else {}
+        self._conclude()
+
+    def _make_ready(self, *, timed: bool) -> float:
+        """Start the workers, prepare and warm up their modes; returns when all were built.
+
+        A worker that dies of a mode is started again without it; the others wait for it.
+        """
+        built_at = time.perf_counter()
+        while True:
+            for index, labels in enumerate(self.labels):
+                if labels and index not in self.alive:
+                    built_at = self._bring_up(index)
+            if timed and self.alive:
+                self._wait_for_turn()
+            for index in list(self.alive):
+                self._warm_up(index, timed=timed)
+            if all(index in self.alive for index, left in enumerate(self.labels) if left):
+                return built_at
+
+    def _bring_up(self, index: int) -> float:
+        """Start a worker, prepare its modes; again without each mode that kills it.
+
+        Returns when the model was built.
+        """
+        built_at = time.perf_counter()
+        while self.labels[index] and index not in self.alive:
+            worker = self._start(index)
+            try:
+                self._set_up(worker, index)
+                built_at = time.perf_counter()
+                for label in list(self.labels[index]):
+                    self._prepare(worker, label, index)
+            except RequestFailed as failed:
+                self._lose(index, worker.give_up(failed))
+            except WorkerLost as lost:
+                self._lose(index, lost)
+            else:
+                self.alive[index] = worker
+        return built_at
+
+    def _start(self, index: int) -> Worker:
+        setting, trial = self.setting, self.job.trial
+        launch = Launch(
+            command=setting.command,
+            environment=setting.environment,
+            log=setting.log,
+            labels=tuple(self.labels[index]),
+            timeouts=trial.timeouts,
+            memory_limit_bytes=trial.memory_limit_bytes,
+            parent=self.parent,
+        )
+        start = partial(
+            workers.start,
+            mark=self.mark,
+            stop=setting.stop,
+            on_event=partial(self._take, index),
+            patience_s=trial.timeouts.build_s,
+        )
+        fault_point("spawn.before")
+        try:
+            worker = start(launch)
+        except NotForked as why:
+            self.parent = None
+            if not setting.stop.requested:
+                self.follower.warn(f"the measuring process was not forked: {why}")
+            worker = start(replace(launch, parent=None))
+        fault_point("spawn.after")
+        if worker is None:
+            raise self._interrupted()
+        self.started.enter_context(worker)
+        self.result.process = worker.started
+        self.watcher.add(worker.pid, worker.memory.request)
+        return worker
+
+    def _take(self, index: int, event: protocol.Event) -> None:
+        """Take in an event of a worker; facts that all workers share are the first one's."""
+        match event:
+            case protocol.Stage(phase=phase, mode=mode, detail=detail):
+                self.follower.stage(phase, mode, detail)
+            case protocol.Loaded(environment=environment) if index == 0:
+                self.result.environment = dict(environment)
+            case protocol.Built(model=model) if index == 0 or self.result.model is None:
+                self.result.model = model
+            case protocol.Flagged(flag=flag):
+                self.result.flag(flag)
+
+    def _set_up(self, worker: Worker, index: int) -> None:
+        job = replace(self.job, modes=tuple(self.labels[index]))
+        limit_s = self.job.trial.timeouts.build_s
+        ready = worker.request(protocol.SetUp(job=job), protocol.Ready, deadline_s=limit_s)
+        self.result.sync = self.result.sync or dict(ready.sync)
+        self.result.seconds = {**ready.seconds, **self.result.seconds}
+
+    def _prepare(self, worker: Worker, label: str, index: int) -> None:
+        limit_s, request = self.job.trial.timeouts.trace_s, protocol.Prepare(mode=label)
+        try:
+            ready = worker.request(request, protocol.ModeReady, deadline_s=limit_s)
+        except RequestFailed as failed:
+            self._drop(label, failed, index)
+        else:
+            self.result.modes[label] = ready.outcome
+            if not ready.usable:
+                self.labels[index].remove(label)
+
+    def _drop(self, label: str, failed: RequestFailed, index: int) -> None:
+        """A mode cannot be measured; its worker goes on."""
+        self.result.fail(label, failed.status, failed.failure)
+        self.follower.warn(f"{label}: {failed.failure.message}")
+        self.labels[index].remove(label)
+
+    def _warm_up(self, index: int, *, timed: bool) -> None:
+        """Warm up the modes of a worker that are not warm yet."""
+        worker, limit_s = self.alive[index], self.job.trial.timeouts.warmup_s
+        for label in [label for label in self.labels[index] if label not in self.warm]:
+            request = protocol.WarmUp(mode=label, once=not timed)
+            try:
+                warmed = worker.request(request, protocol.Warmed, deadline_s=limit_s)
+            except RequestFailed as failed:
+                self._drop(label, failed, index)
+            except WorkerLost as lost:
+                self._lose(index, lost)
+                return
+            else:
+                self.result.modes[label] = warmed.outcome
+                self._flag_moving(label)
+                clock = self.clocks[index]
+                self.warm[label] = _WarmMode(label, worker, warmed.call_s, warmed.sync_s, clock)
+
+    def _lose(self, index: int, lost: WorkerLost) -> None:
+        """A worker ended while it prepared; without the mode that killed it, it may go on.
+
+        Raises:
+            WorkerLost: an interrupt, which ends the replicate.
+        """
+        self._forget(lost)
+        if lost.status is Status.INTERRUPTED:
+            raise lost
+        if lost.mode:
+            left = self.labels[index]
+            left.remove(lost.mode)
+            self.result.fail(lost.mode, lost.status, lost.failure)
+            others = [label for labels in self.labels for label in labels]
+            self.follower.warn(
+                f"{lost.mode}: {lost.failure.message}; "
+                + (f"continuing with {', '.join(others)}" if others else "no mode is left")
+            )
+            if left:
+                return
+        self.labels[index] = []
+        self.losses.append(lost)
+
+    def _forget(self, lost: WorkerLost) -> None:
+        """Nothing is asked of a lost worker any more."""
+        gone = [index for index, worker in self.alive.items() if set(worker.labels) & lost.labels]
+        for index in gone:
+            del self.alive[index]
+        for label in lost.labels:
+            self.warm.pop(label, None)
+
+    def _wait_for_turn(self) -> None:
+        """Wait until the device is this trial's own and quiet; no deadline runs meanwhile."""
+        leases, said_s = self.setting.leases, -math.inf
+        while (holder := leases.take()) or not self.quiet.is_over():
+            if holder and time.monotonic() >= said_s + leasing.STILL_WAITING_S:
+                said_s = time.monotonic()
+                self.follower.waiting_for(holder)
+            if select.select([self.setting.stop], [], [], leasing.LOOK_S)[0]:
+                raise self._interrupted()
+        if self.watcher.gpu:
+            self.watcher.gpu.begin()
+
+    def _interrupted(self) -> WorkerLost:
+        failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
+        return WorkerLost(self.job.modes, status=Status.INTERRUPTED, failure=failure)
+
+    def _measure(self) -> None:
+        """Measure rounds, latencies, and each mode alone where the effort says so."""
+        trial, warm = self.job.trial, self.warm
+        self.follower.stage(Phase.MEASURE, "", "")
+        self.result.sync["empty_s"] = next(iter(warm.values())).sync_s
+        until, block_s = time.monotonic() + trial.timeouts.measure_s, trial.effort.block_s
+        for label, mode in warm.items():
+            mode.until = until
+            mode.idle = [worker for worker in self.alive.values() if worker is not mode.worker]
+            self.calls[label] = timing.calls_per_block(
+                mode.call_s, sync_s=mode.sync_s, block_s=block_s
+            )
+        ended = rounds.measure_rounds(
+            dict(warm),
+            self.calls,
+            {label: mode.call_s for label, mode in warm.items()},
+            effort=trial.effort,
+            seed=self.job.order_seed,
+            clock=time.perf_counter_ns,
+            review=self._review,
+            on_square=self.follower.progress,
+        )
+        self.result.rounds = [
+            replace(item, load=self.loads.get(item.round)) for item in ended.rounds
+        ]
+        self.result.contaminated = ended.contaminated
+        for lost in ended.lost:
+            self._drop_worker(lost)
+        if not self.warm:
+            return
+        if not ended.converged:
+            self.result.flag(str(Flag.NOT_CONVERGED))
+        self.follower.stage(Phase.MEASURE, "", "latency")
+        self._measure_latencies()
+        if trial.effort.sustained_s and self.watcher.gpu:
+            self._measure_alone(trial.effort.sustained_s)
+
+    def _drop_worker(self, lost: ContendersLost) -> None:
+        """A worker ended while it was measured; the others' modes go on."""
+        assert isinstance(lost, WorkerLost)
+        self._forget(lost)
+        self.losses.append(lost)
+        if self.warm and lost.status is not Status.INTERRUPTED:
+            labels = ", ".join(sorted(lost.labels))
+            self.follower.warn(
+                f"{labels}: {lost.failure.message}; continuing with {', '.join(self.warm)}"
+            )
+
+    def _review(self, measured: Sequence[Round]) -> Mapping[int, str]:
+        """The contaminated ones among these rounds, and why; the follower is told of all."""
+        dirty = {item.round: cause for item in measured if (cause := idle.cause_of(item))}
+        dirty |= self.watcher.review(measured)
+        loads = self.watcher.loads(measured)
+        self.loads |= loads
+        self.follower.rounds_measured(
+            [
+                replace(item, dirty=dirty.get(item.round, ""), load=loads.get(item.round))
+                for item in measured
+            ]
+        )
+        return dirty
+
+    def _measure_latencies(self) -> None:
+        """Measure single calls, which complete the outcomes of the modes."""
+        found, lost = latencies.measure_latencies(
+            self.warm, self.result.rounds, self.calls, effort=self.job.trial.effort
+        )
+        for gone in lost:
+            self._drop_worker(gone)
+        for label, measured in found.items():
+            outcome = self.result.modes[label]
+            self.result.modes[label] = replace(
+                outcome,
+                latencies_s=tuple(block.call_s for block in measured.calls),
+                latency_enqueue_ns=tuple(block.enqueue_ns for block in measured.calls),
+                latency_passes=measured.passes,
+                warmup_trend=outcome.warmup_trend or rounds.trend(self.result.rounds, label),
+            )
+            self._flag_moving(label)
+
+    def _measure_alone(self, seconds: float) -> None:
+        """Measure each mode alone, as long as the effort says."""
+        self.follower.stage(Phase.MEASURE, "", "each mode alone")
+        for label in [label for label in self.calls if label in self.warm]:
+            request = protocol.TimeAlone(mode=label, calls=self.calls[label], seconds=seconds)
+            try:
+                alone = self.warm[label].ask(request, protocol.Alone)
+            except WorkerLost as lost:
+                self._drop_worker(lost)
+            else:
+                outcome = self.result.modes[label]
+                self.result.modes[label] = replace(outcome, sustained_call_s=alone.call_s)
+
+    def _flag_moving(self, label: str) -> None:
+        if self.result.modes[label].warmup_trend is Trend.MOVING:
+            self.result.flag(f"{Flag.WARMUP_NOT_STATIONARY}:{label}")
+
+    def _finish(self) -> None:
+        """Have each worker check what its modes have become."""
+        for worker in list(self.alive.values()):
+            calls = {label: self.calls.get(label, 0) for label in worker.labels}
+            limit_s = self.job.trial.timeouts.measure_s
+            try:
+                request = protocol.Finish(calls=calls)
+                finished = worker.request(request, protocol.Finished, deadline_s=limit_s)
+            except RequestFailed as failed:
+                self._drop_worker(worker.give_up(failed))
+            except WorkerLost as lost:
+                self._drop_worker(lost)
+            else:
+                self.result.finished = True
+                self.result.seconds |= finished.seconds
+                for label, spoilt in finished.spoilt.items():
+                    self.result.fail(label, spoilt.status, spoilt.failure)
+
+    def _conclude(self) -> None:
+        """Say how the replicate ended, and what the watcher saw."""
+        result = self.result
+        interrupted = [lost for lost in self.losses if lost.status is Status.INTERRUPTED]
+        result.finished = result.finished and not interrupted
+        if result.finished:
+            for lost in self.losses:
+                self._note_lost_modes(lost)
+        elif self.losses:
+            last = (interrupted or self.losses)[-1]
+            result.status, result.failure = last.status, last.failure
+        result.conclude(self.watcher, clock_differs=any(clock.differs for clock in self.clocks))
+        if self.setting.quiet_s:
+            result.contamination["waited_s"] = round(self.quiet.waited_s, 1)
+
+    def _note_lost_modes(self, lost: WorkerLost) -> None:
+        """The modes of a lost worker failed, unless they had failed before."""
+        for label in lost.labels:
+            outcome = self.result.modes.get(label, ModeOutcome(status=Status.OK))
+            if outcome.status is Status.OK:
+                self.result.fail(label, lost.status, lost.failure)

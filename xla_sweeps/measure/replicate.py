@@ -1,0 +1,176 @@
+"""A replicate as its conductor sees it: where it is measured, who follows it, what it yields."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from xla_sweeps.measure.gpu import SHARED, GpuWatch
+from xla_sweeps.measure.rounds import Progress
+from xla_sweeps.measure.workers import Stop
+from xla_sweeps.schema.measurement import Failure, Flag, Load, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.record import GpuSpan, ModelFacts, ProcessStart
+from xla_sweeps.system.leases import Leases
+
+CLOCK_TOLERANCE = 0.05
+
+CLOCK_SLACK_S = 1.0
+"""On a busy machine a reply may be read this much later than it was sent."""
+
+WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
+
+
+class Watcher(Protocol):
+    """Watches the machine around the workers; `monitor` has one."""
+
+    @property
+    def gpu(self) -> GpuWatch | None:
+        """Watches the GPU that is measured on."""
+
+    def add(self, pid: int, exceeded: Callable[[], None]) -> None:
+        """Watch one more worker; `exceeded` is called once its memory passes the limit."""
+
+    def review(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        """Which of these rounds are contaminated, by number, and by what."""
+
+    def loads(self, rounds: Sequence[Round]) -> Mapping[int, Load]:
+        """What the machine did besides, around each of these reviewed rounds, by number."""
+
+    def disturbance(self) -> str:
+        """What contaminates the machine now, in words, or ""."""
+
+    def summary(self) -> Mapping[str, Any]:
+        """What was seen, for the record."""
+
+
+class Follower(Protocol):
+    """Is told how far a replicate is, between blocks."""
+
+    def stage(self, phase: Phase, mode: str, detail: str) -> None:
+        """A stage begins; "" for no mode and no detail."""
+
+    def warn(self, message: str) -> None:
+        """Something a person should know now."""
+
+    def waiting_for(self, holder: str) -> None:
+        """The device is in use by another trial."""
+
+    def contaminated_by(self, cause: str, at_most_s: float) -> None:
+        """Others use the machine; it waits for a quiet one, at most so many seconds more."""
+
+    def rounds_measured(self, rounds: Sequence[Round]) -> None:
+        """Rounds were measured and reviewed."""
+
+    def progress(self, progress: Progress) -> None:
+        """A Williams design of rounds is complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where and how a replicate is measured.
+
+    Attributes:
+        command: what starts a worker.
+        environment: the complete environment of every worker.
+        log: file for a worker's output.
+        watch: starts the watcher of the machine.
+        stop: ends the replicate early.
+        leases: of the device; taken before anything is timed.
+        quiet_s: how long to wait for a quiet machine before anything is timed.
+        parent: a connection to a process that has loaded the framework and forks a worker
+            instead, where the replicate has just one.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    watch: Callable[[], AbstractContextManager[Watcher]]
+    stop: Stop
+    leases: Leases
+    quiet_s: float = 0.0
+    parent: socket.socket | None = None
+
+
+@dataclass
+class ReplicateResult:
+    """What a replicate yielded before it ended, and how it ended.
+
+    Attributes:
+        process: how its workers were started, as in `Record`.
+        status: `ok` where it was measured to the end; otherwise why not.
+        finished: whether it was measured to the end, with at least one mode.
+    """
+
+    process: ProcessStart = "unknown"
+    status: Status = Status.OK
+    failure: Failure | None = None
+    finished: bool = False
+    model: ModelFacts | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    modes: dict[str, ModeOutcome] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    contaminated: bool = False
+    sync: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    contamination: dict[str, Any] = field(default_factory=dict)
+    gpu: tuple[GpuSpan, ...] = ()
+
+    def fail(self, mode: str, status: Status, failure: Failure) -> None:
+        """Note that a mode could not be measured; what is known of it is kept."""
+        earlier = self.modes.get(mode, ModeOutcome(status=status))
+        self.modes[mode] = replace(earlier, status=status, failure=failure)
+
+    def flag(self, flag: str) -> None:
+        """Note a caveat, once."""
+        if flag not in self.flags:
+            self.flags.append(flag)
+
+    def contaminate(self, cause: str) -> None:
+        """Mark all rounds as contaminated."""
+        self.contaminated = True
+        self.rounds = [replace(item, dirty=item.dirty or cause) for item in self.rounds]
+
+    def conclude(self, watcher: Watcher, *, clock_differs: bool) -> None:
+        """Take in what the watcher saw over the whole time."""
+        watch = watcher.gpu
+        if watch and self.finished:
+            watch.end()
+            if watch.newcomers:  # since when is unknown
+                self.contaminate(SHARED)
+        if self.finished and clock_differs:
+            self.flag(str(Flag.CLOCK_DIFFERS))
+            self.contaminate(WRONG_CLOCK)
+        if watch:
+            self.gpu = tuple(watch.spans)
+            self.flags += watch.flags()
+        self.contamination = dict(watcher.summary())
+
+
+class ClockCheck:
+    """Compares a worker's clock with this process's, over all its blocks.
+
+    The model's own code runs in the worker, and may have replaced its clock.
+
+    Attributes:
+        differs: whether the two disagree by more than a few percent.
+    """
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self.differs = False
+
+    def note(self, there_ns: int, *, now_s: float | None = None) -> None:
+        """A block was measured, and its reply has just been received."""
+        here_s = time.monotonic() if now_s is None else now_s
+        there_s = there_ns / 1e9
+        if self._first is None:
+            self._first = here_s, there_s
+            return
+        here, there = here_s - self._first[0], there_s - self._first[1]
+        self.differs = abs(here - there) > CLOCK_TOLERANCE * here + CLOCK_SLACK_S

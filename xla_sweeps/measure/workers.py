@@ -1,0 +1,461 @@
+"""One measuring process, the worker, as its parent has it: started, asked, watched and ended.
+
+It is in a group of its own, with its output in a log file and a deadline for every request. It may
+run anybody's code, so nothing that it sends, writes or leaves behind may delay, flood or confuse
+the parent. A crash, a hang or a kill of it becomes a failure in the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import TypeVar
+
+from xla_sweeps.measure import protocol
+from xla_sweeps.measure.contender import ContendersLost
+from xla_sweeps.measure.failures import ProcessEnd, diagnose_end, diagnose_exception
+from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.schema.record import ProcessStart
+from xla_sweeps.schema.trial import Timeouts
+from xla_sweeps.system.files import tail, trim
+from xla_sweeps.system.forking import Child, Order, fork
+from xla_sweeps.system.leases import Readable
+from xla_sweeps.system.process import signal_group
+from xla_sweeps.system.text import redacted
+
+EXIT_GRACE_S = 0.5
+
+TERM_GRACE_S = 5.0
+
+DUMP_GRACE_S = 0.5
+
+LOG_LIMIT_BYTES = 16 * 2**20
+
+LOOK_S = 2.0
+"""Between two looks at the size of the log."""
+
+_LOG_TAIL_BYTES = 8192
+
+_READ_BYTES = 1 << 16
+
+_MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
+
+Answer = TypeVar("Answer", bound=protocol.Reply)
+
+
+class Stop:
+    """A request to stop a worker, from a signal handler or thread, that wakes the waiting parent.
+
+    A context manager: it owns two descriptors.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def request(self) -> None:
+        """Ask for the stop."""
+        self.requested = True
+        with contextlib.suppress(OSError):
+            os.write(self._write, b"!")
+
+    def fileno(self) -> int:
+        """Readable once a stop was requested."""
+        return self._read
+
+    def close(self) -> None:
+        """Give the descriptors back; a later request is not heard."""
+        read, write, self._write = self._read, self._write, -1
+        os.close(read)
+        os.close(write)
+
+
+class WorkerLost(ContendersLost):
+    """A worker ended before it was told to; its process and all that it started are gone.
+
+    Attributes:
+        labels: those that it measured; all of the trial after an interrupt.
+        status: why it ended; INTERRUPTED after an interrupt.
+        failure: the same in words.
+        mode: the label that it was preparing, which its death is blamed on; or "".
+    """
+
+    def __init__(
+        self, labels: Sequence[str], *, status: Status, failure: Failure, mode: str = ""
+    ) -> None:
+        super().__init__(labels)
+        self.status, self.failure, self.mode = status, failure, mode
+
+
+class RequestFailed(Exception):
+    """A Python exception ended a request; the worker goes on, unless it was setting up.
+
+    Attributes:
+        status: of the mode, or of the worker.
+        failure: the same in words.
+    """
+
+    def __init__(self, failed: protocol.Failed) -> None:
+        self.status, self.failure = diagnose_exception(failed.phase, failed.kind, failed.text)
+        super().__init__(self.failure.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a worker is started.
+
+    Attributes:
+        command: what to start; gets our process id and the channel's descriptor as arguments.
+        environment: the complete environment.
+        log: file that its output is appended to.
+        labels: the modes that it measures.
+        timeouts: of its stages, seconds.
+        memory_limit_bytes: resident memory past which it is stopped.
+        parent: a connection to a process that has loaded the framework and forks the worker
+            instead, where it can.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    labels: tuple[str, ...]
+    timeouts: Timeouts
+    memory_limit_bytes: int
+    parent: socket.socket | None = None
+
+
+class Worker:
+    """A started worker; a context manager that ends it.
+
+    Args:
+        launch: how it was started.
+        process: its process.
+        channel: what it sends.
+        started: whether it was forked or started afresh.
+        stop: ends every request early.
+        on_event: called with every event, between blocks.
+
+    Attributes:
+        memory: to be requested once its memory passes the limit.
+        stage: the one that it is in.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        process: Child,
+        channel: FileIO,
+        *,
+        started: ProcessStart,
+        stop: Stop,
+        on_event: Callable[[protocol.Event], None],
+    ) -> None:
+        self.started, self.labels, self.memory = started, launch.labels, Stop()
+        self.stage = protocol.Stage(phase=Phase.IMPORT)
+        self._launch, self._process, self._channel = launch, process, channel
+        self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
+        self._on_event, self._reader = on_event, protocol.Reader()
+        self._looked, self._oom_kills = time.monotonic(), oom_kills()
+        self._ended = False
+        assert process.stdin is not None
+        self._requests = process.stdin.fileno()
+        os.set_blocking(self._requests, False)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+        self.memory.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def request(
+        self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
+    ) -> Answer:
+        """Send a request and wait for its reply; events that come meanwhile are passed on.
+
+        Args:
+            message: the request.
+            expected: the type of its reply.
+            deadline_s: how long the reply may take; a stage that begins meanwhile has the trial's
+                own deadline instead.
+
+        Raises:
+            RequestFailed: an exception ended the request.
+            WorkerLost: the worker ended, or had to be ended: it missed the deadline, passed its
+                memory limit, misused its channel, or a stop was requested.
+        """
+        self.stage = stage_of(message)
+        waiting = _Waiting(protocol.encode(message), time.monotonic() + deadline_s)
+        reply, reason = self._answer_to(waiting)
+        if isinstance(reply, expected):
+            return reply
+        if isinstance(reply, protocol.Failed):
+            raise RequestFailed(reply)
+        raise self._lost(reason or "flood")
+
+    def give_up(self, failed: RequestFailed) -> WorkerLost:
+        """End it because of a failed request; what its modes are then lost to."""
+        self.close()
+        return WorkerLost(self.labels, status=failed.status, failure=failed.failure)
+
+    def close(self) -> bool:
+        """End it; returns whether it had ended by itself. What it started ends with it."""
+        if self._ended:
+            return True
+        self._ended = True
+        try:
+            return end_group(self._process)
+        finally:
+            self._channel.close()
+            self._process.__exit__(None, None, None)
+            trim(self._launch.log, limit=LOG_LIMIT_BYTES)
+
+    def _answer_to(self, waiting: _Waiting) -> tuple[protocol.Reply | None, str]:
+        """The reply, or why there is none: a key of `_stops`, or as `ProcessEnd.killed_for`."""
+        with selectors.DefaultSelector() as selector, end_of(self._process) as end:
+            selector.register(self._requests, selectors.EVENT_WRITE)
+            sources: list[Readable | int] = [self._channel, *self._stops.values()]
+            for source in sources if end is None else [*sources, end]:
+                selector.register(source, selectors.EVENT_READ)
+            while True:
+                left_s = max(0.0, waiting.deadline - time.monotonic())
+                ready = {key.fileobj for key, _ in selector.select(min(LOOK_S, left_s))}
+                for reason, stop in self._stops.items():
+                    if stop in ready:
+                        return None, reason
+                if self._requests in ready:
+                    waiting.unsent = waiting.unsent[self._write(waiting.unsent) :]
+                    if not waiting.unsent:
+                        selector.unregister(self._requests)
+                if self._channel in ready:
+                    chunk = self._channel.read(_READ_BYTES)
+                    if not chunk:
+                        return None, "closed"
+                    reply = self._take(chunk, waiting)
+                    if reply is not None:
+                        return reply, ""
+                    if self._reader.flooded:
+                        return None, "flood"
+                elif end in ready:
+                    return None, "died"
+                if time.monotonic() >= waiting.deadline:
+                    self._dump_stacks()
+                    return None, "timeout"
+                self._look()
+
+    def _take(self, chunk: bytes, waiting: _Waiting) -> protocol.Reply | None:
+        """Pass on the events in a chunk; returns the reply, if it is there."""
+        reply = None
+        for message in self._reader.feed(chunk):
+            if isinstance(message, protocol.Stage):
+                self.stage = message
+                limit_s = limit_of(message.phase, self._launch.timeouts)
+                waiting.deadline = time.monotonic() + limit_s
+            if isinstance(message, protocol.Event):
+                self._on_event(message)
+            else:
+                reply = message
+        return reply
+
+    def _look(self) -> None:
+        if time.monotonic() >= self._looked + LOOK_S:
+            self._looked = time.monotonic()
+            trim(self._launch.log, limit=LOG_LIMIT_BYTES)
+
+    def _write(self, content: bytes) -> int:
+        """How much of it the worker's input took; all of it where nobody reads that any more."""
+        try:
+            return os.write(self._requests, content)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(content)
+
+    def _dump_stacks(self) -> None:
+        """Have the worker write all its stacks to the log.
+
+        Works while native code holds the interpreter.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        time.sleep(DUMP_GRACE_S)
+
+    def _lost(self, reason: str) -> WorkerLost:
+        """End what is left of it, and say why it ended and which mode it was preparing."""
+        by_itself, stage, launch = self.close(), self.stage, self._launch
+        if reason == "died" or (reason == "closed" and by_itself):
+            reason = ""
+        limit = f"{limit_of(stage.phase, launch.timeouts):g} s"
+        if reason == "memory":
+            limit = f"{launch.memory_limit_bytes / 2**30:.1f} GiB"
+        status, failure = diagnose_end(
+            ProcessEnd(
+                exit_code=self._process.wait(),
+                phase=stage.phase,
+                killed_for=reason,
+                limit=limit,
+                oom_kills=oom_kills() - self._oom_kills,
+                log_tail=redacted(tail(launch.log, limit=_LOG_TAIL_BYTES)),
+            )
+        )
+        interrupted = status is Status.INTERRUPTED
+        blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted
+        mode = stage.mode if blamed else ""
+        return WorkerLost(self.labels, status=status, failure=failure, mode=mode)
+
+
+@dataclass
+class _Waiting:
+    """A request under way: what is still to be sent, and when the reply is due, monotonic."""
+
+    unsent: bytes
+    deadline: float
+
+
+def start(
+    launch: Launch,
+    *,
+    mark: Mapping[str, str],
+    stop: Stop,
+    on_event: Callable[[protocol.Event], None],
+    patience_s: float,
+) -> Worker | None:
+    """Start a worker; None where a stop was requested meanwhile.
+
+    Args:
+        launch: how.
+        mark: variables by which orphans are found.
+        stop: ends the start, and every request.
+        on_event: called with every event.
+        patience_s: how long to wait for a parent that still loads the framework.
+
+    Raises:
+        NotForked: the parent cannot fork it; to be started again without one.
+        OSError: it cannot be started, or its log cannot be written.
+    """
+    if stop.requested:
+        return None
+    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    read_end, write_end = os.pipe()
+    channel = os.fdopen(read_end, "rb", buffering=0)
+    try:
+        with launch.log.open("ab", buffering=0) as output:
+            process: Child
+            if launch.parent is not None:
+                cores = tuple(sorted(os.sched_getaffinity(0)))
+                process = fork(
+                    launch.parent,
+                    Order(environment=dict(launch.environment), cores=cores),
+                    output=output.fileno(),
+                    descriptors=[write_end],
+                    patience_s=patience_s,
+                    stops=[stop],
+                )
+            else:
+                process = subprocess.Popen(
+                    [*launch.command, str(os.getpid()), str(write_end)],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env={**launch.environment, **mark},
+                    pass_fds=[write_end],
+                    start_new_session=True,
+                )
+    except BaseException:
+        channel.close()
+        raise
+    finally:
+        os.close(write_end)
+    started: ProcessStart = "forked" if launch.parent is not None else "fresh"
+    return Worker(launch, process, channel, started=started, stop=stop, on_event=on_event)
+
+
+def stage_of(request: protocol.Request) -> protocol.Stage:
+    """The stage that a request begins; what the worker announces meanwhile is more exact."""
+    match request:
+        case protocol.SetUp() | protocol.Explain():
+            return protocol.Stage(phase=Phase.IMPORT)
+        case protocol.Prepare(mode=mode):
+            return protocol.Stage(phase=Phase.TRACE, mode=mode)
+        case protocol.WarmUp(mode=mode):
+            return protocol.Stage(phase=Phase.WARMUP, mode=mode)
+        case _:
+            return protocol.Stage(phase=Phase.MEASURE)
+
+
+def limit_of(phase: Phase, timeouts: Timeouts) -> float:
+    """The deadline of a stage, seconds."""
+    return {
+        Phase.TRACE: timeouts.trace_s,
+        Phase.COMPILE: timeouts.compile_s,
+        Phase.VERIFY: timeouts.compile_s,
+        Phase.WARMUP: timeouts.warmup_s,
+        Phase.MEASURE: timeouts.measure_s,
+    }.get(phase, timeouts.build_s)
+
+
+@contextlib.contextmanager
+def end_of(process: Child) -> Iterator[int | None]:
+    """A descriptor that is readable once the process has ended; None on an old kernel."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def end_group(process: Child) -> bool:
+    """Let a process end by itself if it is about to; returns whether it did.
+
+    Otherwise SIGTERM, then SIGKILL, to its whole group.
+    """
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    for signal_number, grace_s in (
+        (None, EXIT_GRACE_S),
+        (signal.SIGTERM, TERM_GRACE_S),
+        (signal.SIGKILL, None),
+    ):
+        if signal_number is not None:
+            signal_group(process.pid, signal_number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+            break
+    signal_group(process.pid, signal.SIGKILL)  # grandchildren that outlived it
+    return signal_number is None
+
+
+def oom_kills() -> int:
+    """The kernel's count of out-of-memory kills: of our control group, else of all."""
+    for path, key in (("/sys/fs/cgroup/memory.events", "oom_kill"), ("/proc/vmstat", "oom_kill")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in Path(path).read_text().splitlines():
+                if line.split()[0] == key:
+                    return int(line.split()[1])
+    return 0

@@ -1,0 +1,113 @@
+"""What a framework has to offer to be measured: a backend, its model, and the model in a mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from xla_sweeps.measure import protocol, timing
+from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import ReplicateJob, Trial
+
+Tell = Callable[[protocol.Event], None]
+"""Sends an event to the parent."""
+
+
+class Sends(Protocol):
+    """The connection to the parent."""
+
+    def send(self, message: protocol.Message) -> None:
+        """Send one message."""
+
+
+class Executable(timing.Executable, Protocol):
+    """A model in one mode, its inputs on the device."""
+
+    trace_s: float | None
+
+    def first_call_s(self) -> float:
+        """Seconds of the first call with a synchronization; the mode compiles in it."""
+
+    def outputs(self, position: int = 0) -> list[np.ndarray]:
+        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
+
+    def traces(self) -> int:
+        """How often the mode has been traced; 0 if it never is."""
+
+    def copies_s(self) -> Mapping[str, float]:
+        """Seconds that copying a call's `input` and `output` takes alone; empty if none is."""
+
+    def last_batch_compile_s(self) -> float | None:
+        """Seconds of compiling for a smaller last batch of a call; None if there is none."""
+
+
+class Model(Protocol):
+    """A model on its device, its inputs, and the outputs that every mode must reproduce."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of it so far."""
+
+    @property
+    def deterministic(self) -> bool:
+        """True if two eager runs agree."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Seconds of stages such as `reference`, `macs`."""
+
+    def synchronization(self) -> Mapping[str, Any]:
+        """The self-test of the synchronization, for the record."""
+
+    def run_eagerly(self, tell: Tell) -> None:
+        """Compute what every mode must reproduce, before anything is traced."""
+
+    def add_reference(self, tell: Tell) -> bool:
+        """Compute the float64 reference, unless that was tried; returns whether it was now."""
+
+    def bind(self, mode: str) -> Executable:
+        """The model in a mode; graph modes are traced here."""
+
+    def prove(self, executable: Any) -> Mapping[str, Any]:
+        """What is really in force, read back after the first call: evidence, with `in_force`.
+
+        `reason` says why it is not; `elsewhere` names devices of outputs that are not the trial's.
+        """
+
+    def comparison(self, executable: Any) -> Callable[[], Agreement]:
+        """Run what is to be verified of a mode; returns what compares it with what is known."""
+
+    def note_build(self, executable: Any, tell: Tell) -> None:
+        """Note what a mode made of the model: facts and flags."""
+
+    def count_macs(self, tell: Tell) -> None:
+        """Count multiply-accumulates, unless they are known."""
+
+    def runs_away(self, executable: Any, calls: int) -> str:
+        """Why calls in a row are no steady state, such as a loss that is not finite; or ""."""
+
+    def reset_steady_memory(self) -> None:
+        """Start `steady_memory_bytes` again."""
+
+    def steady_memory_bytes(self) -> int | None:
+        """The most that the framework's allocator had handed out; None if it does not count."""
+
+
+class Backend(Protocol):
+    """A framework, loaded."""
+
+    def configure(self, trial: Trial) -> None:
+        """Set what holds for the whole process."""
+
+    def environment(self) -> Mapping[str, Any]:
+        """Versions and settings that are known only where the framework is loaded."""
+
+    def device(self, trial: Trial) -> AbstractContextManager[object]:
+        """Within it, what is built and called is on the trial's device."""
+
+    def build(self, job: ReplicateJob) -> Model:
+        """Build the model and place it and its inputs on the device."""

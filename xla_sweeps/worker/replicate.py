@@ -1,0 +1,238 @@
+"""A worker's part of one replicate: build, prove, verify, warm up, time what the parent asks for.
+
+The order is fixed: an eager call before anything is traced, correctness before timing, and nothing
+printed or sent inside a timed block.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from xla_sweeps.measure import protocol, timing
+from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
+from xla_sweeps.schema.modes import ExecutionMode, mode_of
+from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
+from xla_sweeps.worker.backend import Backend, Executable, Model, Sends
+
+CLOCK = time.perf_counter_ns
+
+
+@dataclass
+class Prepared:
+    """A mode that is ready to be measured, and what is known of it so far.
+
+    Attributes:
+        traced: how often it had been traced once it was warm.
+    """
+
+    executable: Executable
+    outcome: ModeOutcome
+    traced: int = 0
+
+
+class Replicate:
+    """Answers the requests of one replicate.
+
+    Args:
+        load: imports the framework.
+        channel: to the parent.
+    """
+
+    def __init__(self, load: Callable[[], Backend], channel: Sends) -> None:
+        self._load, self._channel = load, channel
+        self._backend: Backend
+        self._job: ReplicateJob
+        self._model: Model
+        self._prepared: dict[str, Prepared] = {}
+
+    def answer(self, request: protocol.Request) -> protocol.Reply:
+        """Do what is asked; raises whatever the framework or the model raises."""
+        if isinstance(request, protocol.SetUp):
+            return self._set_up(request.job)
+        with self._backend.device(self._job.trial):
+            match request:
+                case protocol.Prepare(mode=mode):
+                    return self._prepare(mode)
+                case protocol.WarmUp(mode=mode, once=once):
+                    return self._call_again(mode) if once else self._warm_up(mode)
+                case protocol.TimeBlock():
+                    return self._time_block(request)
+                case protocol.TimeSingles():
+                    return self._time_singles(request)
+                case protocol.TimeAlone(mode=mode, calls=calls, seconds=seconds):
+                    call_s = timing.measure_alone(
+                        self._prepared[mode].executable, calls=calls, seconds=seconds, clock=CLOCK
+                    )
+                    return protocol.Alone(call_s=call_s)
+                case protocol.Finish():
+                    return self._finish(request)
+        raise ValueError(f"a replicate does not answer {type(request).__name__}")
+
+    def _set_up(self, job: ReplicateJob) -> protocol.Ready:
+        """Build the model, run it eagerly, and compute the float64 reference where it always is.
+
+        Elsewhere it is computed once a mode is not close to eager.
+        """
+        tell, trial = self._channel.send, job.trial
+        tell(protocol.Stage(phase=Phase.IMPORT))
+        began = time.perf_counter()
+        self._backend, self._job = self._load(), job
+        loaded = time.perf_counter()
+        self._backend.configure(trial)
+        tell(protocol.Loaded(environment=self._backend.environment()))
+        with self._backend.device(trial):
+            tell(protocol.Stage(phase=Phase.BUILD, detail=_shown(trial.model)))
+            model = self._model = self._backend.build(job)
+            tell(protocol.Built(model=model.facts))
+            tell(protocol.Stage(phase=Phase.VERIFY, mode=str(ExecutionMode.EAGER)))
+            model.run_eagerly(tell)
+            if job.measure and trial.effort.always_reference and job.replicate == 0:
+                model.add_reference(tell)
+            built = time.perf_counter()
+            tell(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
+            sync = model.synchronization()
+        return protocol.Ready(
+            sync=sync, seconds={"import": loaded - began, "build": built - loaded}
+        )
+
+    def _prepare(self, label: str) -> protocol.ModeReady:
+        """Trace, compile, prove and verify one mode."""
+        tell, model = self._channel.send, self._model
+        tell(protocol.Stage(phase=Phase.TRACE, mode=label))
+        executable = model.bind(str(mode_of(label)))
+        tell(protocol.Stage(phase=Phase.COMPILE, mode=label))
+        first_call_s = executable.first_call_s()
+        outcome = ModeOutcome(
+            status=Status.OK,
+            trace_s=executable.trace_s,
+            first_call_s=first_call_s,
+        )
+        model.note_build(executable, tell)
+        tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
+        outcome = self._prove_and_verify(executable, outcome)
+        usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
+        if usable:
+            self._prepared[label] = Prepared(executable, outcome)
+            if outcome.effective.get("elsewhere"):
+                tell(protocol.Flagged(flag=f"{Flag.OUTPUTS_ELSEWHERE}:{label}"))
+        return protocol.ModeReady(outcome=outcome, usable=usable)
+
+    def _prove_and_verify(self, executable: Executable, outcome: ModeOutcome) -> ModeOutcome:
+        """Prove that the mode is in force, then check that it computes what eager computes."""
+        evidence = self._model.prove(executable)
+        if not evidence["in_force"]:
+            absent = Failure(
+                phase=Phase.VERIFY, kind="mode_not_effective", message=str(evidence["reason"])
+            )
+            return replace(
+                outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
+            )
+        compare = self._model.comparison(executable)
+        agreement = compare()
+        if not agreement.ok and self._model.add_reference(self._channel.send):
+            agreement = compare()  # perhaps as close to float64 as eager is
+        status, failure = _gate(agreement, deterministic=self._model.deterministic)
+        return replace(
+            outcome, status=status, effective=evidence, agreement=agreement, failure=failure
+        )
+
+    def _warm_up(self, label: str) -> protocol.Warmed:
+        """Warm up a mode; its compile time is the first call's beyond that of a steady call."""
+        tell, model, entry = self._channel.send, self._model, self._prepared[label]
+        tell(protocol.Stage(phase=Phase.WARMUP, mode=label))
+        model.reset_steady_memory()
+        warm = timing.warm_up(entry.executable, effort=self._job.trial.effort, clock=CLOCK)
+        memory_bytes = model.steady_memory_bytes()
+        if warm.recompiles:
+            tell(protocol.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
+        entry.outcome = replace(
+            entry.outcome,
+            warmup_calls=warm.calls,
+            warmup_trend=warm.trend,
+            warmup_block_calls=tuple(block.calls for block in warm.blocks),
+            warmup_block_ns=tuple(block.elapsed_ns for block in warm.blocks),
+            compile_s=max(0.0, (entry.outcome.first_call_s or 0.0) - warm.call_s),
+            steady_memory_bytes=memory_bytes,
+            copies_s=entry.executable.copies_s(),
+            last_batch_compile_s=entry.executable.last_batch_compile_s(),
+        )
+        entry.executable.prepare()
+        sync_s = timing.sync_overhead_s(entry.executable, clock=CLOCK)
+        entry.traced = entry.executable.traces()
+        return protocol.Warmed(outcome=entry.outcome, call_s=warm.call_s, sync_s=sync_s)
+
+    def _call_again(self, label: str) -> protocol.Warmed:
+        """Call a mode once more instead of a warm-up, to tell compile time from a call's time."""
+        entry = self._prepared[label]
+        again_s = entry.executable.first_call_s()
+        compile_s = max(0.0, (entry.outcome.first_call_s or 0.0) - again_s)
+        entry.outcome = replace(entry.outcome, compile_s=compile_s)
+        return protocol.Warmed(outcome=entry.outcome, call_s=again_s, sync_s=0.0)
+
+    def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
+        block = timing.settled_block(
+            self._prepared[request.mode].executable,
+            request.mode,
+            request.calls,
+            settle=request.settle,
+            clock=CLOCK,
+            cpu_clock=time.process_time_ns,
+        )
+        return protocol.Timed(block=block, clock_ns=CLOCK())
+
+    def _time_singles(self, request: protocol.TimeSingles) -> protocol.Singles:
+        started_ns = CLOCK()
+        blocks = timing.measure_singles(
+            self._prepared[request.mode].executable,
+            request.mode,
+            calls=request.calls,
+            limit_s=request.limit_s,
+            clock=CLOCK,
+        )
+        return protocol.Singles(blocks=blocks, started_ns=started_ns)
+
+    def _finish(self, request: protocol.Finish) -> protocol.Finished:
+        """Check what the modes have become, and count what is still to be counted."""
+        spoilt = {
+            label: reason
+            for label, calls in request.calls.items()
+            if calls and label in self._prepared and (reason := self._spoilt(label, calls))
+        }
+        self._model.count_macs(self._channel.send)
+        self._channel.send(protocol.Loaded(environment=self._backend.environment()))  # all by now
+        return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
+
+    def _spoilt(self, label: str, calls: int) -> protocol.Spoilt | None:
+        """Why what was measured is no steady state of the mode; None if it is."""
+        entry = self._prepared[label]
+        retraced = entry.executable.traces() - entry.traced
+        if retraced:
+            message = f"traced again while it was measured ({retraced} times)"
+            failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
+            return protocol.Spoilt(status=Status.RETRACED, failure=failure)
+        if entry.outcome.status is not Status.OK:
+            return None
+        reason = self._model.runs_away(entry.executable, calls)
+        if not reason:
+            return None
+        failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
+        return protocol.Spoilt(status=Status.WRONG_RESULT, failure=failure)
+
+
+def _gate(agreement: Agreement, *, deterministic: bool) -> tuple[Status, Failure | None]:
+    if agreement.ok:
+        return Status.OK, None
+    if not deterministic:
+        message = "two eager runs on the same input differ, so no mode can be verified"
+        return Status.NONDETERMINISTIC, Failure(
+            phase=Phase.VERIFY, kind="nondeterministic", message=message
+        )
+    return Status.WRONG_RESULT, Failure(
+        phase=Phase.VERIFY, kind="disagreement", message=agreement.reason
+    )
+
+
+def _shown(spec: ModelSpec) -> str:
+    return " ".join(filter(None, (spec.name, size_text(spec.task, spec.resolution_px))))

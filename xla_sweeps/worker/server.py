@@ -1,0 +1,106 @@
+"""Serve a worker's parent: read requests from standard input, send events and replies.
+
+Messages have a file descriptor of their own; standard output and error belong to the libraries and
+go to the replicate's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from xla_sweeps.measure import protocol
+from xla_sweeps.measure.failures import CHANNEL_LOST_CODE, error_text
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.system.faults import fault_point
+from xla_sweeps.system.process import die_with_parent
+
+
+class Channel:
+    """The connection to the parent, outwards.
+
+    Attributes:
+        stage: the one that was announced last.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._out = os.fdopen(descriptor, "wb", buffering=0)
+        self.stage = protocol.Stage(phase=Phase.IMPORT)
+
+    def send(self, message: protocol.Message) -> None:
+        """Send one message; without a parent, this process ends."""
+        if isinstance(message, protocol.Stage):
+            self.stage = message
+            fault_point(f"worker.{message.phase}")
+        elif isinstance(message, protocol.Timed):
+            fault_point("worker.block")
+        elif isinstance(message, protocol.Finished):
+            fault_point("worker.finished")
+        try:
+            self._out.write(protocol.encode(message))
+        except OSError:  # the parent is gone, or the model's code closed the descriptor
+            traceback.print_exc()
+            end(CHANNEL_LOST_CODE)
+
+
+class Desk(Protocol):
+    """Answers requests, in order; its framework is loaded in the first one."""
+
+    def answer(self, request: protocol.Request) -> protocol.Reply:
+        """Do what is asked."""
+
+
+Open = Callable[[Channel], Desk]
+"""Makes the desk of a framework; loads nothing yet."""
+
+
+def main(open_desk: Open) -> NoReturn:
+    """Serve the parent of a process that was started for it, then end; see `serve`."""
+    parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent(parent)
+    end(serve(descriptor, open_desk))
+
+
+def serve(descriptor: int, open_desk: Open) -> int:
+    """Answer requests until the parent has no more; returns the exit code.
+
+    It is 0 even if modes failed, which the replies say. A request that fails before anything is set
+    up ends the process.
+
+    Args:
+        descriptor: of the channel.
+        open_desk: makes what answers.
+    """
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    channel, ready = Channel(descriptor), False
+    desk = open_desk(channel)
+    while line := sys.stdin.buffer.readline():
+        request = protocol.request_of(line)
+        mode = getattr(request, "mode", "")
+        try:
+            channel.send(desk.answer(request))
+        except BaseException as error:  # also sys.exit() in the model's code
+            phase, kind = channel.stage.phase, type(error).__name__
+            text = error_text(error)
+            with contextlib.suppress(BaseException):
+                traceback.print_exc()
+            channel.send(protocol.Failed(phase=phase, mode=mode, kind=kind, text=text))
+            if not ready:
+                return 1
+        ready = True
+    return 0
+
+
+def end(code: int) -> NoReturn:
+    """End this process: the libraries' exit hooks have nothing to save, and some hang."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
