@@ -21,7 +21,7 @@ from paths import SUPPORT
 from xla_sweeps.measure import conductor, idle, workers
 from xla_sweeps.measure.replicate import ReplicateResult, Setting
 from xla_sweeps.measure.workers import LOG_LIMIT_BYTES, Stop
-from xla_sweeps.schema.measurement import Block, Phase, Round, Status
+from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.schema.trial import Copies, ReplicateJob
 from xla_sweeps.system.forking import Parent
 from xla_sweeps.system.leases import Leases
@@ -202,9 +202,7 @@ def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(tmp_path: 
 
 def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
     result = conduct(tmp_path, "grandchild:graph")
-    pid = int(
-        next(flag for flag in result.flags if flag.startswith("grandchild:")).partition(":")[2]
-    )
+    (pid,) = [int(flagged.mode) for flagged in result.flags if flagged.flag == "grandchild"]
     deadline = time.monotonic() + 120
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -337,7 +335,7 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
     monkeypatch.setattr("xla_sweeps.measure.replicate.CLOCK_SLACK_S", 0.1)
     result = conduct(tmp_path, "slow-clock")
     assert result.contaminated
-    assert "clock_differs" in result.flags
+    assert Flagged("clock_differs") in result.flags
     assert all(item.dirty for item in result.rounds)
 
 

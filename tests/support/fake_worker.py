@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import Block, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Block, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.worker import server
@@ -149,7 +149,7 @@ class Scripted:
         elif f"grandchild:{mode}" in script:
             child = subprocess.Popen(["sleep", "600"])
             print("grandchild", child.pid, flush=True)
-            self.channel.send(protocol.Flagged(flag=f"grandchild:{child.pid}"))
+            self.channel.send(protocol.Caveat(Flagged("grandchild", str(child.pid))))
             os._exit(4)
         return protocol.ModeReady(outcome=outcome())
 

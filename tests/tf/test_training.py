@@ -17,7 +17,7 @@ from tiny_training import bench_of, loaded, network
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import protocol
-from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import ExecutionMode, Scenario
 from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
 from xla_sweeps.tf import models, sources
@@ -176,11 +176,11 @@ def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
 
 
 def test_a_trial_with_dropout_says_that_xla_draws_other_numbers() -> None:
-    for rate, expected in ((0.0, []), (0.5, [str(Flag.RANDOM_LAYERS)])):
+    for rate, expected in ((0.0, []), (0.5, [Flagged(Flag.RANDOM_LAYERS)])):
         heard = Heard()
         layer = keras.layers.Dropout(rate)
         bench_of(partial(network, layer), TRAIN, heard)
-        flags = [item.flag for item in heard.events if isinstance(item, protocol.Flagged)]
+        flags = [item.flagged for item in heard.events if isinstance(item, protocol.Caveat)]
         assert flags == expected
 
 

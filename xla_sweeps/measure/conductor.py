@@ -24,6 +24,7 @@ from xla_sweeps.schema.measurement import (
     Block,
     Failure,
     Flag,
+    Flagged,
     Load,
     ModeOutcome,
     Phase,
@@ -231,8 +232,8 @@ class _Conductor:
                 self.result.environment = dict(environment)
             case protocol.Built(model=model) if index == 0 or self.result.model is None:
                 self.result.model = model
-            case protocol.Flagged(flag=flag):
-                self.result.flag(flag)
+            case protocol.Caveat(flagged=flagged):
+                self.result.flag(flagged)
 
     def _set_up(self, worker: Worker, index: int) -> None:
         job = replace(self.job, modes=tuple(self.labels[index]))
@@ -354,7 +355,7 @@ class _Conductor:
         if not self.warm:
             return
         if not ended.converged:
-            self.result.flag(str(Flag.NOT_CONVERGED))
+            self.result.flag(Flagged(Flag.NOT_CONVERGED))
         self.follower.stage(Phase.MEASURE, "", "latency")
         self._measure_latencies()
         if trial.effort.sustained_s and self.watcher.gpu:
@@ -418,7 +419,7 @@ class _Conductor:
 
     def _flag_moving(self, label: str) -> None:
         if self.result.modes[label].warmup_trend is Trend.MOVING:
-            self.result.flag(f"{Flag.WARMUP_NOT_STATIONARY}:{label}")
+            self.result.flag(Flagged(Flag.WARMUP_NOT_STATIONARY, label))
 
     def _finish(self) -> None:
         """Have each worker check what its modes have become."""

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.schema.explanation import Explanation
-from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Block, Failure, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.text import redacted
@@ -97,10 +97,10 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
     model: ModelFacts
 
 
-class Flagged(msgspec.Struct, frozen=True, tag="flagged"):
-    """Event: a caveat for whoever reads the numbers."""
+class Caveat(msgspec.Struct, frozen=True, tag="caveat"):
+    """Event: a caveat about the numbers."""
 
-    flag: str
+    flagged: Flagged
 
 
 class Explained(msgspec.Struct, frozen=True, tag="explained"):
@@ -109,7 +109,7 @@ class Explained(msgspec.Struct, frozen=True, tag="explained"):
     explanation: Explanation
 
 
-Event = Stage | Loaded | Built | Flagged | Explained
+Event = Stage | Loaded | Built | Caveat | Explained
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

@@ -28,7 +28,7 @@ def make_record(
     trial = settings.trial
     modes = {label: result.modes.get(label) or _unreached(result) for label in trial.modes}
     status, failure = _overall(result, modes)
-    flags = list(map(Flagged.parse, result.flags))
+    flags = list(result.flags)
     if result.rounds and not result.finished:
         flags.append(Flagged(Flag.CUT_SHORT))
     device = settings.device

@@ -13,7 +13,16 @@ from typing import Any, Protocol
 from xla_sweeps.measure.gpu import SHARED, GpuWatch
 from xla_sweeps.measure.rounds import Progress
 from xla_sweeps.measure.workers import Stop
-from xla_sweeps.schema.measurement import Failure, Flag, Load, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.measurement import (
+    Failure,
+    Flag,
+    Flagged,
+    Load,
+    ModeOutcome,
+    Phase,
+    Round,
+    Status,
+)
 from xla_sweeps.schema.record import GpuSpan, ModelFacts, ProcessStart
 from xla_sweeps.system.leases import Leases
 
@@ -114,7 +123,7 @@ class ReplicateResult:
     environment: dict[str, Any] = field(default_factory=dict)
     modes: dict[str, ModeOutcome] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
+    flags: list[Flagged] = field(default_factory=list)
     contaminated: bool = False
     sync: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -126,10 +135,10 @@ class ReplicateResult:
         earlier = self.modes.get(mode, ModeOutcome(status=status))
         self.modes[mode] = replace(earlier, status=status, failure=failure)
 
-    def flag(self, flag: str) -> None:
+    def flag(self, flagged: Flagged) -> None:
         """Note a caveat, once."""
-        if flag not in self.flags:
-            self.flags.append(flag)
+        if flagged not in self.flags:
+            self.flags.append(flagged)
 
     def contaminate(self, cause: str) -> None:
         """Mark all rounds as contaminated."""
@@ -144,11 +153,11 @@ class ReplicateResult:
             if watch.newcomers:  # since when is unknown
                 self.contaminate(SHARED)
         if self.finished and clock_differs:
-            self.flag(str(Flag.CLOCK_DIFFERS))
+            self.flag(Flagged(Flag.CLOCK_DIFFERS))
             self.contaminate(WRONG_CLOCK)
         if watch:
             self.gpu = tuple(watch.spans)
-            self.flags += watch.flags()
+            self.flags += map(Flagged, watch.flags())
         self.contamination = dict(watcher.summary())
 
 

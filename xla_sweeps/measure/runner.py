@@ -32,7 +32,7 @@ from xla_sweeps.measure.workers import Stop
 from xla_sweeps.results import macs
 from xla_sweeps.results.rows import end_trial
 from xla_sweeps.results.store import Store
-from xla_sweeps.schema.measurement import Flag, Phase, Round, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Phase, Round, Status
 from xla_sweeps.schema.modes import ExecutionMode, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -291,7 +291,7 @@ def _conducted(
             f"cannot start the measuring process with its log {log}: {error.strerror or error}"
         ) from error
     if together and result.rounds:
-        result.flag(str(Flag.TOOK_TURNS))
+        result.flag(Flagged(Flag.TOOK_TURNS))
     return result
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.measure import agreement, protocol, timing
 from xla_sweeps.measure.failures import error_line
-from xla_sweeps.schema.measurement import Agreement, Flag, Phase
+from xla_sweeps.schema.measurement import Agreement, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import ExecutionMode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Counted, InputSpec, ReplicateJob, Trial
@@ -72,11 +72,11 @@ class Bench:
     def run_eagerly(self, tell: Tell) -> None:
         """Run the model eagerly twice, before anything is traced."""
         if self.facts.eager_is_graph:
-            tell(protocol.Flagged(flag=str(Flag.EAGER_IS_GRAPH)))
+            tell(protocol.Caveat(Flagged(Flag.EAGER_IS_GRAPH)))
         if self.trainer:
             self.deterministic = self.trainer.run_eagerly()
             if self.trainer.random_layers:
-                tell(protocol.Flagged(flag=str(Flag.RANDOM_LAYERS)))
+                tell(protocol.Caveat(Flagged(Flag.RANDOM_LAYERS)))
             return
         first = eager_outputs(self.built, self.inputs[:1])
         self.eager = eager_outputs(self.built, self.inputs[: self.trial.batches])
@@ -102,7 +102,7 @@ class Bench:
                 self.reference = models.float64_reference(self.trial.model, self.built, few)
         except Exception as error:  # modes are then compared with eager only, and flagged
             traceback.print_exc()
-            tell(protocol.Flagged(flag=f"{Flag.NO_REFERENCE}: {error_line(error)}"))
+            tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
         gc.collect()  # the float64 model, which would count as memory of the next mode
         self.seconds["reference"] = time.perf_counter() - begun
         return True
@@ -157,7 +157,7 @@ class Bench:
                 traceback.print_exc()
             tell(protocol.Built(model=self.facts))
         if concrete is not None and models.library_functions_with_xla(concrete):
-            tell(protocol.Flagged(flag=str(Flag.CONTAINS_XLA)))
+            tell(protocol.Caveat(Flagged(Flag.CONTAINS_XLA)))
         if executable.mode is ExecutionMode.XLA and not self.trainer:
             self.count_macs(tell, executable)
 

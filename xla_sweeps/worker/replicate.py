@@ -11,7 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xla_sweeps.measure import protocol, timing
-from xla_sweeps.schema.measurement import Agreement, Failure, Flag, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import (
+    Agreement,
+    Failure,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Phase,
+    Status,
+)
 from xla_sweeps.schema.modes import ExecutionMode, mode_of
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, size_text
 from xla_sweeps.worker.backend import Backend, Executable, Model, Sends
@@ -116,7 +124,7 @@ class Replicate:
         if usable:
             self._prepared[label] = Prepared(executable, outcome)
             if outcome.effective.get("elsewhere"):
-                tell(protocol.Flagged(flag=f"{Flag.OUTPUTS_ELSEWHERE}:{label}"))
+                tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
         return protocol.ModeReady(outcome=outcome, usable=usable)
 
     def _prove_and_verify(self, executable: Executable, outcome: ModeOutcome) -> ModeOutcome:
@@ -146,7 +154,7 @@ class Replicate:
         warm = timing.warm_up(entry.executable, effort=self._job.trial.effort, clock=CLOCK)
         memory_bytes = model.steady_memory_bytes()
         if warm.recompiles:
-            tell(protocol.Flagged(flag=f"{Flag.RECOMPILES}:{label}"))
+            tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(
             entry.outcome,
             warmup_calls=warm.calls,
