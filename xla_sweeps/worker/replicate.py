@@ -238,7 +238,7 @@ def _gate(agreement: Agreement, *, deterministic: bool) -> tuple[Status, Failure
             phase=Phase.VERIFY, kind="nondeterministic", message=message
         )
     return Status.WRONG_RESULT, Failure(
-        phase=Phase.VERIFY, kind="disagreement", message=agreement.reason
+        phase=Phase.VERIFY, kind="disagreement", message=agreement.message
     )
 
 
