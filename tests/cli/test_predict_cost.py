@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.results.store import Store
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system import environment
 
 WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[call_host,graph_host,predict]"]
@@ -183,6 +185,19 @@ def test_a_size_without_a_record_makes_the_exit_code_1(
 ) -> None:
     monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure", lambda request, plan: 0)
     assert ask(measured, "--batches", "4", "--batch-sizes", "1,8,32,64") == 1
+    assert "predict costs 41" in " ".join(capsys.readouterr().out.split())
+
+
+def test_contaminated_sizes_are_kept_on_request(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    busy = measured / "busy"
+    for (record,) in Store(measured).load().records.values():
+        Store(busy).save(replace(record, status=Status.CONTAMINATED))
+    asked = ("--batches", "4", "--batch-sizes", "1,8,32")
+    assert ask(busy, *asked, "--dry-run") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert ask(busy, *asked, "--accept-contaminated") == 0
     assert "predict costs 41" in " ".join(capsys.readouterr().out.split())
 
 

@@ -24,7 +24,6 @@ from xla_sweeps.report.advice import throughput_unit
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.results import rows
-from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.sweep.definition import Parameter, Sweep, load_sweep
@@ -69,6 +68,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         overrides=tuple(options.overrides),
         config_dir=options.config_dir,
         dry_run=options.dry_run,
+        accept_contaminated=options.accept_contaminated,
     )
     request = Request(
         asked,
@@ -87,7 +87,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     settings = request.composer.settings(plan.tasks[0].words)
     text = _answer(plan, settings, samples=samples, form=options.format)
     export.write_text(text, options.output)
-    failed = any(final_outcome(task.outcomes) is not Status.OK for task in plan.tasks)
+    failed = any(final_outcome(task.outcomes) not in asked.accepted for task in plan.tasks)
     return 1 if code or failed else 0
 
 
@@ -121,6 +121,11 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         help="also say what each way costs for so many samples in all, and which is the fastest",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
+    parser.add_argument(
+        "--accept-contaminated",
+        action="store_true",
+        help="keep contaminated trials instead of measuring them again",
+    )
     return parser
 
 
