@@ -29,7 +29,36 @@ from xla_sweeps.sweep.launchers.local import LocalLauncher
 from xla_sweeps.sweep.launchers.slots import Slot
 from xla_sweeps.sweep.plan import INCONCLUSIVE, counting, match, missing
 from xla_sweeps.system.devices import Device
-from xla_sweeps.system.faults import POINTS
+
+POINTS = (
+    "plan.loaded",
+    "driver.submit",
+    "driver.ended",
+    "claim.before",
+    "claim.after",
+    "claim.release",
+    "spawn.before",
+    "spawn.after",
+    "worker.import",
+    "worker.build",
+    "worker.trace",
+    "worker.compile",
+    "worker.verify",
+    "worker.warmup",
+    "worker.measure",
+    "worker.block",
+    "worker.finished",
+    "supervisor.result",
+    "store.opened",
+    "store.written",
+    "store.synced",
+    "store.linked",
+    "store.folder_synced",
+    "push.before",
+    "push.after",
+    "push.marked",
+)
+"""All points at which a fault can be injected."""
 
 REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
 

@@ -13,36 +13,6 @@ import signal
 import time
 from collections import Counter
 
-POINTS = (
-    "plan.loaded",
-    "driver.submit",
-    "driver.ended",
-    "claim.before",
-    "claim.after",
-    "claim.release",
-    "spawn.before",
-    "spawn.after",
-    "worker.import",
-    "worker.build",
-    "worker.trace",
-    "worker.compile",
-    "worker.verify",
-    "worker.warmup",
-    "worker.measure",
-    "worker.block",
-    "worker.finished",
-    "supervisor.result",
-    "store.opened",
-    "store.written",
-    "store.synced",
-    "store.linked",
-    "store.folder_synced",
-    "push.before",
-    "push.after",
-    "push.marked",
-)
-"""All points; a test checks that a run passes each of them."""
-
 HANG_S = 3600.0
 
 _passed: Counter[str] = Counter()
