@@ -10,7 +10,6 @@ import itertools
 import os
 import queue
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
@@ -27,10 +26,9 @@ from xla_sweeps.sweep.launchers.job import Ended, Job
 from xla_sweeps.sweep.outcomes import (
     LOCKED_WAIT_S,
     Collector,
-    EndedJob,
     Judge,
     Outcome,
-    RunningJob,
+    Run,
     SlotWatch,
     settled,
 )
@@ -86,8 +84,9 @@ class Driver:
         )
         self._watch = SlotWatch(launcher, screen.warn)
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
-        self._job = _job_maker(extra, logs, document)
-        self._running: dict[Future[Ended], RunningJob] = {}
+        self._extra, self._logs, self._document = tuple(extra), logs, document
+        self._numbers = itertools.count(1)
+        self._running: dict[Future[Ended], Run] = {}
         self._ended: queue.Queue[Future[Ended]] = queue.Queue()
         self._stop = StopSignals()
         self._asked = False
@@ -177,11 +176,11 @@ class Driver:
         job = self._job(task, slot, known_records, forks)
         fault_point("driver.submit")
         future = self._launcher.submit(job)
-        self._running[future] = RunningJob(task, job, known, time.monotonic())
+        self._running[future] = Run(task, job, known, time.monotonic())
         future.add_done_callback(self._ended.put)
 
     def _is_running(self, task: Task) -> bool:
-        return any(item.task is task for item in self._running.values())
+        return any(run.task is task for run in self._running.values())
 
     def _wait(self) -> None:
         """Wait for a job to end, and take all that have."""
@@ -196,45 +195,39 @@ class Driver:
             self._take(self._ended.get_nowait())
 
     def _take(self, future: Future[Ended]) -> None:
-        running, ended = self._running.pop(future), future.result()
+        run = self._running.pop(future)
+        run.ended = future.result()
+        run.unsaved.extend(run.ended.records)
         fault_point("driver.ended")
-        self._collect(EndedJob(running, ended, deque(ended.records)))
+        self._collect(run)
 
     def _collect_waiting(self) -> None:
         waiting, self._collector.waiting = self._collector.waiting, []
-        for job in waiting:
-            self._collect(job)
+        for run in waiting:
+            self._collect(run)
 
-    def _collect(self, job: EndedJob) -> None:
-        """Store the records of a job that ended, and act on how it ended."""
-        new = self._collector.collect(job)
+    def _collect(self, run: Run) -> None:
+        """Store the records of a run that ended, and act on how it ended."""
+        new = self._collector.collect(run)
         if new is None:
             return
-        job.ended = settled(job.ended, new, stopping=self._stopping)
+        run.ended = settled(run.ended, new, stopping=self._stopping)
         if not self._stop.number:
-            self._watch.note(job.ended, new)
-        word = self._judge.judge(job.running.task, job.ended, new)
-        self._progress.ended(job, word, new)
+            self._watch.note(run.ended, new)
+        word = self._judge.judge(run.task, run.ended, new)
+        self._progress.ended(run, word, new)
 
-
-def _job_maker(
-    extra: Sequence[str], logs: Path, document: Composes | None
-) -> Callable[[Task, str | None, int, bool], Job]:
-    """Makes the jobs of this process; their logs are numbered."""
-    numbers = itertools.count(1)
-
-    def job(task: Task, slot: str | None, known_records: int, forks: bool) -> Job:
+    def _job(self, task: Task, slot: str | None, known_records: int, forks: bool) -> Job:
+        """The job of a task's next replicate; its log is numbered."""
         given = keys_of(task.words)
-        words = (*task.words, *(word for word in extra if key_of(word) not in given))
+        words = (*task.words, *(word for word in self._extra if key_of(word) not in given))
         return Job(
             arguments=words,
-            document=document(words) if document else None,
+            document=self._document(words) if self._document else None,
             known_records=known_records,
             accelerator=task.accelerator,
             slot=slot,
             silent_s=task.silent_s,
             forks=forks,
-            log=logs / f"{next(numbers):05d}-{os.getpid()}.log",
+            log=self._logs / f"{next(self._numbers):05d}-{os.getpid()}.log",
         )
-
-    return job

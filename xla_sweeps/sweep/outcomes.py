@@ -1,6 +1,6 @@
 """What follows from how a job ended: collect its records, learn from them, judge its task.
 
-`Judge` holds the table from `End` to action. Nothing here starts or stops a job.
+`Judge` decides on an action for each `End`. Nothing here starts or stops a job.
 """
 
 from __future__ import annotations
@@ -64,33 +64,27 @@ class Outcome:
     gave_up: Mapping[str, str] = field(default_factory=dict)
 
 
+_NOT_ENDED = Ended(how=End.LOST)
+
+
 @dataclass(eq=False)
-class RunningJob:
-    """A job, and what was known of its task when it was submitted.
+class Run:
+    """One run of a task's job, from its submission until its records are in the store.
 
     Attributes:
-        known: the task's records at that time.
+        known: the task's records when it was submitted.
         started: seconds of the monotonic clock.
+        ended: how it ended; LOST, which says nothing, until it has.
+        unsaved: copied records that are not in the store yet.
+        saved: copied records that are, as stored.
     """
 
     task: Task
     job: Job
     known: Known
     started: float
-
-
-@dataclass(eq=False)
-class EndedJob:
-    """A job that ended, whose records are on their way into the store.
-
-    Attributes:
-        unsaved: copied records that are not in the store yet.
-        saved: copied records that are, as stored.
-    """
-
-    running: RunningJob
-    ended: Ended
-    unsaved: deque[bytes]
+    ended: Ended = _NOT_ENDED
+    unsaved: deque[bytes] = field(default_factory=deque)
     saved: list[Record] = field(default_factory=list)
 
 
@@ -102,13 +96,13 @@ class Collector:
         warn: called with what cannot be read or saved.
 
     Attributes:
-        waiting: ended jobs whose records the store did not take; to be tried again.
+        waiting: runs whose records the store did not take; to be tried again.
     """
 
     def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
         self._store, self._warn = store, warn
         self._warned = -SPACE_WAIT_S
-        self.waiting: list[EndedJob] = []
+        self.waiting: list[Run] = []
 
     def known(self, task: Task) -> Known:
         """The task's records in the store, unread, where its trial ids are known."""
@@ -127,21 +121,22 @@ class Collector:
             self._warn(problem)
         return [record for part in loaded for group in part.records.values() for record in group]
 
-    def collect(self, job: EndedJob) -> list[Record] | None:
-        """The job's records, stored; None where the store is full: the job is then `waiting`."""
+    def collect(self, run: Run) -> list[Record] | None:
+        """The records of a run that ended, stored.
+
+        None where the store is full: the run is then `waiting`.
+        """
         try:
-            self._save(job)
+            self._save(run)
         except StoreError as error:
-            self.waiting.append(job)
+            self.waiting.append(run)
             self._warn_of_store(error)
             return None
-        ended, running = job.ended, job.running
-        if ended.records:
-            return job.saved
-        stored = self._store.load_paths(ended.paths) if ended.paths else self.load(running.task)
-        return [
-            record for record in stored if (record.trial_id, record.replicate) not in running.known
-        ]
+        if run.ended.records:
+            return run.saved
+        paths = run.ended.paths
+        stored = self._store.load_paths(paths) if paths else self.load(run.task)
+        return [record for record in stored if (record.trial_id, record.replicate) not in run.known]
 
     def has_space(self) -> bool:
         """Whether the store takes records; where it does not, the sweep waits and does not fail."""
@@ -153,17 +148,17 @@ class Collector:
         return not self.waiting
 
     def give_up(self) -> None:
-        """Warn of each job whose records could not be saved."""
-        for job in self.waiting:
-            self._warn(f"could not save results from {job.ended.slot}; rerun the sweep")
+        """Warn of each run whose records could not be saved."""
+        for run in self.waiting:
+            self._warn(f"could not save results from {run.ended.slot}; rerun the sweep")
 
-    def _save(self, job: EndedJob) -> None:
-        while job.unsaved:
+    def _save(self, run: Run) -> None:
+        while run.unsaved:
             try:
-                job.saved.append(self._store.save(Record.from_json(job.unsaved[0]))[0])
+                run.saved.append(self._store.save(Record.from_json(run.unsaved[0]))[0])
             except RecordFormatError as error:
-                self._warn(f"ignored an invalid record from {job.ended.slot}: {error}")
-            job.unsaved.popleft()
+                self._warn(f"ignored an invalid record from {run.ended.slot}: {error}")
+            run.unsaved.popleft()
 
     def _warn_of_store(self, error: StoreError) -> None:
         if time.monotonic() > self._warned + SPACE_WAIT_S:
@@ -200,27 +195,18 @@ class Judge:
         self._deaths: Counter[str] = Counter()
         self._broke: Counter[str] = Counter()
         self._changes: Counter[str] = Counter()
-        self._actions: Mapping[End, Callable[[Task, Ended, Sequence[Record]], str]] = {
-            End.FINISHED: self._measured,
-            End.FAILED: self._refused,
-            End.LOCKED: self._locked,
-            End.STOPPED: self._stopped,
-            End.DIED: self._died,
-            End.BROKEN: self._broken,
-            End.LOST: self._lost,
-        }
 
     def learn(self, task: Task, records: Sequence[Record]) -> None:
         """Count a task's records, each once; another build's are in place of the earlier ones."""
-        fresh = [item for item in records if (item.trial_id, item.replicate) not in task.seen]
-        task.seen |= {(item.trial_id, item.replicate) for item in fresh}
-        for item in map(entry_of, fresh):
-            known = task.builds.get(item.trial_id, {})
-            if differ(known, item.build):
-                task.outcomes, known = [], {}
+        fresh = [each for each in records if (each.trial_id, each.replicate) not in task.seen]
+        task.seen |= {(record.trial_id, record.replicate) for record in fresh}
+        for entry in map(entry_of, fresh):
+            build = task.builds.get(entry.trial_id, {})
+            if differ(build, entry.build):
+                task.outcomes, build = [], {}
                 self._changes[task.key] += 1
-            task.builds[item.trial_id] = {**known, **item.build}
-            task.outcomes = [*task.outcomes, item.outcome]
+            task.builds[entry.trial_id] = {**build, **entry.build}
+            task.outcomes = [*task.outcomes, entry.outcome]
         if not self._backlog.anchors.includes(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
@@ -233,9 +219,22 @@ class Judge:
             new: its records, already learned.
         """
         self.learn(task, new)
-        return self._actions[ended.how](task, ended, new)
+        match ended.how:
+            case End.FINISHED:
+                return self._measured(task, new)
+            case End.FAILED:
+                return self._give_up(task, "refused", ended.detail)
+            case End.LOCKED:
+                return self._locked(task)
+            case End.DIED:
+                return self._died(task, ended.detail)
+            case End.BROKEN:
+                return self._broken(task, ended.detail)
+            case End.STOPPED | End.LOST:
+                self._backlog.add(task)
+                return str(ended.how)
 
-    def _measured(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+    def _measured(self, task: Task, new: Sequence[Record]) -> str:
         if not self._backlog.anchors.includes(task):
             self._backlog.anchors.note()
             if task.wanted and self._changes[task.key] >= MAX_CHANGES:
@@ -251,11 +250,7 @@ class Judge:
                 self._backlog.finish(task)
         return str(entry_of(new[-1]).outcome)
 
-    def _refused(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        self._give_up(task, "refused", ended.detail)
-        return "refused"
-
-    def _locked(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+    def _locked(self, task: Task) -> str:
         if self._rematch is not None and not task.trial_ids:
             self._rematch(task)
         if not task.wanted:
@@ -264,21 +259,13 @@ class Judge:
         self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
         return "locked"
 
-    def _stopped(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        self._backlog.add(task)
-        return "stopped"
-
-    def _lost(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
-        self._backlog.add(task)
-        return "lost"
-
-    def _died(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+    def _died(self, task: Task, detail: str) -> str:
         """Record the death of a trial's process, so that no resume tries it for ever."""
         self._deaths[task.key] += 1
         recorded = False
         if self._record_death is not None:
             try:
-                self.learn(task, [self._record_death(task, ended.detail)])
+                self.learn(task, [self._record_death(task, detail)])
                 recorded = True
             except StoreError as error:
                 self._warn(f"could not record that a trial died: {error}")
@@ -288,21 +275,22 @@ class Judge:
         elif recorded:
             self._backlog.finish(task)
         else:
-            self._give_up(task, "died", f"its process died {MAX_DEATHS} times; {ended.detail}")
+            self._give_up(task, "died", f"its process died {MAX_DEATHS} times; {detail}")
         return "died"
 
-    def _broken(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+    def _broken(self, task: Task, detail: str) -> str:
         """Nothing is recorded: the error is not the model's, and a resume measures the trial."""
         self._broke[task.key] += 1
         if self._broke[task.key] < MAX_BROKEN:
             self._backlog.add(task)
         else:
-            self._give_up(task, "infra", f"failed {MAX_BROKEN} times; last: {ended.detail}")
+            self._give_up(task, "infra", f"failed {MAX_BROKEN} times; last: {detail}")
         return "infra"
 
-    def _give_up(self, task: Task, word: str, why: str) -> None:
+    def _give_up(self, task: Task, word: str, why: str) -> str:
         self.gave_up[task.key], self.given_up_as[task.key] = why, word
         self._backlog.finish(task)
+        return word
 
 
 class SlotWatch:

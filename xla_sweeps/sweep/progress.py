@@ -15,9 +15,8 @@ from xla_sweeps.sweep.forecast import Forecast, replicates_left
 from xla_sweeps.sweep.launchers import JobScreen, Launcher
 from xla_sweeps.sweep.launchers.job import Ended
 from xla_sweeps.sweep.outcomes import (
-    EndedJob,
     Judge,
-    RunningJob,
+    Run,
     cause_of,
     count_trials,
     detail_of,
@@ -93,15 +92,15 @@ class Progress:
         self._ended, self._reported = 0, -1
         self._measured, self._contaminated, self._cause = 0, 0, ""
 
-    def show(self, running: Mapping[Future[Ended], RunningJob]) -> None:
+    def show(self, running: Mapping[Future[Ended], Run]) -> None:
         """Show jobs that began to run, and once a second how far the sweep is."""
-        for future, item in running.items():
-            slot, shown = self._launcher.slot_of(future), self._slots.get(id(item))
+        for future, run in running.items():
+            slot, shown = self._launcher.slot_of(future), self._slots.get(id(run))
             if slot and slot != shown:
                 if shown is None and not self._launcher.targets:
-                    item.started = time.monotonic()  # until now it was queued
-                self._slots[id(item)] = slot
-                self._screen.running(slot, self._what(item.task), item.job.log)
+                    run.started = time.monotonic()  # until now it was queued
+                self._slots[id(run)] = slot
+                self._screen.running(slot, self._what(run.task), run.job.log)
         self._most = max(self._most, len(self._slots))
         if time.monotonic() > self._drawn + DRAW_S:
             self._drawn = time.monotonic()
@@ -114,26 +113,20 @@ class Progress:
             "stopping: running trials are being saved; press Ctrl-C again to kill them"
         )
 
-    def ended(self, job: EndedJob, word: str, new: Sequence[Record]) -> None:
-        """A job ended, and was judged."""
-        running = job.running
-        self._slots.pop(id(running), None)
+    def ended(self, run: Run, word: str, new: Sequence[Record]) -> None:
+        """Show how a run ended, as it was judged."""
+        self._slots.pop(id(run), None)
         self._ended += 1
         if new:
-            self._forecast.add(time.monotonic() - running.started)
+            self._forecast.add(time.monotonic() - run.started)
             self._measured += 1
             if new[-1].status is Status.CONTAMINATED:
                 self._contaminated += 1
                 self._cause = cause_of(new[-1])
-        self._screen.ended(
-            job.ended.slot,
-            self._what(running.task),
-            word,
-            detail_of(job.ended, new),
-            figure_of(new),
-        )
+        what, detail = self._what(run.task), detail_of(run.ended, new)
+        self._screen.ended(run.ended.slot, what, word, detail, figure_of(new))
 
-    def report(self, running: Mapping[Future[Ended], RunningJob]) -> None:
+    def report(self, running: Mapping[Future[Ended], Run]) -> None:
         """Show how far the sweep is, where that has changed: counting a large one takes a while."""
         if self._reported == self._ended:
             return
@@ -144,14 +137,12 @@ class Progress:
         self._screen.progress(done, self._backlog.total, counts, left_s=self.left_s(running))
         self._report_busy(running, counts)
 
-    def _report_busy(
-        self, running: Mapping[Future[Ended], RunningJob], counts: Mapping[str, int]
-    ) -> None:
+    def _report_busy(self, running: Mapping[Future[Ended], Run], counts: Mapping[str, int]) -> None:
         """Show how many trials are contaminated, and when the next of them is measured again."""
         contaminated = counts.get(str(Status.CONTAMINATED), 0)
         if not self._contaminated:
             return
-        runs = [item.task for item in running.values()]
+        runs = [run.task for run in running.values()]
         order = [*runs, *self._backlog.waiting]
         places = (place for place, task in enumerate(order) if _is_tried_again(task))
         place = next(places, None)
@@ -171,9 +162,9 @@ class Progress:
         """Number of trials by how they ended."""
         return count_trials(self._backlog.tasks, gave_up=self._judge.given_up_as)
 
-    def left_s(self, running: Mapping[Future[Ended], RunningJob]) -> tuple[float, float] | None:
+    def left_s(self, running: Mapping[Future[Ended], Run]) -> tuple[float, float] | None:
         """Seconds that the rest will take, as a range; None where nothing is known."""
-        tasks = [*self._backlog.waiting, *(item.task for item in running.values())]
+        tasks = [*self._backlog.waiting, *(run.task for run in running.values())]
         share = self._contaminated / max(1, self._measured)
         return self._left_s([(task.model, _expected(task, share)) for task in tasks])
 
