@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def start(
     command: Sequence[str],
     *,
     environment: Mapping[str, str],
-    assignment: Assignment,
+    assignment: Assignment | None = None,
     cores: Sequence[int] = (),
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
@@ -120,7 +121,8 @@ def start(
         job: to be started.
         command: what its arguments follow.
         environment: the complete environment, without the assignment.
-        assignment: what the trial is told.
+        assignment: what the trial is told; default: to measure one replicate, without the records
+            that this very job made before it was preempted.
         cores: numbers of the cores that it may use; empty for all.
         descriptors: those that it inherits.
 
@@ -128,6 +130,11 @@ def start(
         OSError: it cannot be started.
     """
     make_log_folder(job.log)
+    assignment = assignment or Assignment(
+        parent=os.getpid(),
+        known_records=job.known_records + len(_recorded(job)),
+        recorded=str(_recorded_file(job)),
+    )
     with job.log.open("ab") as output:
         return start_process(
             [*command, *job.arguments],
@@ -179,24 +186,25 @@ def _size(log: Path) -> int:
     return -1
 
 
-def ended_with(
-    exit_code: int,
-    said: str,
-    *,
-    slot: str,
-    records: tuple[bytes, ...] = (),
-    paths: tuple[str, ...] = (),
-    output: str = "",
-) -> Ended:
-    """How a job ended, from its exit code and its last line of output."""
+def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
+    """How a job ended on a slot, from its exit code, its log and the records that it made."""
     return Ended(
         how=end_of(exit_code),
         slot=slot,
-        detail=_reason(exit_code, said),
-        records=records,
-        paths=paths,
-        output=output,
+        detail=_reason(exit_code, last_line_of(tail(job.log, limit=_TAIL_BYTES))),
+        paths=_recorded(job),
     )
+
+
+def _recorded_file(job: Job) -> Path:
+    return job.log.with_suffix(".records")
+
+
+def _recorded(job: Job) -> tuple[str, ...]:
+    """The paths of the records that a job has made."""
+    with contextlib.suppress(OSError):
+        return tuple(filter(None, _recorded_file(job).read_text("utf-8").splitlines()))
+    return ()
 
 
 def end_of(exit_code: int) -> End:
@@ -228,11 +236,6 @@ def make_log_folder(log: Path) -> None:
         OSError: it cannot be made, or a part of it is a link.
     """
     folder_in(log.parents[3], *log.parts[-4:-1])
-
-
-def last_line(log: Path) -> str:
-    """The last line of a job's output that is not blank."""
-    return last_line_of(tail(log, limit=_TAIL_BYTES))
 
 
 def last_line_of(text: str) -> str:

@@ -26,7 +26,6 @@ from xla_sweeps.sweep.launchers.job import (
     Ended,
     Job,
     ended_with,
-    last_line,
     make_log_folder,
     start,
     wait,
@@ -218,7 +217,7 @@ class LocalLauncher(Launcher):
         with process:
             code = wait(process, job)
         self._warn_of_fresh(slot, job)
-        ended = ended_with(code, last_line(job.log), slot=slot.name)
+        ended = ended_with(code, job, slot=slot.name)
         if running.stop.requested and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
         return ended

@@ -25,7 +25,6 @@ from xla_sweeps.sweep.launchers.job import (
     Ended,
     Job,
     ended_with,
-    last_line,
     make_log_folder,
     start,
     wait,
@@ -263,10 +262,8 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
 
         code = wait(process, job, every_s=1.0, look=stop_if_asked)
         records = sorted((results / "records").glob("*/*.json"))
-        return ended_with(
-            code,
-            last_line(job.log),
-            slot=node,
+        return replace(
+            ended_with(code, job, slot=node),
             records=tuple(path.read_bytes() for path in records),
             output=_output(job.log, results / "logs"),
         )

@@ -23,12 +23,11 @@ from xla_sweeps.sweep.launchers.job import (
     Job,
     end_of,
     ended_with,
-    last_line,
     start,
     wait,
 )
 from xla_sweeps.system.files import replace_whole
-from xla_sweeps.system.process import Assignment, StopSignals
+from xla_sweeps.system.process import StopSignals
 
 MAX_RESTARTS = 20
 
@@ -64,24 +63,14 @@ class _Task:
 
     def run(self, listed: ListedJob) -> bool:
         """Run a job; returns whether it ended, False where it was stopped before."""
-        recorded = listed.end.with_suffix(".records")
-        assignment = Assignment(
-            parent=os.getpid(),
-            # with the records that this very job made before it was preempted
-            known_records=listed.job.known_records + len(_lines(recorded)),
-            recorded=str(recorded),
-        )
         environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ}  # as Slurm numbers GPUs
-        self.child = start(
-            listed.job, listed.command, environment=environment, assignment=assignment
-        )
+        self.child = start(listed.job, listed.command, environment=environment)
         if self.signals.number:
             self._stop_child()
         code = wait(self.child, listed.job)
         if self.signals.number and (end_of(code) is End.STOPPED or code < 0):
             return False
-        said, paths = last_line(listed.job.log), tuple(_lines(recorded))
-        write_end(listed.end, ended_with(code, said, slot=node_name(), paths=paths))
+        write_end(listed.end, ended_with(code, listed.job, slot=node_name()))
         return True
 
 
@@ -124,12 +113,6 @@ def write_end(path: Path, ended: Ended) -> None:
 def node_name() -> str:
     """The node's name, as Slurm calls it."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-
-
-def _lines(path: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        return [line for line in path.read_text("utf-8").splitlines() if line]
-    return []
 
 
 if __name__ == "__main__":
