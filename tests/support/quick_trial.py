@@ -33,6 +33,7 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
         label: ModeOutcome(status=Status.OK, latencies_s=(0.01,)) for label in ("graph", "xla")
     }
     stamp = "2026-01-01T00:00:00+00:00"
+    untracked = {key: value for key, value in config.items() if key != "tracker"}
     blocks = tuple(
         Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1)
         for label in modes
@@ -47,7 +48,7 @@ def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
         trial_id=trial_id,
         replicate=0,
         status=Status(status),
-        **asked({"batch_size": 1, "modes": list(modes), **config}, model=MODEL),
+        **asked({"batch_size": 1, "modes": list(modes), **untracked}, model=MODEL),
         model=MODEL,
         environment={},
         device={"name": "d"},
