@@ -71,7 +71,7 @@ def run_agents(
     require_login()
     slots = slots_for(devices)
     store = Store(results_dir)
-    known = _records_of(store)
+    before = _records_of(store)
     with SweepProgress(f"agents of {path}", [slot.name for slot in slots]) as board:
         code = wandb_agents.run(
             path,
@@ -81,7 +81,7 @@ def run_agents(
             screen=board,
             max_failed=max_failed,
         )
-    measured = {trial for trial, _ in _records_of(store) - known}
+    measured = {trial for trial, _ in _records_of(store) - before}
     show_headlines(table.headlines(rows.load(results_dir).table, measured), results_dir)
     return code
 

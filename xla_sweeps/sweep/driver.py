@@ -159,10 +159,10 @@ class Driver:
 
     def _submit(self, task: Task, slot: str | None) -> None:
         """Start a task's next replicate, unless another process measures or has measured it."""
-        known = self._collector.known(task)
+        stored = self._collector.known(task)
         if task.trial_ids:
-            task.seen &= known  # the number of a record in quarantine is used again
-        if known - task.seen and not self._backlog.anchors.includes(task):
+            task.seen &= stored  # the number of a record in quarantine is used again
+        if stored - task.seen and not self._backlog.anchors.includes(task):
             self._judge.learn(task, self._collector.load(task))
             if not task.wanted:
                 self._backlog.finish(task)
@@ -170,13 +170,13 @@ class Driver:
         if self._collector.is_held(task):
             self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
             return
-        known_records = max(len(known), len(task.seen))
+        known_records = max(len(stored), len(task.seen))
         # Forks share one layout of memory: they are not independent, as replicates have to be.
         forks = task.forks and not known_records and not self._backlog.anchors.includes(task)
         job = self._job(task, slot, known_records, forks)
         fault_point("driver.submit")
         future = self._launcher.submit(job)
-        self._running[future] = Run(task, job, known, time.monotonic())
+        self._running[future] = Run(task, job, stored, time.monotonic())
         future.add_done_callback(self._ended.put)
 
     def _is_running(self, task: Task) -> bool:

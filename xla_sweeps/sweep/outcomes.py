@@ -397,7 +397,7 @@ def figure_of(new: Sequence[Record]) -> str:
 
 def cause_of(record: Record) -> str:
     """What contaminated a record, in words, or ""."""
-    reasons = Counter(item.dirty for item in record.rounds if item.dirty)
+    reasons = Counter(measured.dirty for measured in record.rounds if measured.dirty)
     if any(reason.startswith(FOREIGN) for reason in reasons) or not reasons:
         return disturbance_of(record.contamination)
     return reasons.most_common(1)[0][0]

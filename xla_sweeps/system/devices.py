@@ -96,7 +96,7 @@ def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
             "speed; name them by UUID (nvidia-smi -L), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"
         )
     numbered = sorted(gpus, key=lambda gpu: gpu.pci) if all(gpu.pci for gpu in gpus) else gpus
-    found: list[Device] = []
+    shown: list[Device] = []
     for word in words:
         matches = [
             gpu
@@ -105,8 +105,8 @@ def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
         ]
         if not matches:
             break
-        found += [gpu for gpu in matches[:1] if gpu not in found]
-    return found
+        shown += [gpu for gpu in matches[:1] if gpu not in shown]
+    return shown
 
 
 def resolve_device(text: str) -> Device:
@@ -115,13 +115,13 @@ def resolve_device(text: str) -> Device:
     Raises:
         DeviceError: it does not exist, or cannot be used; with those that can.
     """
-    found = {device.label: device for device in devices()}
-    labels, problems = list(found), gpu_problems()
+    by_label = {device.label: device for device in devices()}
+    labels, problems = list(by_label), gpu_problems()
     if text == "auto" and not (problems and labels == ["cpu"]):
-        return found[labels[0]]
+        return by_label[labels[0]]
     wanted = labels[0] if text == "gpu" and labels[0] != "cpu" else text
-    if wanted in found:
-        return found[wanted]
+    if wanted in by_label:
+        return by_label[wanted]
     if not re.fullmatch(r"auto|cpu|gpu(:\d+)?", text):
         raise DeviceError(
             f"device={text}: allowed are auto, cpu, gpu and gpu:N; this machine has "
@@ -225,16 +225,16 @@ def _gpus() -> list[Device]:
         count = library.nvmlDeviceGetCount()
     except Exception:  # no driver, no library, no permission: no GPU for us
         return []
-    found: list[Device] = []
+    gpus: list[Device] = []
     for index in range(count):
         try:
-            found.append(_gpu(library, library.nvmlDeviceGetHandleByIndex(index), len(found)))
+            gpus.append(_gpu(library, library.nvmlDeviceGetHandleByIndex(index), len(gpus)))
         except library.NVMLError_NoPermission:  # a control group hides it
             continue
         except Exception as error:
             problem = f"does not answer ({error}); see nvidia-smi"
-            found.append(Device(kind="gpu", index=len(found), name="", problem=problem))
-    return found
+            gpus.append(Device(kind="gpu", index=len(gpus), name="", problem=problem))
+    return gpus
 
 
 def _gpu(library: Any, handle: Any, index: int) -> Device:
@@ -312,8 +312,8 @@ def cores_of_one(environ: Mapping[str, str]) -> tuple[int, ...]:
 
     Empty where all cores may be used: there is no other GPU, or not just one is left.
     """
-    found = _gpus()
-    gpus, shown = [gpu for gpu in found if not gpu.problem], visible(found, environ)
+    existing = _gpus()
+    gpus, shown = [gpu for gpu in existing if not gpu.problem], visible(existing, environ)
     if len(gpus) < 2 or len(shown) != 1 or shown[0].problem:
         return ()
     return disjoint_cores([near_cores(gpu) for gpu in gpus])[gpus.index(shown[0])]
@@ -321,12 +321,12 @@ def cores_of_one(environ: Mapping[str, str]) -> tuple[int, ...]:
 
 def _listed(path: Path) -> set[int]:
     """The numbers in a list of the kernel's, such as `0-3,8`."""
-    found = set()
+    numbers = set()
     for part in read_or_empty(path).split(","):
         first, _, last = part.partition("-")
         if first.strip().isdigit():
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
+            numbers |= set(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def _pci_address(handle: Any) -> str:

@@ -218,13 +218,13 @@ def versions() -> dict[str, str]:
     for library in _LIBRARIES:
         for suffix in ("-cu12", "-cu13", ""):
             names[f"nvidia-{library}{suffix}"] = (f"nvidia-{library}{suffix}",)
-    found = {}
+    installed = {}
     for package, alternatives in names.items():
         for name in alternatives:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found[package] = importlib.metadata.version(name)
+                installed[package] = importlib.metadata.version(name)
                 break
-    return found
+    return installed
 
 
 def software_stamp(package: Path = Path(__file__).parents[1]) -> str:

@@ -287,9 +287,9 @@ def threads() -> frozenset[str]:
     return frozenset(path.name for path in Path("/proc/self/task").iterdir())
 
 
-def check_threads(known: frozenset[str]) -> None:
+def check_threads(allowed: frozenset[str]) -> None:
     """Exit where there are threads besides these: such a process cannot be forked safely."""
-    if others := threads() - known:
+    if others := threads() - allowed:
         raise SystemExit(f"the parent has {counted(len(others), 'thread')} besides BLAS's")
 
 
@@ -398,9 +398,9 @@ def _follow(pid: int, answers: socket.socket, lost: signal.Signals) -> None:
     end = os.pidfd_open(pid)
     try:
         if end in select.select([end, answers.fileno()], [], [])[0]:
-            found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            assert found is not None
-            code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            assert status is not None
+            code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
             _say(answers, _Answer(exit_code=code))
             with contextlib.suppress(OSError):
                 answers.recv(1)  # until it lets go: it may still signal that process id

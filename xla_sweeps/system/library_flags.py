@@ -58,9 +58,9 @@ def known(variable: str) -> Flags:
         raise ConfigError(
             f"TensorFlow does not list its flags; set {variable} in the environment instead"
         )
-    found = Flags(kinds)
-    _keep(variable, found)
-    return found
+    flags = Flags(kinds)
+    _keep(variable, flags)
+    return flags
 
 
 def accepts(variable: str, name: str, value: str) -> bool:

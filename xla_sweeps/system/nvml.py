@@ -121,11 +121,11 @@ def compute_processes(uuid: str) -> frozenset[int] | None:
     In a container the numbers may be those of the host. None where the driver does not tell.
     """
     handle = ask("nvmlDeviceGetHandleByUUID", uuid)
-    found = ask("nvmlDeviceGetComputeRunningProcesses", handle)
-    if found is None:
+    processes = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    if processes is None:
         return None
     return frozenset(
         process.pid
-        for process in found
+        for process in processes
         if _MPS_SERVER not in str(ask("nvmlSystemGetProcessName", process.pid))
     )

@@ -68,23 +68,25 @@ def find(path: str, *, shown: str = "") -> Pictures:
         entries = sorted(root.iterdir())
     except OSError as error:
         raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
-    records = [item for item in entries if item.is_file() and ".tfrecord" in item.name]
+    records = [entry for entry in entries if entry.is_file() and ".tfrecord" in entry.name]
     if records:
         return _of_records(root, records, shown)
-    folders = [item for item in entries if item.is_dir()]
-    found = [(label, item) for label, item in enumerate(folders) for item in _pictures_in(item)]
-    if not found:
+    folders = [entry for entry in entries if entry.is_dir()]
+    pictures = [
+        (label, entry) for label, entry in enumerate(folders) for entry in _pictures_in(entry)
+    ]
+    if not pictures:
         raise ConfigError(
             f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
             "class with .jpg files; `xla-sweeps make-data` makes a small set"
         )
     return Pictures(
         form="folder",
-        files=tuple(str(item) for _, item in found),
-        labels=tuple(label for label, _ in found),
-        classes=tuple(item.name for item in folders),
-        count=len(found),
-        fingerprint=_fingerprint(root, [item for _, item in found]),
+        files=tuple(str(entry) for _, entry in pictures),
+        labels=tuple(label for label, _ in pictures),
+        classes=tuple(entry.name for entry in folders),
+        count=len(pictures),
+        fingerprint=_fingerprint(root, [entry for _, entry in pictures]),
     )
 
 
@@ -136,13 +138,13 @@ def _of_records(root: Path, files: Iterable[Path], shown: str) -> Pictures:
 
 
 def _pictures_in(folder: Path) -> list[Path]:
-    return sorted(item for item in folder.iterdir() if item.suffix.lower() in SUFFIXES)
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
 
 
 def _fingerprint(root: Path, files: Iterable[Path]) -> str:
     """Sixteen hex digits of the names below the folder and the sizes."""
     digest = hashlib.sha256()
-    for item in files:
-        name = item.name if item == root else os.path.relpath(item, root)
-        digest.update(f"{name}\0{item.stat().st_size}\n".encode())
+    for path in files:
+        name = path.name if path == root else os.path.relpath(path, root)
+        digest.update(f"{name}\0{path.stat().st_size}\n".encode())
     return digest.hexdigest()[:16]

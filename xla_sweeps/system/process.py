@@ -142,18 +142,18 @@ def inherits_all() -> bool:
 def carries(pid: int, variables: Mapping[str, str]) -> bool:
     """Whether a process was started with these; not known, and so no, of one that has ended."""
     with contextlib.suppress(OSError):
-        found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return all(os.fsencode(f"{name}={value}") in found for name, value in variables.items())
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return all(os.fsencode(f"{name}={value}") in entries for name, value in variables.items())
     return False
 
 
 def children(pid: int) -> list[int]:
     """The processes that this one started and those it inherited; none where it is gone."""
-    found: list[int] = []
+    pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found += map(int, path.read_text().split())
-    return found
+            pids += map(int, path.read_text().split())
+    return pids
 
 
 class StopSignals:
@@ -290,9 +290,9 @@ def kill_tree(pid: int) -> None:
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they started; none where it is gone."""
-    found, todo = list[int](), [pid]
+    pids, todo = list[int](), [pid]
     while todo:
         new = children(todo.pop())
-        found += new
+        pids += new
         todo += new
-    return found
+    return pids

@@ -21,12 +21,12 @@ CPU = Device(kind="cpu", index=0, name="Some CPU")
 
 
 def test_by_default_every_gpu_is_used_or_the_cpu_without_one() -> None:
-    assert [slot.name for slot in slots_for(None, found=[*GPUS, CPU])] == ["gpu:0", "gpu:1"]
-    assert [slot.name for slot in slots_for(None, found=[CPU])] == ["cpu"]
-    assert [slot.device.uuid for slot in slots_for("gpu:1", found=[*GPUS, CPU])] == ["GPU-b"]
-    assert [slot.device.uuid for slot in slots_for("GPU-b", found=[*GPUS, CPU])] == ["GPU-b"]
+    assert [slot.name for slot in slots_for(None, present=[*GPUS, CPU])] == ["gpu:0", "gpu:1"]
+    assert [slot.name for slot in slots_for(None, present=[CPU])] == ["cpu"]
+    assert [slot.device.uuid for slot in slots_for("gpu:1", present=[*GPUS, CPU])] == ["GPU-b"]
+    assert [slot.device.uuid for slot in slots_for("GPU-b", present=[*GPUS, CPU])] == ["GPU-b"]
     with pytest.raises(DeviceError, match="cannot split") as caught:
-        slots_for(",".join(f"cpu:{number}" for number in range(999)), found=[CPU])
+        slots_for(",".join(f"cpu:{number}" for number in range(999)), present=[CPU])
     assert "into 999 parts" in str(caught.value)
 
 
@@ -44,15 +44,18 @@ def test_a_sweep_skips_a_lost_gpu_and_does_not_silently_measure_the_cpu() -> Non
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be split")
 def test_gpus_of_one_node_run_their_jobs_on_cores_of_their_own() -> None:
-    first, second = slots_for("gpu:0,gpu:1", found=[*GPUS, CPU])
+    first, second = slots_for("gpu:0,gpu:1", present=[*GPUS, CPU])
     assert first.cores
     assert not set(first.cores) & set(second.cores)
     assert first.core_count == second.core_count
-    assert slots_for("gpu:1", found=[*GPUS, CPU])[0].cores == ()
+    assert slots_for("gpu:1", present=[*GPUS, CPU])[0].cores == ()
 
 
 def test_a_job_sees_its_device_by_uuid_and_the_cpu_sees_none() -> None:
-    gpu, cpu = slots_for("gpu:1", found=[*GPUS, CPU])[0], slots_for("cpu", found=[*GPUS, CPU])[0]
+    gpu, cpu = (
+        slots_for("gpu:1", present=[*GPUS, CPU])[0],
+        slots_for("cpu", present=[*GPUS, CPU])[0],
+    )
     assert job_environment({"A": "b"}, gpu)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
     assert job_environment({"CUDA_VISIBLE_DEVICES": "0"}, cpu)["CUDA_VISIBLE_DEVICES"] == ""
     assert "CUDA_VISIBLE_DEVICES" not in os.environ or os.environ["CUDA_VISIBLE_DEVICES"] != "GPU-b"

@@ -164,7 +164,7 @@ class LocalLauncher(Launcher):
     def drain(self, slot: str) -> bool:
         """Give a slot no more jobs, unless it is the last."""
         with self._lock:
-            rest = [item for item in self._slots if item.name != slot]
+            rest = [other for other in self._slots if other.name != slot]
             if not rest or len(rest) == len(self._slots):
                 return False
             self._slots = rest
@@ -173,20 +173,20 @@ class LocalLauncher(Launcher):
     def stop(self, *, now: bool) -> None:
         """Ask the jobs to save and end, and kill them after a grace period; `now`: kill them."""
         with self._lock:
-            running = list(self._running.values())
-            for item in running:
-                item.stop.request()
-        for item in running:
-            if item.process is not None:
-                _signal(item.process, signal.SIGKILL if now else signal.SIGTERM)
-        if not now and running:
-            threading.Thread(target=_kill_late, args=(running,), daemon=True).start()
+            jobs = list(self._running.values())
+            for running in jobs:
+                running.stop.request()
+        for running in jobs:
+            if running.process is not None:
+                _signal(running.process, signal.SIGKILL if now else signal.SIGTERM)
+        if not now and jobs:
+            threading.Thread(target=_kill_late, args=(jobs,), daemon=True).start()
 
     def close(self) -> None:
         """Kill what still runs, and wait for it."""
         self.stop(now=True)
-        for item in list(self._running.values()):
-            item.ended.wait(5)
+        for running in list(self._running.values()):
+            running.ended.wait(5)
         while self._parents:
             self._parents.popitem()[1].close()
 
@@ -249,10 +249,10 @@ class LocalLauncher(Launcher):
 
     def _warn_of_fresh(self, slot: Slot, job: Job) -> None:
         """Say, once for a slot, why the log of a job says that something was not forked."""
-        found = re.search(f"{NOT_FORKED}(.+)", tail(job.log, limit=_LOG_BYTES))
-        if found and slot.name not in self._warned:
+        reason = re.search(f"{NOT_FORKED}(.+)", tail(job.log, limit=_LOG_BYTES))
+        if reason and slot.name not in self._warned:
             self._warned.add(slot.name)
-            self._warn(f"{slot.name}: a trial was started afresh, which takes longer: {found[1]}")
+            self._warn(f"{slot.name}: a trial was started afresh, which takes longer: {reason[1]}")
 
     def _assignment(self, running: _Running) -> Assignment:
         return Assignment(
@@ -311,8 +311,11 @@ def _signal(process: Child, number: signal.Signals) -> None:
         signal_process(process.pid, number)
 
 
-def _kill_late(running: Sequence[_Running]) -> None:
+def _kill_late(jobs: Sequence[_Running]) -> None:
     deadline = time.monotonic() + STOP_GRACE_S
-    for item in running:
-        if not item.ended.wait(max(0.0, deadline - time.monotonic())) and item.process is not None:
-            _signal(item.process, signal.SIGKILL)
+    for running in jobs:
+        if (
+            not running.ended.wait(max(0.0, deadline - time.monotonic()))
+            and running.process is not None
+        ):
+            _signal(running.process, signal.SIGKILL)

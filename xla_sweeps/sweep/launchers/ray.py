@@ -297,7 +297,7 @@ def given_variables() -> dict[str, str]:
     identity. Ray sets it in the running worker; /proc has the variables that the worker began with.
     """
     began = Path("/proc/self/environ").read_bytes().split(b"\0")
-    given = any(item.startswith(b"OMP_NUM_THREADS=") for item in began)
+    given = any(variable.startswith(b"OMP_NUM_THREADS=") for variable in began)
     return {name: value for name, value in os.environ.items() if given or name != "OMP_NUM_THREADS"}
 
 

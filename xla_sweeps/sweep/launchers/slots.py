@@ -39,18 +39,18 @@ class Slot:
         return len(self.cores) or usable_cores()
 
 
-def slots_for(asked: str | None, *, found: Sequence[Device] | None = None) -> list[Slot]:
+def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> list[Slot]:
     """The slots of `--devices`: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
 
     Args:
         asked: the option's value; None is every GPU, or the CPU where there is none.
-        found: the devices that exist; default: this machine's.
+        present: the devices that exist; default: this machine's.
 
     Raises:
         DeviceError: one is absent, or asked for twice, or there are more parts than cores.
     """
-    existing = list(devices() if found is None else found)
-    problems = gpu_problems() if found is None else ()
+    existing = list(devices() if present is None else present)
+    problems = gpu_problems() if present is None else ()
     gpus = [device for device in existing if device.kind == "gpu"]
     if asked is None:
         if problems and not gpus:

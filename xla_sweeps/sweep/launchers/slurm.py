@@ -123,7 +123,7 @@ class SlurmLauncher(Launcher):
 
     def slots(self) -> list[str]:
         """The nodes that jobs run on now."""
-        return sorted({item.node for item in self._items() if item.node})
+        return sorted({submitted.node for submitted in self._items() if submitted.node})
 
     def free(self, accelerator: str | None, slot: str | None = None) -> int:
         """How many more jobs may be queued."""
@@ -134,15 +134,15 @@ class SlurmLauncher(Launcher):
         future: Future[Ended] = Future()
         with self._lock:
             self._count += 1
-            item = _Submitted(future, job, self._folder / f"{self._count:06d}.end.json")
-            self._waiting.append(item)
-            self._jobs[future] = item
+            submitted = _Submitted(future, job, self._folder / f"{self._count:06d}.end.json")
+            self._waiting.append(submitted)
+            self._jobs[future] = submitted
         return future
 
     def slot_of(self, future: Future[Ended]) -> str:
         """The node that the job runs on."""
-        item = self._jobs.get(future)
-        return item.node if item else ""
+        submitted = self._jobs.get(future)
+        return submitted.node if submitted else ""
 
     def stop(self, *, now: bool) -> None:
         """Cancel all tasks: those that run save what they have within Slurm's KillWait.
@@ -150,8 +150,8 @@ class SlurmLauncher(Launcher):
         `now` kills them.
         """
         self._stopping = True
-        for item in self._take_waiting():
-            self._end(item, Ended(how=End.STOPPED))
+        for submitted in self._take_waiting():
+            self._end(submitted, Ended(how=End.STOPPED))
         if arrays := self._arrays():
             pending = ["--state=PENDING"]
             _slurm(["scancel", *pending, *arrays])
@@ -172,7 +172,7 @@ class SlurmLauncher(Launcher):
             return list(self._jobs.values())
 
     def _arrays(self) -> list[str]:
-        return sorted({item.array for item in self._items() if item.array})
+        return sorted({submitted.array for submitted in self._items() if submitted.array})
 
     def _take_waiting(self) -> list[_Submitted]:
         with self._lock:
@@ -196,35 +196,37 @@ class SlurmLauncher(Launcher):
     def _flush(self) -> None:
         """Submit what is waiting, an array for each accelerator."""
         groups: dict[str | None, list[_Submitted]] = {}
-        for item in self._take_waiting():
-            groups.setdefault(item.job.accelerator, []).append(item)
+        for submitted in self._take_waiting():
+            groups.setdefault(submitted.job.accelerator, []).append(submitted)
         for accelerator, items in groups.items():
             size = MAX_ARRAY * self._chunk
             for first in range(0, len(items), size):
                 self._try_to_submit(items[first : first + size], accelerator)
 
-    def _try_to_submit(self, items: Sequence[_Submitted], accelerator: str | None) -> None:
+    def _try_to_submit(self, jobs: Sequence[_Submitted], accelerator: str | None) -> None:
         """Submit an array.
 
         Where that fails its jobs end, to be submitted again unless Slurm refused them.
         """
         try:
-            why = self._submit_array(items, accelerator)
+            why = self._submit_array(jobs, accelerator)
         except Exception as error:  # a full disk, a file system that is away
             how, why = End.LOST, f"cannot submit: {error}"
         else:
             how = End.LOST if _PASSING.search(why) else End.FAILED
-        for item in items if why else ():
-            self._end(item, Ended(how=how, detail=why))
+        for submitted in jobs if why else ():
+            self._end(submitted, Ended(how=how, detail=why))
 
-    def _submit_array(self, items: Sequence[_Submitted], accelerator: str | None) -> str:
+    def _submit_array(self, waiting: Sequence[_Submitted], accelerator: str | None) -> str:
         """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
-        chunks = [items[first : first + self._chunk] for first in range(0, len(items), self._chunk)]
-        listed = self._folder / f"{items[0].end.name.partition('.')[0]}.jobs.json"
+        chunks = [
+            waiting[first : first + self._chunk] for first in range(0, len(waiting), self._chunk)
+        ]
+        listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
         listed.write_bytes(
             encoded(
                 [
-                    [ListedJob(list(self._command), item.job, item.end) for item in chunk]
+                    [ListedJob(list(self._command), queued.job, queued.end) for queued in chunk]
                     for chunk in chunks
                 ]
             )
@@ -247,44 +249,44 @@ class SlurmLauncher(Launcher):
                 last_line_of(done.stderr or done.stdout) or "sbatch rejected the array (no message)"
             )
         for index, chunk in enumerate(chunks):
-            for item in chunk:
-                item.array, item.task = submitted[1], f"{submitted[1]}_{index}"
+            for queued in chunk:
+                queued.array, queued.task = submitted[1], f"{submitted[1]}_{index}"
         if self._stopping:  # too late to have been cancelled with the others
             _slurm(["scancel", submitted[1]])
         return ""
 
     def _review(self) -> None:
         """Find the jobs that ended, and those that vanished from the queue."""
-        items = [item for item in self._items() if item.task]
-        for item in items:
-            self._has_ended(item)
-        left = [item for item in items if item.future in self._jobs]
+        jobs = [submitted for submitted in self._items() if submitted.task]
+        for submitted in jobs:
+            self._has_ended(submitted)
+        left = [submitted for submitted in jobs if submitted.future in self._jobs]
         if not left:
             return
-        nodes = _queue(sorted({item.array for item in left}))
+        nodes = _queue(sorted({submitted.array for submitted in left}))
         if nodes is None:
             return
-        for item in left:
-            item.node = nodes.get(item.task, "")
-            item.missed = 0 if item.task in nodes else item.missed + 1
-            if item.missed >= GONE_POLLS and not self._has_ended(item):
+        for submitted in left:
+            submitted.node = nodes.get(submitted.task, "")
+            submitted.missed = 0 if submitted.task in nodes else submitted.missed + 1
+            if submitted.missed >= GONE_POLLS and not self._has_ended(submitted):
                 how = End.STOPPED if self._stopping else End.LOST
-                detail = f"task {item.task} vanished from the queue without a result file"
-                self._end(item, Ended(how=how, detail=detail))
+                detail = f"task {submitted.task} vanished from the queue without a result file"
+                self._end(submitted, Ended(how=how, detail=detail))
         time.sleep(POLL_S - FLUSH_S)
 
-    def _has_ended(self, item: _Submitted) -> bool:
+    def _has_ended(self, submitted: _Submitted) -> bool:
         """Whether the job has ended; if so, report how."""
         with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-            self._end(item, msgspec.json.decode(item.end.read_bytes(), type=Ended))
+            self._end(submitted, msgspec.json.decode(submitted.end.read_bytes(), type=Ended))
             return True
         return False
 
-    def _end(self, item: _Submitted, ended: Ended) -> None:
+    def _end(self, submitted: _Submitted, ended: Ended) -> None:
         with self._lock:
-            known = self._jobs.pop(item.future, None)
-        if known is not None:
-            item.future.set_result(ended)
+            pending = self._jobs.pop(submitted.future, None)
+        if pending is not None:
+            submitted.future.set_result(ended)
 
 
 def launcher(launch: Launch) -> SlurmLauncher:

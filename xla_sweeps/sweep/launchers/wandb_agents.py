@@ -272,9 +272,9 @@ def _create(written: Path, document: Mapping[str, Any], values: Mapping[str, Any
         raise XlaSweepsError(
             "the W&B server did not answer within 120 s; nothing was started"
         ) from None
-    found = _CREATED.search(done.stdout + done.stderr)
-    if done.returncode or not found:
+    created = _CREATED.search(done.stdout + done.stderr)
+    if done.returncode or not created:
         message = last_line_of(done.stderr or done.stdout)
         raise XlaSweepsError(f"the W&B server rejected the sweep: {message or '(no message)'}")
-    path = found[1].strip()
+    path = created[1].strip()
     return path if path.count("/") == 2 else f"{entity or ''}/{path}"
