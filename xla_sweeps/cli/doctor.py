@@ -100,7 +100,7 @@ def diagnose(
 
 
 def _next(findings: Sequence[Finding]) -> str:
-    """What follows from them, in one sentence, and the next command on a line of its own."""
+    """Their conclusion in one sentence, and the next command on a line of its own."""
     if any(finding.level == "bad" for finding in findings):
         return "This machine cannot measure yet: fix what is marked ✕. Next:\nxla-sweeps doctor"
     noise = [
@@ -134,7 +134,7 @@ def _devices() -> Iterator[Finding]:
 
 
 def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
-    """What would contaminate rounds on a GPU, or could not be seen."""
+    """Causes of contaminated rounds on a GPU, and those that its driver does not report."""
     others = len(nvml.compute_processes(gpu.uuid) or ())
     if others:
         shown, fix = f"other processes compute on it: {others}", "stop them: nvidia-smi lists them"

@@ -1,4 +1,4 @@
-"""What follows from how a job ended: collect its records, learn from them, judge its task.
+"""Act on the end of a job: collect its records, learn from them, judge its task.
 
 `Judge` decides on an action for each `End`. Nothing here starts or stops a job.
 """
@@ -31,10 +31,10 @@ from xla_sweeps.sweep.plan import INCONCLUSIVE, final_outcome, missing
 MAX_DEATHS = 2
 
 MAX_BROKEN = 3
-"""How often a trial is started whose command met an error that says nothing about the model."""
+"""Starts of a trial whose command met an error that says nothing about the model."""
 
 MAX_CHANGES = 3
-"""How often a trial may have another build than before, before no more replicates are measured."""
+"""Changes of a trial's build after which no more replicates are measured."""
 
 LOCKED_WAIT_S = 2.0
 
@@ -47,7 +47,7 @@ Known = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run of a sweep ended.
+    """Result of a run of a sweep.
 
     Attributes:
         counts: trials by `count_trials`.
@@ -111,7 +111,7 @@ class Collector:
         )
 
     def is_held(self, task: Task) -> bool:
-        """Whether another process measures the trial now: to start it would only disturb that."""
+        """True if another process measures the trial now; a second one would only disturb it."""
         return any(is_claimed(self._store.results_dir, each) for each in task.trial_ids)
 
     def load(self, task: Task) -> list[Record]:
@@ -139,7 +139,7 @@ class Collector:
         return [record for record in stored if (record.trial_id, record.replicate) not in run.known]
 
     def has_space(self) -> bool:
-        """Whether the store takes records; where it does not, the sweep waits and does not fail."""
+        """True if the store takes records; where it does not, the sweep waits and does not fail."""
         try:
             self._store.check_space()
         except StoreError as error:
@@ -335,7 +335,7 @@ class SlotWatch:
 
 
 def settled(ended: Ended, new: Sequence[Record], *, stopping: bool) -> Ended:
-    """How a job ended, in view of its records.
+    """The end of a job, in view of its records.
 
     Records say more than an exit code. Without any, a command that ran to its end or that somebody
     else stopped is `BROKEN`.
@@ -396,7 +396,7 @@ def figure_of(new: Sequence[Record]) -> str:
 
 
 def cause_of(record: Record) -> str:
-    """What contaminated a record, in words, or ""."""
+    """The cause of a record's contamination, in words, or ""."""
     reasons = Counter(measured.dirty for measured in record.rounds if measured.dirty)
     if any(reason.startswith(FOREIGN) for reason in reasons) or not reasons:
         return disturbance_of(record.contamination)

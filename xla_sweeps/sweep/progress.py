@@ -38,7 +38,7 @@ class SweepScreen(JobScreen, Protocol):
         *,
         left_s: tuple[float, float] | None,
     ) -> None:
-        """How far the sweep is."""
+        """Show how far the sweep is."""
 
     def busy(
         self,
@@ -51,7 +51,7 @@ class SweepScreen(JobScreen, Protocol):
         attempts: int,
         again_s: float,
     ) -> None:
-        """So many of the measured trials are contaminated.
+        """Show how many of the measured trials are contaminated.
 
         Args:
             contaminated: number of contaminated trials.
@@ -177,7 +177,7 @@ class Progress:
 
 
 def _contaminations(task: Task) -> int:
-    """How many replicates of a trial were contaminated in this run, where that is not accepted."""
+    """Number of contaminated replicates of a trial in this run, where they are not accepted."""
     return 0 if Status.CONTAMINATED in task.accepted else task.outcomes.count(Status.CONTAMINATED)
 
 
@@ -186,7 +186,7 @@ def _is_tried_again(task: Task) -> bool:
 
 
 def _expected(task: Task, contaminated: float) -> float:
-    """How many replicates of a trial will still be measured, as far as can be known."""
+    """Expected number of replicates of a trial that will still be measured."""
     accepted = Status.CONTAMINATED in task.accepted
     attempts = ATTEMPTS[Status.CONTAMINATED] - _contaminations(task)
     return replicates_left(

@@ -56,7 +56,7 @@ def devices() -> tuple[Device, ...]:
 
 
 def gpu_problems() -> tuple[str, ...]:
-    """Why GPUs that this command would use cannot be measured on, a line each."""
+    """Reasons why GPUs that this command would use cannot be measured on, a line each."""
     return _survey()[1]
 
 
@@ -153,7 +153,7 @@ def check_accelerator(device: Device, wanted: Any) -> None:
 
 
 def is_accelerator(name: str, wanted: str) -> bool:
-    """Whether a device is the accelerator: `NVIDIA A100-SXM4-80GB` is `A100` and `a100_sxm4`."""
+    """True if a device is the accelerator: `NVIDIA A100-SXM4-80GB` is `A100` and `a100_sxm4`."""
     return _folded(wanted) in _folded(name)
 
 

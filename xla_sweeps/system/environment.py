@@ -69,8 +69,8 @@ _FOREIGN = re.compile(
     r"|TF_CONFIG|NCCL_(?:COMM_ID|HOSTID)"
     r"|\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)"
 )
-"""Of these, what it does not get: Terraform's, which may hold secrets, and addresses of a cluster's
-jobs and services, which it does not use and which would give each job an identity of its own."""
+"""Exceptions, which it does not get: Terraform's, which may hold secrets, and addresses of a
+cluster's jobs and services: it does not use them; each job would get an identity."""
 
 _HARMLESS = re.compile(
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|PYTHONHOME"
@@ -80,7 +80,7 @@ _HARMLESS = re.compile(
     r"|(?:CUBLAS|CUDA|CUDNN|NCCL|NVIDIA)_(?:\w+_)?VERSION"
     r"|TF_CPP_MIN_LOG_LEVEL|XLA_SWEEPS_\w+"
 )
-"""Of these, the paths, log levels and caches, which are neither recorded nor identify a trial.
+"""Paths, log levels and caches among them, which are neither recorded nor identify a trial.
 
 The devices that are visible do, by their names.
 """
@@ -183,7 +183,7 @@ def flag_names(value: str) -> set[str]:
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
-    """What a trial ignores: flags that name files, and variables that seem to hold a secret."""
+    """Flags that name files and variables that seem to hold a secret, which a trial ignores."""
     return _flags(environ)[1]
 
 
@@ -261,7 +261,7 @@ _INSTRUCTION_SET = re.compile(
 
 
 def processor(cpuinfo: str) -> dict[str, str]:
-    """What tells CPUs of one name apart, from the first processor of /proc/cpuinfo.
+    """Facts that tell CPUs of one name apart, from the first processor of /proc/cpuinfo.
 
     Returns:
         `model`: vendor, family, model and stepping; and `instruction_sets`, for vectors and
@@ -277,7 +277,7 @@ def processor(cpuinfo: str) -> dict[str, str]:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a top-level module can be imported, without importing it."""
+    """True if a top-level module can be imported, without importing it."""
     return importlib.util.find_spec(module) is not None
 
 

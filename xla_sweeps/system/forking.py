@@ -36,15 +36,15 @@ from xla_sweeps.system.process import (
 from xla_sweeps.system.text import counted
 
 MAX_STARTS = 4
-"""How often a parent is started that takes no order: one that dies of what it loads costs each."""
+"""Starts of a parent that takes no order: each costs time where it dies of what it loads."""
 
 CLOSE_S = 5.0
 
 LOST_S = 20.0
-"""How long a process that is not wanted any more may take to save what it has."""
+"""Seconds that a process that is no longer wanted has to save its results."""
 
 NOT_FORKED = "not forked: "
-"""How a line that says why begins."""
+"""Beginning of a line that says why."""
 
 _MESSAGE_BYTES = 1 << 20
 
@@ -52,7 +52,7 @@ _DESCRIPTORS = 8
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What to fork.
+    """Order to fork a process.
 
     Attributes:
         environment: the complete environment.
@@ -229,7 +229,7 @@ class Parent:
         return self._socket.dup()
 
     def _has_taken_an_order(self) -> bool:
-        """Whether it has taken one since the last look."""
+        """True if it has taken one since the last check."""
         taken = False
         with contextlib.suppress(OSError):
             while self._socket and self._socket.recv(1, socket.MSG_DONTWAIT):
@@ -261,7 +261,7 @@ class Parent:
 
 
 class Inherited(NamedTuple):
-    """What a program that `Parent` started gets.
+    """Connection and software of a program that `Parent` started.
 
     Attributes:
         orders: the socket, closed once that process has ended, so that `serve` returns.
@@ -340,7 +340,7 @@ def serve(
 def _takes(
     order: Order, loaded: str, unfit: Callable[[Order], str], answers: socket.socket
 ) -> bool:
-    """Whether an order can be taken here; who sent it is told why not."""
+    """True if an order can be taken here; otherwise its sender is told why not."""
     try:
         if order.software != loaded:
             raise SystemExit("the parent has loaded older software")

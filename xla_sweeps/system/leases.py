@@ -33,14 +33,14 @@ _TEXT_LIMIT = 200
 
 
 class Readable(Protocol):
-    """What a wait can be ended with."""
+    """File or socket that ends a wait."""
 
     def fileno(self) -> int:
         """The descriptor that becomes readable."""
 
 
 def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
-    """What a process must hold while it measures on a device: the GPU, or each core it may use.
+    """Leases for measuring on a device: of the GPU, or of each core that may be used.
 
     Args:
         device: the device.
@@ -52,7 +52,7 @@ def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
 
 
 def whole_replicate(device: Device) -> tuple[str, ...]:
-    """What a process must hold while it builds as well, which disturbs who measures on the device.
+    """Leases for a whole replicate: its building disturbs whoever measures on the device.
 
     These differ from `lease_names`, which devices that take turns hold for each other.
     """

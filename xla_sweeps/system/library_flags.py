@@ -32,7 +32,7 @@ _HOST = Device(kind="cpu", index=0, name="")
 
 
 class Flags(msgspec.Struct):
-    """What is known of one variable, `XLA_FLAGS` or `TF_XLA_FLAGS`.
+    """Flags of one variable, `XLA_FLAGS` or `TF_XLA_FLAGS`.
 
     Attributes:
         kinds: `bool`, `int`, `float` or `str` by flag; TensorFlow's list may be cut off at its end.
@@ -64,7 +64,7 @@ def known(variable: str) -> Flags:
 
 
 def accepts(variable: str, name: str, value: str) -> bool:
-    """Whether TensorFlow takes a flag that its list does not name, with this value.
+    """True if TensorFlow takes a flag that its list does not name, with this value.
 
     Raises:
         ConfigError: it does not start with it, for another reason than that it does not know it.

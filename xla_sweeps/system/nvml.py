@@ -90,7 +90,7 @@ def settings(handle: Any) -> GpuSettings:
 
 
 def read(uuid: str) -> Reading | None:
-    """What a GPU reports now; None where the driver does not answer at all."""
+    """State and counters of a GPU now; None where the driver does not answer at all."""
     handle = ask("nvmlDeviceGetHandleByUUID", uuid)
     if handle is None:
         return None

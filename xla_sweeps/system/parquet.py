@@ -1,4 +1,4 @@
-"""How much a Parquet file says that it holds, before any of it is unpacked."""
+"""Check the size that a Parquet file states, before any of it is unpacked."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ ROWS_OF_TRIAL = 144
 """More than the pairs of the modes that a trial may compare."""
 
 MIN_ROWS = 100_000
-"""So many may be kept in any case: trials may have been removed."""
+"""Number that is always accepted: trials may have been removed."""
 
 ROW_BYTES = 4096
 
 
 def check_size(metadata: pyarrow.parquet.FileMetaData, trials: int) -> None:
-    """Refuse a file that says that it holds more rows than so many trials can have.
+    """Refuse a file that states more rows than this number of trials can have.
 
     Raises:
-        ValueError: it does, or more bytes than so many rows need.
+        ValueError: it does, or states more bytes than such rows need.
     """
     rows = max(MIN_ROWS, ROWS_OF_TRIAL * trials)
     values, size = [0] * metadata.num_columns, 0

@@ -31,7 +31,7 @@ STOP_SIGNALS = (
     signal.SIGPROF,
     signal.SIGXCPU,
 )
-"""What ends a process from outside, and can be caught: what was measured is saved first."""
+"""Signals that end a process and can be caught; its results are saved first."""
 
 _ALWAYS = {signal.SIGINT, signal.SIGTERM}
 """Handled even where they were ignored, as in a shell's background job."""
@@ -46,11 +46,11 @@ ORPHAN_MARK = "XLA_SWEEPS_ORPHAN_OF"
 """Environment variable by which `adopting_orphans` knows what it started."""
 
 ORPHANS_S = 5.0
-"""How long the last processes of a tree may take to die of SIGKILL."""
+"""Seconds for the last processes of a tree to die of SIGKILL."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a launcher tells the trial that it starts, beyond what a person would type.
+    """Instructions of a launcher for the trial that it starts, beyond what a person would type.
 
     It travels as JSON in one environment variable, `XLA_SWEEPS_JOB`.
 
@@ -107,11 +107,10 @@ def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
 
 @contextlib.contextmanager
 def adopting_orphans() -> Iterator[dict[str, str]]:
-    """For the length of a `with` block this process inherits what its descendants leave behind.
+    """Inherit, during a `with` block, the processes that descendants leave behind.
 
-    At its end what was inherited is killed, also what has a session of its own. The first process
-    of a container inherits what others leave there: it kills only what has, in its environment,
-    what this yields.
+    They are killed at its end, whatever their session. The first process of a container inherits
+    the orphans of others as well: it kills only those whose environment has what this yields.
     """
     mark = {ORPHAN_MARK: secrets.token_hex(8)}
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -135,12 +134,12 @@ def adopting_orphans() -> Iterator[dict[str, str]]:
 
 
 def inherits_all() -> bool:
-    """Whether this is the first process of a container, which inherits every orphan there."""
+    """True if this is the first process of a container, which inherits every orphan there."""
     return os.getpid() == 1
 
 
 def carries(pid: int, variables: Mapping[str, str]) -> bool:
-    """Whether a process was started with these; not known, and so no, of one that has ended."""
+    """True if a process was started with these variables; False if it has ended."""
     with contextlib.suppress(OSError):
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         return all(os.fsencode(f"{name}={value}") in entries for name, value in variables.items())
@@ -255,7 +254,7 @@ class Waitable(Protocol):
 
 
 def ends_within(process: Waitable, seconds: float) -> bool:
-    """Whether a child ends within that time; waits without waking up meanwhile."""
+    """True if a child ends within that time; sleeps meanwhile."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except OSError:  # an old kernel, or it has been waited for

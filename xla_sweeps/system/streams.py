@@ -1,4 +1,4 @@
-"""The standard streams: what happens to them ends no measurement."""
+"""Standard streams whose errors never stop a measurement."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def protect() -> None:
 
 
 def output_error() -> str:
-    """Why standard output could not be written, or ""."""
+    """Reason why standard output could not be written, or ""."""
     sys.stdout.flush()
     error = sys.stdout.error if isinstance(sys.stdout, Unfailing) else None
     return str(getattr(error, "strerror", None) or error or "")

@@ -23,8 +23,10 @@ SECRET_VALUE = re.compile(
     r"-----BEGIN|(?<![A-Za-z0-9/])"
     r"(?:[0-9a-fA-F]{32,}|(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{20,})(?![A-Za-z0-9/])"
 )
-"""What looks like a token or key, as no path, number or flag of a library does: many letters and
-digits in a row, with capitals or hexadecimal."""
+"""Text that looks like a token or key, as no path, number or flag of a library does.
+
+It has many letters and digits in a row, with capitals or hexadecimal.
+"""
 
 _SHORTEST_SECRET = 8
 
@@ -60,7 +62,7 @@ def file_name(text: str) -> str:
 
 
 def has_credentials(text: str) -> bool:
-    """Whether an address in it holds a password or a token."""
+    """True if an address in it holds a password or a token."""
     return _CREDENTIALS.search(text) is not None
 
 

@@ -101,7 +101,7 @@ class LauncherOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a launcher is made from.
+    """Request for a launcher.
 
     Attributes:
         options: the launcher's own, by name.

@@ -42,7 +42,7 @@ _TAIL_BYTES = 4096
 
 
 class End(StrEnum):
-    """How a command ended."""
+    """End of a command."""
 
     FINISHED = "finished"
     """It ran to its end; its records hold the results."""
@@ -88,7 +88,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a job ended.
+    """End of a job.
 
     Attributes:
         slot: the slot that it ran on.
@@ -187,7 +187,7 @@ def _size(log: Path) -> int:
 
 
 def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
-    """How a job ended on a slot, from its exit code, its log and the records that it made."""
+    """The end of a job on a slot, from its exit code, its log and the records that it made."""
     return Ended(
         how=end_of(exit_code),
         slot=slot,
@@ -208,7 +208,7 @@ def _recorded(job: Job) -> tuple[str, ...]:
 
 
 def end_of(exit_code: int) -> End:
-    """How `python -m xla_sweeps` ended, from its exit code."""
+    """The end of `python -m xla_sweeps`, from its exit code."""
     number = -exit_code if exit_code < 0 else exit_code - 128
     if number in STOP_SIGNALS:
         return End.STOPPED

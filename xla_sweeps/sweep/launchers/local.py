@@ -103,7 +103,7 @@ class LocalLauncher(Launcher):
         return [slot.name for slot in self._slots]
 
     def free(self, accelerator: str | None, slot: str | None = None) -> int:
-        """How many slots with such a device, or of that name, are idle."""
+        """The number of idle slots with such a device, or of that name."""
         with self._lock:
             return sum(slot in (None, idle.name) for idle in self._idle(accelerator))
 

@@ -104,7 +104,7 @@ class RayLauncher(Launcher):
         return [_node_name(node) for node in self._nodes()]
 
     def free(self, accelerator: str | None, slot: str | None = None) -> int:
-        """How many more jobs may be queued."""
+        """The number of further jobs that may be queued."""
         if self._stopping:
             return 0
         if (

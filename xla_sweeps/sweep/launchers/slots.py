@@ -35,7 +35,7 @@ class Slot:
 
     @property
     def core_count(self) -> int:
-        """How many cores a job on it may use."""
+        """The number of cores that a job on it may use."""
         return len(self.cores) or usable_cores()
 
 

@@ -126,7 +126,7 @@ class SlurmLauncher(Launcher):
         return sorted({submitted.node for submitted in self._items() if submitted.node})
 
     def free(self, accelerator: str | None, slot: str | None = None) -> int:
-        """How many more jobs may be queued."""
+        """The number of further jobs that may be queued."""
         return 0 if self._stopping else max(0, self._queue_limit - len(self._jobs))
 
     def submit(self, job: Job) -> Future[Ended]:
@@ -276,7 +276,7 @@ class SlurmLauncher(Launcher):
         time.sleep(POLL_S - FLUSH_S)
 
     def _has_ended(self, submitted: _Submitted) -> bool:
-        """Whether the job has ended; if so, report how."""
+        """True if the job has ended; its end is then reported."""
         with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
             self._end(submitted, msgspec.json.decode(submitted.end.read_bytes(), type=Ended))
             return True
