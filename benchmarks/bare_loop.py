@@ -12,12 +12,12 @@ import time
 import numpy as np
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.tf import devices, models, modes
 
 
 def main() -> None:

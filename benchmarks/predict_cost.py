@@ -18,16 +18,16 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.predict_cost import Point, cost_of
+from xla_sweeps.backends.tensorflow import bench as benches
+from xla_sweeps.backends.tensorflow import models, scenarios
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.scenarios.predict import Repeated
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import to_settings
 from xla_sweeps.measure import timing
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
-from xla_sweeps.tf import bench as benches
-from xla_sweeps.tf import models, scenarios
-from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.scenarios.predict import Repeated
 
 MODES = (Mode.GRAPH_HOST, Mode.PREDICT_GRAPH, Mode.PREDICT_XLA)
 

@@ -89,7 +89,7 @@ def children(pid: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
-            if b"xla_sweeps.tf.worker" in words and str(pid).encode() in words:
+            if b"xla_sweeps.backends.tensorflow.worker" in words and str(pid).encode() in words:
                 found.append(int(path.parent.name))
     return found
 

@@ -6,13 +6,13 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from xla_sweeps.backends.tensorflow import scenarios
+from xla_sweeps.backends.tensorflow.backend import TensorFlow
+from xla_sweeps.backends.tensorflow.bench import Bench, build
 from xla_sweeps.measure import protocol
 from xla_sweeps.measure.failures import error_text
 from xla_sweeps.schema.measurement import ModeOutcome, Phase
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.tf import scenarios
-from xla_sweeps.tf.backend import TensorFlow
-from xla_sweeps.tf.bench import Bench, build
 from xla_sweeps.worker.replicate import Replicate
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import fake_worker
 
+from xla_sweeps.backends.tensorflow.parent import checked
 from xla_sweeps.system import forking
-from xla_sweeps.tf.parent import checked
 
 
 def work(order: forking.Order, descriptors: Sequence[int]) -> int:

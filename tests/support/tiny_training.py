@@ -10,10 +10,10 @@ import keras
 import tensorflow as tf
 from desk import Heard, set_up
 
+from xla_sweeps.backends.tensorflow import sources
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
 from xla_sweeps.schema.trial import ReplicateJob, Trial
-from xla_sweeps.tf import sources
-from xla_sweeps.tf.bench import Bench
-from xla_sweeps.tf.sources.loaded import LoadedModel
 
 
 def network(*layers: Any, classes: int = 3) -> keras.Model:

@@ -25,17 +25,17 @@ LONGEST = (
     "tests/report/wandb_report/test_publish_faults.py",
     "tests/sweep/test_driver.py",
     "tests/end_to_end/test_sweep_robustness.py",
-    "tests/tf/test_sources.py",
+    "tests/backends/tensorflow/test_sources.py",
     "tests/end_to_end/test_command.py",
-    "tests/tf/test_replicate.py",
+    "tests/backends/tensorflow/test_replicate.py",
     "tests/end_to_end/test_wandb_agent.py",
-    "tests/tf/test_bench.py",
-    "tests/tf/test_parent.py",
-    "tests/tf/test_flags.py",
+    "tests/backends/tensorflow/test_bench.py",
+    "tests/backends/tensorflow/test_parent.py",
+    "tests/backends/tensorflow/test_flags.py",
 )
 """Groups that take long, or have few long tests, the longest first."""
 
-SINGLE = "tests/tf/test_models.py"
+SINGLE = "tests/backends/tensorflow/test_models.py"
 """Its tests share nothing: any worker runs any of them, at the end."""
 
 

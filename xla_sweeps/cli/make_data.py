@@ -19,7 +19,7 @@ from xla_sweeps.report.terminal.progress_bar import Steps
 from xla_sweeps.schema.pictures import PictureSet
 from xla_sweeps.system import devices, environment
 
-_WORKER = (sys.executable, "-m", "xla_sweeps.tf.make_data")
+_WORKER = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.make_data")
 
 _DEFAULTS = {item.name: item.default for item in fields(PictureSet)}
 

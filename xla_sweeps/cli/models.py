@@ -69,7 +69,7 @@ def hub_replicas_command(arguments: Sequence[str]) -> int:
 
 SOURCE = "hub"
 
-_MODULE = "xla_sweeps.tf.random_weights"
+_MODULE = "xla_sweeps.backends.tensorflow.random_weights"
 
 _NEEDED = (*SOURCES[SOURCE].modules, "keras_hub", "keras_cv")
 

@@ -34,7 +34,7 @@ MODES = tuple(map(str, (ExecutionMode.GRAPH, ExecutionMode.XLA, ExecutionMode.AU
 
 OPS_LIMIT_S = 300.0
 
-_WORKER = (sys.executable, "-m", "xla_sweeps.tf.explain.worker")
+_WORKER = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.explain.worker")
 
 _PARTS = (
     *("registered", "operations", "refusals", "compiler", "clustering", "roofline"),
@@ -148,7 +148,7 @@ def compiled_ops() -> OpList:
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "xla_sweeps.tf.explain.ops"],
+            [sys.executable, "-m", "xla_sweeps.backends.tensorflow.explain.ops"],
             env=child,
             capture_output=True,
             check=True,

@@ -42,7 +42,7 @@ from xla_sweeps.system.faults import fault_point
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 
-WORKER: tuple[str, ...] = (sys.executable, "-m", "xla_sweeps.tf.worker")
+WORKER: tuple[str, ...] = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.worker")
 """What starts a measuring process."""
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)

@@ -25,7 +25,7 @@ PROGRAMS = ("matmul", "convolution")
 
 LIMIT_S = 300.0
 
-_WORKER = (sys.executable, "-m", "xla_sweeps.tf.toolchain")
+_WORKER = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.toolchain")
 
 
 class Compiled(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from xla_sweeps.schema.trial import Counted, Trial, build_id
 from xla_sweeps.system import files
 
 VERSION = 1
-"""Of how they are counted (`tf/macs.py`, `tf/hlo.py`): raise it where another count comes out."""
+"""Of how they are counted (`backends/tensorflow/macs.py`, `backends/tensorflow/hlo.py`): raise it where another count comes out."""
 
 _LIMIT_BYTES = 2**16
 

@@ -91,7 +91,7 @@ def _ask(variable: str, value: str) -> tuple[int, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "xla_sweeps.tf.flags"],
+            [sys.executable, "-m", "xla_sweeps.backends.tensorflow.flags"],
             env={**kept, **child},
             capture_output=True,
             check=False,

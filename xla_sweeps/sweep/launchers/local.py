@@ -40,7 +40,7 @@ from xla_sweeps.system.process import Assignment, signal_group, signal_process
 
 STOP_GRACE_S = 20.0
 
-PARENT = (sys.executable, "-m", "xla_sweeps.tf.parent")
+PARENT = (sys.executable, "-m", "xla_sweeps.backends.tensorflow.parent")
 """Loads TensorFlow once, and forks measuring processes."""
 
 TRIALS = (sys.executable, "-m", "xla_sweeps.cli.composed")

@@ -1,0 +1,276 @@
+"""Refused and trapped models: each finding, its layer and its line, in the model itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+import tf_keras
+from paths import ROOT
+from trapped_models import CASES, COMPILING, IMAGE, Case, Custom
+
+from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow.explain import refusals, traps
+from xla_sweeps.backends.tensorflow.explain.explaining import Subject, explain_subject
+from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
+from xla_sweeps.schema.explanation import Explanation, State, Trap, TrapName
+
+pytestmark = pytest.mark.tf
+
+BATCHES = [
+    tf.random.stateless_uniform(IMAGE, seed=(index, 0), minval=1.0, maxval=200.0)
+    for index in range(2)
+]
+
+
+class Net(keras.Model):
+    """Calls its layer, whatever it returns."""
+
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        super().__init__(name="net")
+        self.before = keras.layers.Activation("linear", name="before")
+        self.culprit = layer
+
+    def call(self, image: tf.Tensor) -> tf.Tensor:
+        return self.culprit(self.before(image))
+
+
+def explained(model: keras.Model, **more: Any) -> Explanation:
+    return explain_subject(
+        Subject(
+            name="net",
+            call=lambda batch: model(batch, training=False),
+            batches=BATCHES,
+            model=model,
+            layers=models.all_layers(model),
+            **more,
+        ),
+        lambda event: None,
+    )
+
+
+def states(known: Explanation) -> dict[TrapName, State]:
+    return {trap.name: trap.state for trap in known.traps}
+
+
+def trap(known: Explanation, name: TrapName) -> Trap:
+    return next(item for item in known.traps if item.name is name)
+
+
+def convolutions(*layers: keras.layers.Layer, size: int | None = 16) -> keras.Model:
+    inputs = keras.Input((size, size, 4))
+    result = inputs
+    for layer in (
+        keras.layers.Conv2D(8, 3, activation="relu"),
+        *layers,
+        keras.layers.Conv2D(8, 3, activation="relu"),
+        keras.layers.GlobalAveragePooling2D(),
+        keras.layers.Dense(3),
+    ):
+        result = layer(result)
+    return keras.Model(inputs, result)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_model_is_refused_for_or_trapped_by_is_found(name: str) -> None:
+    case: Case = CASES[name]
+    known = explained(Net(Custom(case.function, name="culprit")))
+    assert known.refusals is not None
+    found = {item.op: item for item in known.refusals}
+    assert set(case.refused) <= set(found), found
+    for op in case.refused:
+        assert [place.layer for place in found[op].places] == ["culprit (Custom)"]
+        assert "trapped_models.py:" in found[op].places[0].line
+        assert found[op].advice
+    if not case.refused:
+        assert not found
+    assert known.compiler is not None
+    assert known.compiler.compiles == case.compiles, known.compiler
+    assert set(states(known)) == set(TrapName)
+    for expected, state in case.traps.items():
+        assert trap(known, expected).state is state, trap(known, expected)
+        assert trap(known, expected).fix
+    if case.named:
+        assert "culprit (Custom)" in {place.layer for place in trap(known, case.named).places}
+    seen = {item for item, state in states(known).items() if state is State.FOUND}
+    assert seen <= {*case.traps, TrapName.LITTLE_CLUSTERED}
+
+
+@pytest.mark.parametrize("name", COMPILING)
+def test_what_the_list_of_2018_lacks_compiles(name: str) -> None:
+    known = explained(Net(Custom(COMPILING[name], name="culprit")))
+    assert known.refusals == ()
+    assert known.compiler is not None
+    assert known.compiler.compiles
+
+
+def test_a_plain_model_is_refused_for_nothing_and_has_no_trap() -> None:
+    known = explained(convolutions())
+    assert known.refusals == ()
+    assert known.compiler is not None
+    assert known.compiler.compiles
+    open_sizes = {TrapName.RECOMPILES_PER_SHAPE: State.POSSIBLE}
+    assert states(known) == {name: open_sizes.get(name, State.NONE) for name in TrapName}
+    assert known.clustering is not None
+    assert known.clustering.share > 0.9
+
+
+def test_the_batch_size_of_a_model_that_takes_only_one_is_no_trap() -> None:
+    known = explained(convolutions(), batch=2)
+    assert states(known)[TrapName.RECOMPILES_PER_SHAPE] is State.NONE
+
+
+def test_a_model_that_takes_any_size_compiles_for_each() -> None:
+    found = trap(explained(convolutions(size=None)), TrapName.RECOMPILES_PER_SHAPE)
+    assert found.state is State.FOUND
+    assert "[None, None, None, 4]" in found.what
+
+
+def test_a_layer_without_jit_makes_keras_ignore_jit_compile() -> None:
+    layer = Custom(lambda image: image * 2, name="without")
+    layer.supports_jit = False
+    found = trap(explained(convolutions(layer)), TrapName.JIT_COMPILE_IGNORED)
+    assert found.state is State.FOUND
+    assert [place.layer for place in found.places] == ["without (Custom)"]
+
+
+def test_functions_that_run_eagerly_are_not_compiled() -> None:
+    tf.config.run_functions_eagerly(True)
+    try:
+        found = traps.jit_compile_ignored(None, ())
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert found.state is State.FOUND
+    assert traps.jit_compile_ignored(None, ()).state is State.NONE
+
+
+def test_grouped_convolutions_of_keras_3_bring_xla_into_every_mode() -> None:
+    grouped = keras.layers.Conv2D(8, 3, groups=4, name="grouped")
+    found = trap(explained(convolutions(grouped)), TrapName.XLA_IN_EVERY_MODE)
+    assert found.state is State.FOUND
+    assert [place.layer for place in found.places] == ["grouped (Conv2D)"]
+
+
+def test_variables_that_each_call_makes_are_refused_before_anything_is_known() -> None:
+    made = Custom(lambda image: image * tf.Variable(tf.ones(4)), name="culprit")
+    known = explained(Net(made))
+    assert known.compiler is not None
+    assert not known.compiler.compiles
+    assert known.refusals is None
+    assert known.operations is None
+    assert known.clustering is None
+    assert set(known.missing) == {
+        *("refusals", "operations", "clustering", "roofline"),
+        *("graph_operations", "hlo_operations", "program", "time"),
+    }
+    assert set(states(known).values()) == {State.UNKNOWN}
+
+
+def test_an_operation_in_a_saved_model_is_found_where_no_line_is_known(tmp_path: Path) -> None:
+    module = tf.Module()
+    signature = [tf.TensorSpec(IMAGE)]
+    pool = CASES["argmax_pool"].function
+    module.forward = tf.function(pool, input_signature=signature)
+    tf.saved_model.save(module, str(tmp_path))
+    restored = tf.saved_model.load(str(tmp_path))
+    subject = Subject(name="saved", call=restored.forward, batches=BATCHES)
+    known = explain_subject(subject, lambda event: None)
+    assert known.refusals is not None
+    (refusal,) = known.refusals
+    assert refusal.op == "MaxPoolWithArgmax"
+    assert refusal.devices == ("XLA_CPU_JIT", "XLA_GPU_JIT")
+    assert refusal.places[0].node.endswith("/MaxPoolWithArgmax")
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+def test_layers_are_as_they_were_after_they_were_noted(library: Any) -> None:
+    inputs = library.Input((16, 16, 4))
+    features = library.layers.Conv2D(4, 3, padding="same")(inputs)
+    model = library.Model(inputs, features + inputs if library is tf_keras else features)
+    calls = [vars(layer).get("call") for layer in models.all_layers(model)]
+    before = model(BATCHES[0], training=False)
+    explained(model)
+    assert [vars(layer).get("call") for layer in models.all_layers(model)] == calls
+    assert bool(tf.reduce_all(model(BATCHES[0], training=False) == before))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no kernel: {{node net/crop/CropAndResize}} at model.py:3",
+        "XLA does not know `net/crop/CropAndResize`, sorry",
+        "failed: op=CropAndResize name=net/crop/CropAndResize",
+        "Input 1 to node 'net/crop/CropAndResize' must be constant",
+    ],
+)
+def test_the_operations_that_a_text_names_are_found_whatever_its_words(text: str) -> None:
+    @tf.function
+    def cropped(image: tf.Tensor) -> tf.Tensor:
+        with tf.name_scope("net/crop/"):
+            boxes, index = tf.zeros((2, 4)), tf.constant([0, 1])
+            return tf.image.crop_and_resize(image, boxes, index, (4, 4), name="CropAndResize")
+
+    ops = traced_ops(cropped.get_concrete_function(BATCHES[0]))
+    (place,) = named_in(text, ops)
+    assert (place.op, place.node) == ("CropAndResize", "net/crop/CropAndResize")
+    assert "test_explaining.py:" in place.line
+    assert named_in("nothing is named here", ops) == ()
+
+
+def test_a_trap_that_this_tensorflow_does_not_have_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(traps, "_checks_vanish", lambda: False)
+    monkeypatch.setattr(traps, "_random_differs", lambda: False)
+    known = explained(Net(Custom(CASES["assertion"].function, name="culprit")))
+    assert states(known)[TrapName.DROPPED_CHECKS] is State.NONE
+    known = explained(Net(Custom(CASES["normal"].function, name="culprit")))
+    assert states(known)[TrapName.OTHER_RANDOM_NUMBERS] is State.NONE
+
+
+def test_a_cpu_process_lists_the_kernels_of_both_devices() -> None:
+    assert refusals.registered() == ("XLA_CPU_JIT", "XLA_GPU_JIT")
+
+
+def test_the_share_of_clustered_operations_is_counted() -> None:
+    pool = Custom(lambda image: tf.nn.max_pool_with_argmax(image, 2, 2, "SAME")[0], name="pool")
+    found = explained(convolutions(pool)).clustering
+    assert found is not None
+    assert found.clusters == 2
+    assert [place.layer for place in found.places] == ["pool (Custom)"]
+    assert found.outside == 1
+    assert found.share == 1 - 1 / found.operations
+
+
+def test_values_of_a_model_that_amplifies_rounding_are_not_compared() -> None:
+    def amplified(image: tf.Tensor) -> tf.Tensor:
+        return tf.sin(tf.nn.conv2d(image, tf.fill((3, 3, 4, 4), 0.1), 1, "SAME") * 1e7)
+
+    found = trap(explained(Net(Custom(amplified, name="culprit"))), TrapName.OTHER_VALUES)
+    assert found.state is State.UNKNOWN
+    assert "amplifies rounding" in found.what
+
+
+def test_a_layer_of_a_library_has_no_line_of_the_interpreter() -> None:
+    program = (
+        "import keras, tensorflow as tf\n"
+        "from xla_sweeps.backends.tensorflow.explain.graph import traced_ops\n"
+        "layer = keras.layers.Conv2D(4, 3)\n"
+        "call = tf.function(lambda image: layer(image), autograph=False)\n"
+        "ops = traced_ops(call.get_concrete_function(tf.TensorSpec((1, 8, 8, 3))))\n"
+        "print('LINES', sorted({item.place.line for item in ops}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert "LINES ['']" in done.stdout

@@ -1,0 +1,67 @@
+"""What the installed TensorFlow says of its flags, and whether a trial's reach it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from factories import TRIAL
+
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import to_settings
+from xla_sweeps.measure.runner import child_environment
+from xla_sweeps.schema.trial import Runtime
+from xla_sweeps.system import library_flags
+
+pytestmark = pytest.mark.tf
+
+
+def test_tensorflow_lists_its_flags_and_takes_none_that_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
+    library_flags.known.cache_clear()
+    kinds = library_flags.known("XLA_FLAGS").kinds
+    assert kinds["xla_cpu_enable_fast_math"] == "bool"
+    assert kinds["xla_cpu_prefer_vector_width"] == "int"
+    assert kinds["xla_dump_to"] == "str"
+    (kept,) = (tmp_path / "flags").iterdir()
+    assert msgspec.json.decode(kept.read_bytes())["kinds"] == kinds
+    assert not library_flags.accepts("XLA_FLAGS", "xla_gpu_no_such_flag", "true")
+
+
+def test_a_flag_that_the_list_leaves_out_is_taken_if_tensorflow_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_SWEEPS_CACHE", str(tmp_path))
+    cut = library_flags.Flags({"xla_cpu_prefer_vector_width": "int"})  # as a list that was cut off
+    monkeypatch.setattr(library_flags, "known", lambda variable: cut)
+    assert library_flags.accepts("XLA_FLAGS", "xla_cpu_enable_fast_math", "true")
+    assert cut.accepted == ["xla_cpu_enable_fast_math=true"]
+
+
+def test_a_trials_options_are_in_force_in_its_process(tmp_path: Path) -> None:
+    asked = to_settings(compose_config(["device=cpu", f"results_dir={tmp_path}"]), environ={})
+    runtime = Runtime(
+        xla_flags={"xla_cpu_enable_fast_math": "true"},
+        intra_threads=5,
+        inter_threads=3,
+        onednn=False,
+    )
+    child = child_environment(replace(TRIAL, runtime=runtime), asked)
+    code = (
+        "import json; from xla_sweeps.backends.tensorflow import devices; "
+        "print(json.dumps(devices.loaded_environment()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **child}, capture_output=True, check=True
+    )
+    found = msgspec.json.decode(done.stdout.splitlines()[-1])
+    assert (found["intra_op_threads"], found["inter_op_threads"]) == (5, 3)
+    assert found["onednn"] is False
+    assert found["xla_flags"].split()[-1] == "--xla_cpu_enable_fast_math=true"

@@ -1,0 +1,383 @@
+"""Models as they are built: parameters, multiply-accumulates, calibration, the float64 twin."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+
+from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
+from xla_sweeps.config import catalog
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.measure import agreement
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import ModelSpec, Precision
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings(
+        "ignore::UserWarning"
+    ),  # KerasCV's and KerasHub's own, of layers that build themselves
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+ENTRIES = catalog.load_catalog()
+
+EXACT = {
+    "efficientnetv2s": 21_612_360,
+    "resnet50": 25_636_712,
+    "mobilenet_v2": 3_538_984,
+    "regnetx_002": 2_705_640,
+    "regnetx_016": 9_233_640,
+    "regnety_016": 11_255_102,
+    "resnetrs50": 35_745_288,
+    "convnext_tiny": 28_589_128,
+    "nasnet_mobile": 5_326_716,
+    "vgg16": 138_357_544,
+    "densenet121": 8_062_504,
+    "xception": 22_910_480,
+}
+"""Parameters of all variables, as counted by hand from the libraries' own summaries."""
+
+EXCEPTIONS = {
+    ("yolo_v8_xs", "keras_cv"): 3_436_268,
+    ("yolo_v8_s", "keras_cv"): 12_804_828,
+    ("yolo_v8_l", "keras_cv"): 41_066_172,
+    ("yolo_v8_xl", "keras_cv"): 64_128_812,
+    ("mobilenet_v3_small_backbone", "keras_cv"): 939_120,
+}
+"""Parameters of models that differ from the published ones, for the reason in the entry."""
+
+BUILDS = [(name, source) for name, entry in ENTRIES.items() for source in entry.sources]
+
+
+def _smallest() -> list[tuple[str, str]]:
+    """The model of fewest parameters of each family in each source that builds models itself."""
+    found: dict[tuple[str, str], tuple[float, str]] = {}
+    for name, source in BUILDS:
+        entry, published = ENTRIES[name], ENTRIES[name].published_in(source)
+        if source != "hub" and published:
+            size = (published.params_million, name)
+            found[entry.family, source] = min(found.get((entry.family, source), size), size)
+    return [(name, source) for (_, source), (_, name) in sorted(found.items())]
+
+
+SMALLEST = _smallest()
+
+EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
+
+EACH_LIBRARY = {
+    ("mobilenet_v1", "applications"),
+    ("convnext_tiny", "applications"),
+    ("resnet18_backbone", "keras_cv"),
+    ("yolo_v8_xs_backbone", "keras_cv"),
+    ("resnet18", "keras_hub"),
+    ("deit_tiny_distilled_patch16_224", "keras_hub"),
+}
+"""What is always built; the rest of the catalog is `exhaustive`."""
+
+EACH_KIND = {
+    ("mobilenet_v1", "applications"),
+    ("yolo_v8_xs_backbone", "keras_cv"),
+    ("resnet18", "keras_hub"),
+    ("deit_tiny_distilled_patch16_224", "keras_hub"),
+}
+"""Those whose modes are always compared: convolutions, one by one and not, and attention."""
+
+GMACS = {
+    "resnet50": 3.86,
+    "mobilenet_v1": 0.57,
+    "efficientnetb0": 0.39,
+    "regnetx_002": 0.2,
+    "convnext_tiny": 4.47,
+    "efficientnetv2s": 8.4,
+    "densenet121": 2.87,
+    "xception": 8.36,
+}
+
+
+def _cases(cases: Iterable[tuple[str, str]], always: Collection[tuple[str, str]]) -> list[Any]:
+    return [pytest.param(*case, marks=() if case in always else EXHAUSTIVE) for case in cases]
+
+
+def spec(
+    name: str, resolution: int | None = None, weights: str = "random", source: str = "applications"
+) -> ModelSpec:
+    document = yaml.safe_load((catalog.conf_dir() / "model" / f"{name}.yaml").read_text())
+    return catalog.model_spec(document, source=source, resolution=resolution, weights=weights)
+
+
+def build(
+    name: str,
+    resolution: int | None = None,
+    precision: Precision = Precision.FLOAT32,
+    source: str = "applications",
+) -> models.BuiltModel:
+    return models.build(spec(name, resolution, source=source), precision=precision, seed=0)
+
+
+def _counts(model: Any) -> tuple[int, int]:
+    """Parameters of a Keras model, all and trainable."""
+    total, trainable = (
+        sum(math.prod(item.shape) for item in variables if "seed_generator" not in item.path)
+        for variables in (model.variables, model.trainable_variables)
+    )
+    return total, trainable
+
+
+def _smallest_resolution(entry: catalog.CatalogEntry) -> int:
+    """At least 96 px, below which rounding grows in feature maps of 2 x 2.
+
+    Video clips are large enough at 32.
+    """
+    least = 32 if entry.frames else 96
+    least = max(least, *(source.min_resolution for source in entry.sources.values()))
+    return max(entry.min_resolution, math.ceil(least / entry.divisor) * entry.divisor)
+
+
+def images(built: models.BuiltModel, count: int = 4) -> np.ndarray:
+    return np.asarray(models.draw(built.inputs, count, np.random.default_rng(0)))
+
+
+@pytest.fixture(autouse=True)
+def _forget_models() -> None:
+    keras.backend.clear_session()
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    _cases(BUILDS, EACH_LIBRARY | {("resnet50", "applications"), ("regnetx_002", "applications")}),
+)
+def test_a_model_has_the_parameters_that_were_published(name: str, source: str) -> None:
+    published = ENTRIES[name].published_in(source)
+    if source == "hub":  # what its replica is made of; the SavedModel has the same variables
+        params, trainable = _counts(hub_architectures.build(name))
+    else:
+        built = build(name, source=source)
+        params, trainable = built.params, built.trainable_params
+    assert params >= trainable
+    if published is None:
+        return
+    counted = params if published.params_of == "all" else trainable
+    digits = (
+        len(f"{published.params_million}".partition(".")[2]) if published.params_million % 1 else 0
+    )
+    last_place = (
+        10.0**-digits if published.params_of == "all" else 0.51 * 10.0**-digits
+    )  # some tables truncate
+    tolerance = max(0.005 * published.params_million, last_place)
+    exact = counted / 1e6 == pytest.approx(published.params_million, abs=tolerance)
+    assert exact or published.params_note, f"{counted:,} and no word why"
+    if not exact:
+        assert params == EXCEPTIONS[name, source]
+    if source == "applications" and name in EXACT:
+        assert params == EXACT[name]
+
+
+def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
+    (cases,) = (
+        mark.args[1]
+        for mark in test_a_model_has_the_parameters_that_were_published.pytestmark  # type: ignore[attr-defined]
+        if mark.name == "parametrize"
+    )
+    marks = {case.values: {mark.name for mark in case.marks} for case in cases}
+    assert set(marks) == {
+        (name, source) for name, entry in ENTRIES.items() for source in entry.sources
+    }
+    assert all("exhaustive" in names or not names for names in marks.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("mobilenet_v1", "convnext_tiny") else pytest.param(name, marks=EXHAUSTIVE)
+        for name in GMACS
+    ],
+)
+def test_multiply_accumulates_are_within_three_percent_of_the_published(name: str) -> None:
+    count = models.macs(build(name))
+    assert count.total / 1e9 == pytest.approx(GMACS[name], rel=0.03)
+    assert not count.at_least
+
+
+@pytest.mark.parametrize(("name", "source"), _cases(SMALLEST, EACH_KIND))
+def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
+    name: str, source: str
+) -> None:
+    entry = ENTRIES[name]
+    built = build(name, _smallest_resolution(entry), source=source)
+    rng = np.random.default_rng(0)
+    models.calibrate(built, models.draw(built.inputs, 4, rng))
+    batch = models.draw(built.inputs, 1, rng)
+    eager, *others = (
+        modes.make_executable(built.call, mode, [batch]).outputs()
+        for mode in (ExecutionMode.EAGER, ExecutionMode.GRAPH, ExecutionMode.XLA)
+    )
+    for outputs in others:
+        result = agreement.compare(
+            outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification"
+        )
+        if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
+            reference = models.float64_reference(
+                spec(name, _smallest_resolution(entry), source=source), built, batch
+            )
+            result = agreement.compare(
+                outputs,
+                eager,
+                reference,
+                precision=Precision.FLOAT32,
+                classes=entry.task == "classification",
+            )
+        assert result.ok, result.reason
+
+
+def test_multiply_accumulates_are_those_of_the_resolution_that_is_used() -> None:
+    counts = {size: models.macs(build("mobilenet_v1", size)).total for size in (64, 128)}
+    assert 3.8 < counts[128] / counts[64] < 4.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mobilenet_v3_small",
+        "regnetx_002",
+        *(pytest.param(name, marks=EXHAUSTIVE) for name in ("efficientnetb0", "nasnet_mobile")),
+    ],
+)
+def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> None:
+    built = build(name, 96)
+    batch = images(built)
+    before = np.abs(np.asarray(built.call(tf.constant(batch)))).max()
+    models.calibrate(built, batch)
+    logits = np.asarray(built.call(tf.constant(batch)))
+    assert not 0.01 < before < 10, "this model would not need it"
+    assert np.isfinite(logits).all()
+    assert 0.05 < np.abs(logits).max() < 50
+    assert logits.std(axis=0).mean() > 0.01
+
+
+@pytest.mark.parametrize("source", ["applications", "keras_cv"])
+def test_calibration_reaches_batch_normalization_inside_other_layers(source: str) -> None:
+    built = build("efficientnetv2b0", 96, source=source)
+    models.calibrate(built, images(built))
+    variances = [
+        item for item in built.loaded.keras_model.variables if item.path.endswith("moving_variance")
+    ]
+    assert len(variances) > 40
+    assert [item.path for item in variances if np.all(np.asarray(item) == 1)] == []
+
+
+def test_calibration_leaves_the_layers_as_they_were_and_the_head_gives_logits() -> None:
+    built = build("mobilenet_v2", 32)
+    layers = [
+        layer
+        for layer in built.loaded.keras_model.layers
+        if type(layer).__name__ == "BatchNormalization"
+    ]
+    momenta = [layer.momentum for layer in layers]
+    models.calibrate(built, images(built))
+    assert [layer.momentum for layer in layers] == momenta
+    assert momenta[0] == 0.999
+    logits = np.asarray(built.call(tf.constant(images(built))))
+    assert logits.shape == (4, 1000)
+    assert logits.min() < 0, "no probabilities"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mobilenet_v2",
+        *(pytest.param(name, marks=EXHAUSTIVE) for name in ("regnetx_002", "convnext_tiny")),
+    ],
+)
+def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> None:
+    built = build(name, 64)
+    batch = images(built)
+    models.calibrate(built, batch)
+    (reference,) = models.float64_reference(spec(name, 64), built, batch[:2])
+    assert reference.dtype == np.float64
+    logits = np.asarray(built.call(tf.constant(batch)))[:2]
+    error = np.abs(logits - reference).max() / np.abs(reference).max()
+    assert 0 < error < 1e-4
+    assert keras.config.floatx() == "float32"
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_mixed_precision_computes_in_half_and_gives_float32_logits() -> None:
+    built = build("mobilenet_v1", 32, Precision.MIXED_BFLOAT16)
+    assert built.loaded.keras_model.layers[1].compute_dtype == "bfloat16"
+    assert built.call(tf.constant(images(built))).dtype == tf.float32
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    first, second = (
+        build("mobilenet_v1", 32).loaded.keras_model.get_weights()[0] for _ in range(2)
+    )
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_weights_from_a_file_are_loaded(tmp_path: os.PathLike[str]) -> None:
+    first = models.build(spec("mobilenet_v1", 32), precision=Precision.FLOAT32, seed=1)
+    path = f"{tmp_path}/mine.weights.h5"
+    first.loaded.keras_model.save_weights(path)
+    second = models.build(
+        spec("mobilenet_v1", 32, weights=path), precision=Precision.FLOAT32, seed=2
+    )
+    assert np.array_equal(
+        first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0]
+    )
+
+
+def test_pretrained_weights_without_a_network_are_refused_in_one_line(
+    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras.src.utils.file_utils as file_utils
+
+    def refuse(*arguments: object) -> None:
+        from urllib.error import URLError
+
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(file_utils, "urlretrieve", refuse)
+    monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
+    with pytest.raises(XlaSweepsError) as caught:
+        models.build(
+            spec("mobilenet_v2", 224, weights="imagenet"), precision=Precision.FLOAT32, seed=0
+        )
+    assert str(caught.value).startswith(
+        "weights=imagenet: mobilenet_v2's weights could not be downloaded"
+    )
+
+
+def test_a_constructor_that_the_library_lacks_is_refused_in_one_line() -> None:
+    from dataclasses import replace
+
+    with pytest.raises(
+        ConfigError, match=r"keras.applications has no 'RegNetX002' in the installed version"
+    ):
+        models.build(
+            replace(spec("regnetx_002"), library="keras"), precision=Precision.FLOAT32, seed=0
+        )
+
+
+def test_grouped_convolutions_of_keras_3_use_xla_in_every_graph() -> None:
+    counts = {}
+    for name in ("convnext_tiny", "mobilenet_v1"):
+        built = build(name, 32)
+        traced = tf.function(built.call, jit_compile=False, autograph=False).get_concrete_function(
+            tf.TensorSpec((1, 32, 32, 3), tf.float32)
+        )
+        counts[name] = models.library_functions_with_xla(traced)
+    assert counts["convnext_tiny"] >= 18
+    assert counts["mobilenet_v1"] == 0

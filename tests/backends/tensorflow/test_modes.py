@@ -1,0 +1,174 @@
+"""Execution modes: each is proved to be in effect, and a mode that is not is detected."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from paths import ROOT
+
+from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.modes import ExecutionMode
+
+pytestmark = pytest.mark.tf
+
+CPU = "/device:CPU:0"
+
+KERNEL = tf.random.stateless_normal((3, 3, 3, 8), seed=(1, 2))
+
+INPUTS = [tf.random.stateless_uniform((2, 16, 16, 3), seed=(index, 0)) for index in range(3)]
+
+
+def network(images: tf.Tensor) -> tf.Tensor:
+    for _ in range(3):
+        images = tf.tanh(tf.nn.conv2d(images, KERNEL, 1, "SAME")[..., :3])
+    return tf.reduce_mean(images, axis=(1, 2))
+
+
+def prepared(mode: ExecutionMode) -> modes.ModeExecutable:
+    executable = modes.make_executable(network, mode, INPUTS)
+    executable.first_call_s()
+    return executable
+
+
+@pytest.mark.parametrize("mode", [ExecutionMode.EAGER, *modes.JIT_COMPILE])
+def test_every_mode_is_proved_to_be_in_force(mode: ExecutionMode) -> None:
+    evidence = prepared(mode).effective(device=CPU)
+    assert evidence["in_force"], evidence["reason"]
+    assert evidence["device"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
+    if mode is not ExecutionMode.EAGER:
+        assert evidence["jit_compile"] == modes.JIT_COMPILE[mode]
+        assert (evidence["xla_clusters"] > 0) == (mode is ExecutionMode.AUTOCLUSTER)
+
+
+@pytest.mark.parametrize("mode", [ExecutionMode.EAGER, *modes.JIT_COMPILE])
+def test_every_mode_computes_the_same(mode: ExecutionMode) -> None:
+    expected = np.asarray(network(INPUTS[1]))
+    (found,) = prepared(mode).outputs(1)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (None, "None"),
+        ("text", "a str"),
+        (3.5, "a float"),
+        ([np.zeros(3)], "a ndarray"),
+        ((number for number in range(3)), "a generator"),
+    ],
+)
+def test_a_model_that_returns_no_tensors_is_told_so(output: object, says: str) -> None:
+    executable = modes.make_executable(lambda batch: output, ExecutionMode.EAGER, INPUTS)
+    with pytest.raises(ConfigError, match=f"the model returned {says}; tensors are needed"):
+        executable.outputs()
+
+
+def test_auto_clustering_does_not_leak_into_the_modes_beside_it() -> None:
+    clustered = prepared(ExecutionMode.AUTOCLUSTER)
+    clustered.step()
+    plain = prepared(ExecutionMode.GRAPH)
+    assert clustered.clusters > 0
+    assert plain.clusters == 0
+    clustered.prepare()
+    assert tf.config.optimizer.get_jit() == "autoclustering"
+    plain.prepare()
+    assert not tf.config.optimizer.get_jit()
+
+
+def test_a_mode_that_is_not_in_force_is_caught() -> None:
+    executable = prepared(ExecutionMode.XLA)
+    downgraded = prepared(ExecutionMode.GRAPH)
+    executable.concrete = downgraded.concrete
+    evidence = executable.effective(device=CPU)
+    assert not evidence["in_force"]
+    assert evidence["reason"] == "jit_compile is False, expected True"
+    clustered = prepared(ExecutionMode.AUTOCLUSTER)
+    clustered.clusters = 0
+    assert clustered.effective(device=CPU)["reason"] == "auto-clustering made no clusters"
+    plain = prepared(ExecutionMode.GRAPH)
+    plain.clusters = 2
+    assert "auto-clusters run in graph mode" in plain.effective(device=CPU)["reason"]
+
+
+def test_a_mode_on_another_device_is_caught() -> None:
+    evidence = prepared(ExecutionMode.GRAPH).effective(device="/device:GPU:0")
+    assert not evidence["in_force"]
+    assert "not on /device:GPU:0" in evidence["reason"]
+
+
+CPU_0, GPU_0 = "/job:localhost/device:CPU:0", "/job:localhost/device:GPU:0"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wrong", "elsewhere"),
+    [
+        ([(GPU_0, True)], False, []),
+        ([(CPU_0, True)], True, [CPU_0]),
+        ([(GPU_0, True), (CPU_0, False)], False, [CPU_0]),
+        ([(GPU_0, True), (CPU_0, True)], False, [CPU_0]),
+        ([(CPU_0, True), (GPU_0, False)], True, [CPU_0]),
+        ([(CPU_0, False)], True, [CPU_0]),
+        ([(GPU_0, False), (CPU_0, False)], False, [CPU_0]),
+    ],
+)
+def test_an_integer_in_host_memory_is_no_proof_of_a_wrong_device(
+    outputs: list[tuple[str, bool]], wrong: bool, elsewhere: list[str]
+) -> None:
+    problems, found = modes.misplaced(outputs, device="/device:GPU:0")
+    assert (bool(problems), found) == (wrong, elsewhere)
+
+
+TWO_CPUS = """
+import tensorflow as tf
+from xla_sweeps.backends.tensorflow import models
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+with tf.device("/device:CPU:0"):
+    tensor = tf.constant([1, 2], tf.int32)
+moved = models.placed(tensor, "/device:CPU:1")
+print(moved.backing_device, moved.dtype.name, moved.numpy().tolist())
+print(models.placed(moved, "/device:CPU:1") is moved)
+"""
+
+
+def test_integers_are_put_into_the_memory_of_the_device() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_CPUS], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    where, kept = done.stdout.splitlines()
+    assert where.endswith("device:CPU:1 int32 [1, 2]")
+    assert kept == "True"
+
+
+def test_functions_run_eagerly_are_caught() -> None:
+    executable = prepared(ExecutionMode.GRAPH)
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert "nothing runs as a graph" in executable.effective(device=CPU)["reason"]
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+def test_inputs_rotate_and_are_traced_once() -> None:
+    executable = prepared(ExecutionMode.XLA)
+    seen = []
+    for _ in range(6):
+        executable.step()
+        seen.append(float(tf.reduce_sum(executable.last)))
+    assert seen[:3] == seen[3:]
+    assert len(set(seen)) == 3
+    assert executable.traces() == 1
+
+
+def test_an_operation_that_xla_cannot_compile_is_named() -> None:
+    def pooled(images: tf.Tensor) -> tf.Tensor:
+        return tf.nn.max_pool_with_argmax(images, 2, 2, "SAME")[0]
+
+    executable = modes.make_executable(pooled, ExecutionMode.XLA, INPUTS)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="MaxPoolWithArgmax"):
+        executable.first_call_s()

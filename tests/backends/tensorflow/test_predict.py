@@ -1,0 +1,235 @@
+"""Keras's predict beside the other ways to call a model: what runs, is refused, is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from desk import Heard, Ready, prepare_modes
+from factories import TRIAL
+
+from xla_sweeps.backends.tensorflow import bench as benches
+from xla_sweeps.backends.tensorflow import modes, scenarios
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.models import BuiltModel
+from xla_sweeps.backends.tensorflow.scenarios import keras_jit
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.schema.measurement import ModeOutcome, Status
+from xla_sweeps.schema.modes import SCENARIOS, ExecutionMode, Scenario, entry_of
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob
+
+pytestmark = pytest.mark.tf
+
+CPU = "/device:CPU:0"
+
+SHAPE = (6, 6, 2)
+
+M = ExecutionMode
+
+
+class Planted(keras.layers.Layer):
+    """Adds nothing, or one where its third batch is computed."""
+
+    wrong = False
+
+    def call(self, batch: Any) -> Any:
+        return batch + 1.0 if self.wrong else batch
+
+
+class NoXla(keras.layers.Layer):
+    """A layer that Keras compiles nothing with."""
+
+    def __init__(self) -> None:
+        super().__init__(name="opaque")
+        self.supports_jit = False
+
+    def call(self, batch: Any) -> Any:
+        return batch * 2.0
+
+
+def model_of(library: Any, *layers: Any) -> Any:
+    inputs = library.Input(SHAPE)
+    found = library.layers.Conv2D(4, 3, activation="relu")(inputs)
+    for layer in layers:
+        found = layer(found)
+    found = library.layers.Flatten()(found)
+    return library.Model(inputs, library.layers.Dense(3)(found))
+
+
+def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> Bench:
+    trial = replace(
+        TRIAL,
+        scenario=Scenario.PREDICT,
+        batches=batches,
+        batch_size=batch_size,
+        model=replace(TRIAL.model, inputs=(InputSpec(shape=SHAPE),)),
+    )
+    loaded = LoadedModel(
+        forward=lambda batch: model(batch, training=False),
+        inputs=trial.model.inputs,
+        variables=model.variables,
+        keras_model=model,
+        rebuildable=False,
+    )
+    built = BuiltModel(loaded=loaded, call=loaded.forward, params=0, trainable_params=0)
+    inputs = [
+        tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
+        for index in range(benches.INPUT_BATCHES + batches - 1)
+    ]
+    return Bench(
+        trial=trial,
+        device=CPU,
+        built=built,
+        inputs=inputs,
+        eager=benches.eager_outputs(built, inputs[:batches]),
+        deterministic=True,
+        reference=None,
+        facts=benches.facts_of(trial, built),
+        counted=None,
+        make=scenarios.make_executable,
+    )
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return bench_of(model_of(keras, Planted()), batches=3)
+
+
+def called(bench: Bench, mode: ExecutionMode) -> modes.ModeExecutable:
+    executable = scenarios.make_executable(bench, mode)
+    executable.first_call_s()
+    return executable
+
+
+def prepared(bench: Bench, *labels: str) -> tuple[dict[str, Ready], dict[str, ModeOutcome]]:
+    """The modes that are ready, and the outcomes of all."""
+    heard = Heard()
+    job = ReplicateJob(trial=bench.trial, replicate=0, modes=labels, order_seed=1)
+    ready = prepare_modes(job, bench, heard)
+    return ready, heard.outcomes
+
+
+@pytest.mark.parametrize("mode", SCENARIOS[Scenario.PREDICT].modes)
+def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
+    bench: Bench, mode: ExecutionMode
+) -> None:
+    executable = called(bench, mode)
+    evidence = executable.effective(device=CPU)
+    assert evidence["in_force"], evidence["reason"]
+    assert len(executable.outputs()[0]) == 3 * bench.trial.batch_size
+    assert executable.outputs()[0] == pytest.approx(bench.eager[0], rel=1e-4)
+    traced = executable.traces()
+    for _ in range(4):
+        executable.step()
+    executable.synchronize()
+    assert executable.traces() == traced
+    assert not executable.effective(device="/device:GPU:0")["in_force"]
+    if entry_of(mode).startswith("predict"):
+        assert evidence["jit_compile"] is ("xla" in mode)  # Keras chooses none on a CPU
+        assert bool(evidence["xla_functions"]) is ("xla" in mode)
+
+
+def test_one_call_takes_all_batches_from_the_next_input_on(bench: Bench) -> None:
+    seen = {}
+    for mode in (M.GRAPH, M.PREDICT_GRAPH, M.PREDICT_ON_BATCH_GRAPH):
+        executable = called(bench, mode)
+        assert executable.position == 1
+        executable.step()
+        heads = [np.asarray(head) for head in tf.nest.flatten(executable.last)]
+        seen[mode] = np.concatenate(heads)
+        assert seen[mode] == pytest.approx(executable.outputs(1)[0], rel=1e-4)
+    assert seen[M.PREDICT_GRAPH] == pytest.approx(seen[M.GRAPH], rel=1e-4)
+    assert seen[M.PREDICT_ON_BATCH_GRAPH] == pytest.approx(seen[M.GRAPH], rel=1e-4)
+    assert len(seen[M.GRAPH]) == 3 * bench.trial.batch_size
+
+
+def test_each_way_has_a_setting_of_its_own_and_shares_the_layers(bench: Bench) -> None:
+    compiled, plain = called(bench, M.PREDICT_XLA), called(bench, M.PREDICT_GRAPH)
+    assert isinstance(compiled, scenarios.predict.KerasCalls)
+    assert isinstance(plain, scenarios.predict.KerasCalls)
+    assert compiled.model.jit_compile
+    assert not plain.model.jit_compile
+    assert compiled.model.weights[0] is plain.model.weights[0]
+    assert not bench.built.loaded.keras_model.compiled
+
+
+def test_numpy_goes_in_and_comes_out_and_the_copies_are_timed_alone(bench: Bench) -> None:
+    executable = called(bench, M.XLA_HOST)
+    executable.step()
+    assert all(isinstance(head, np.ndarray) for head in tf.nest.flatten(executable.last))
+    copies = executable.copies_s()
+    assert sorted(copies) == ["input", "output"]
+    assert all(seconds > 0 for seconds in copies.values())
+    for mode in (M.XLA, M.PREDICT_XLA):
+        assert called(bench, mode).copies_s() == {}
+
+
+@pytest.mark.filterwarnings("ignore:Model doesn't support")
+def test_a_layer_that_makes_keras_give_up_xla_is_named() -> None:
+    ready, outcomes = prepared(bench_of(model_of(keras, NoXla())), "predict_xla", "predict_graph")
+    assert list(ready) == ["predict_graph"]
+    refused = outcomes["predict_xla"]
+    assert refused.status is Status.MODE_NOT_EFFECTIVE
+    assert refused.failure is not None
+    assert refused.failure.message == (
+        "Keras lowered jit_compile=True to False: supports_jit is False in opaque (NoXla)"
+    )
+    assert refused.effective["jit_compile_asked"] is True
+    assert refused.effective["jit_compile"] is False
+
+
+def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: Bench) -> None:
+    executable = called(bench, M.PREDICT_GRAPH)
+    assert isinstance(executable, scenarios.predict.KerasCalls)
+    found, problems = keras_jit.evidence(
+        type("Says", (), {"jit_compile": True, "run_eagerly": False})(),
+        executable.model.predict_function._list_all_concrete_functions(),
+        "auto",
+    )
+    assert found["jit_compile"] is True
+    assert problems == ["Keras says that it uses XLA, but XLA compiles nothing that it traced"]
+
+
+@pytest.fixture
+def planted(bench: Bench) -> Iterator[Bench]:
+    layer = next(
+        item for item in bench.built.loaded.keras_model.layers if isinstance(item, Planted)
+    )
+    layer.wrong = True
+    yield bench
+    layer.wrong = False
+
+
+def test_a_way_that_computes_something_else_is_refused(planted: Bench) -> None:
+    _, outcomes = prepared(planted, "predict_graph")
+    assert outcomes["predict_graph"].status is Status.WRONG_RESULT
+
+
+def test_new_shapes_after_the_first_call_count_as_traces(bench: Bench) -> None:
+    executable = called(bench, M.PREDICT_GRAPH)
+    executable.effective(device=CPU)
+    traced = executable.traces()
+    assert isinstance(executable, scenarios.predict.KerasCalls)
+    executable.model.predict(np.zeros((5, *SHAPE), np.float32), batch_size=5, verbose=0)
+    assert executable.traces() == traced + 1
+
+
+def test_keras_2_has_its_own_predict() -> None:
+    bench = bench_of(model_of(tf_keras), batches=2)
+    for mode in (M.PREDICT, M.PREDICT_XLA, M.PREDICT_ON_BATCH_GRAPH, M.PREDICT_GRAPH_STEPS):
+        executable = called(bench, mode)
+        assert isinstance(executable, scenarios.predict.KerasCalls)
+        assert isinstance(executable.model, tf_keras.Model)
+        evidence = executable.effective(device=CPU)
+        assert evidence["in_force"], evidence["reason"]
+        assert evidence["jit_compile"] is (mode is M.PREDICT_XLA)
+        assert executable.outputs()[0] == pytest.approx(bench.eager[0], rel=1e-4)
+        traced = executable.traces()
+        executable.step()
+        assert executable.traces() == traced

@@ -1,0 +1,342 @@
+"""Training steps of tiny models: verified before they are timed, always from the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from desk import Heard, Ready, desk_of, prepare_modes
+from factories import TRIAL
+from tiny_training import bench_of, loaded, network
+
+from xla_sweeps.backends.tensorflow import models, sources
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.training import Trainer, values_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measure import protocol
+from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
+from xla_sweeps.schema.modes import ExecutionMode, Scenario
+from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
+from xla_sweeps.worker.replicate import Prepared
+
+pytestmark = pytest.mark.tf
+
+MODES = ("eager", "graph", "xla")
+
+TRAIN = replace(
+    TRIAL,
+    model=replace(TRIAL.model, name="tiny", inputs=(InputSpec(shape=(6,), low=-1, high=1),)),
+    scenario=Scenario.TRAIN_STEP,
+    training=Training(),
+)
+
+
+@pytest.fixture
+def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+    """A bench of a tiny model, which stays the one that is loaded."""
+
+    def build(make: Callable[[], Any] = network, trial: Trial = TRAIN) -> Bench:
+        monkeypatch.setattr(sources, "load", lambda spec: loaded(make(), trial))
+        return bench_of(make, trial)
+
+    return build
+
+
+def job(trial: Trial = TRAIN, modes: Sequence[str] = MODES) -> ReplicateJob:
+    return ReplicateJob(trial=trial, replicate=0, modes=tuple(modes), order_seed=1)
+
+
+def prepared(bench: Bench, *modes: str) -> dict[str, Ready]:
+    with tf.device("/device:CPU:0"):
+        return prepare_modes(job(bench.trial, modes or MODES), bench, Heard())
+
+
+def outcomes(bench: Bench, *modes: str) -> dict[str, ModeOutcome]:
+    return {label: entry.outcome for label, entry in prepared(bench, *modes).items()}
+
+
+def test_every_mode_is_proved_and_trains_as_eager_does(of: Callable[..., Bench]) -> None:
+    publish = replace(TRAIN, effort=replace(TRAIN.effort, always_reference=True))
+    found = outcomes(of(lambda: network(keras.layers.BatchNormalization()), publish))
+    assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
+    assert found["graph"].effective["jit_compile"] is False
+    assert found["xla"].effective["jit_compile"] is True
+    for item in found.values():
+        assert item.agreement is not None
+        assert item.agreement.rmse_ref_rel is not None
+        assert item.agreement.rmse_ref_rel < 1e-5
+
+
+class Planted(keras.layers.Layer):
+    """The identity; under XLA its gradient is wrong by a factor.
+
+    XLA casts a number that is too large to the largest integer, TensorFlow to the smallest.
+    """
+
+    def __init__(self, factor: float, **named: Any) -> None:
+        super().__init__(**named)
+        self.factor = factor
+
+    def call(self, value: Any) -> Any:
+        @tf.custom_gradient
+        def same(inside: Any) -> Any:
+            def gradient(upstream: Any) -> Any:
+                huge = tf.cast(tf.reduce_sum(tf.abs(inside)) + 1e20, tf.int32)
+                return upstream * tf.where(huge > 0, self.factor, 1.0)
+
+            return tf.identity(inside), gradient
+
+        return same(value)
+
+
+@pytest.mark.parametrize("factor", [0.99])
+def test_a_step_with_a_wrong_gradient_is_refused(of: Callable[..., Bench], factor: float) -> None:
+    found = outcomes(of(lambda: network(Planted(factor))))
+    assert found["graph"].status is Status.OK
+    wrong = found["xla"]
+    assert wrong.status is Status.WRONG_RESULT
+    assert wrong.failure is not None
+    assert "the first step changes dense" in wrong.failure.message
+    assert "/kernel otherwise than eager's" in wrong.failure.message
+
+
+def test_a_step_that_forgets_the_optimizer_is_refused(
+    of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = of()
+    assert bench.trainer is not None
+    monkeypatch.setattr(bench.trainer, "step", lambda batch: bench.trainer.loss(*batch))
+    assert outcomes(bench, "graph")["graph"].status is Status.WRONG_RESULT
+
+
+def test_a_loss_that_leaves_eagers_curve_is_refused(
+    of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = of()
+    trainer = bench.trainer
+    assert trainer is not None
+    step, count = trainer.step, tf.Variable(0)
+
+    def drifting(batch: Any) -> Any:
+        return step(batch) + 0.01 * tf.cast(count.assign_add(1) > 3, tf.float32)
+
+    monkeypatch.setattr(trainer, "step", drifting)
+    executable = trainer.own_step(ExecutionMode.GRAPH)
+    result = trainer.compare(trainer.first_steps(executable, lambda: executable))
+    assert not result.ok
+    assert result.reason.startswith("the loss of step ")
+
+
+def test_each_block_starts_from_the_same_weights_and_optimizer(of: Callable[..., Bench]) -> None:
+    bench = of(trial=replace(TRAIN, training=Training(optimizer="adam", learning_rate=0.1)))
+    trainer = bench.trainer
+    assert trainer is not None
+    losses: dict[str, list[list[float]]] = {label: [] for label in MODES}
+    ready = prepared(bench)
+    for _ in range(2):
+        for label, entry in ready.items():
+            executable = entry.executable
+            executable.prepare()
+            executable.position = 0
+            block = []
+            for _ in range(4):
+                executable.step()
+                block.append(float(executable.last))
+            assert int(trainer.optimizer.iterations) == 4
+            losses[label].append(block)
+    for first, second in losses.values():
+        assert first == second
+        assert first[0] == pytest.approx(losses["eager"][0][0], rel=1e-6)
+        assert first[3] < first[0] - 0.01  # it learns, so the state did change
+
+
+def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
+    of: Callable[..., Bench],
+) -> None:
+    heard = Heard()
+    layer = keras.layers.Dropout(0.5)
+    bench = of(lambda: network(layer))
+    with tf.device("/device:CPU:0"):
+        ready = prepare_modes(job(), bench, heard)
+    assert {entry.outcome.status for entry in ready.values()} == {Status.OK}
+    assert layer.rate == 0.5
+    graph = ready["graph"].executable
+    graph.prepare()
+    with_dropout = float(graph.run(graph.inputs[0]))
+    assert bench.trainer is not None
+    with bench.trainer.without_random_layers():
+        without = float(bench.trainer.loss(*graph.inputs[0]))
+    assert with_dropout != pytest.approx(without, rel=1e-3)
+
+
+def test_a_trial_with_dropout_says_that_xla_draws_other_numbers() -> None:
+    for rate, expected in ((0.0, []), (0.5, [Flagged(Flag.RANDOM_LAYERS)])):
+        heard = Heard()
+        layer = keras.layers.Dropout(rate)
+        bench_of(partial(network, layer), TRAIN, heard)
+        flags = [item.flagged for item in heard.events if isinstance(item, protocol.Caveat)]
+        assert flags == expected
+
+
+class Noisy(keras.layers.Layer):
+    """Draws random numbers that nothing switches off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seed_generator = keras.random.SeedGenerator(1)
+
+    def call(self, value: Any) -> Any:
+        return value + keras.random.normal(tf.shape(value), seed=self.seed_generator)
+
+
+def test_a_model_with_other_random_numbers_cannot_be_verified(of: Callable[..., Bench]) -> None:
+    bench = of(lambda: network(Noisy()))
+    assert not bench.deterministic
+    assert outcomes(bench, "xla")["xla"].status is Status.NONDETERMINISTIC
+
+
+def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., Bench]) -> None:
+    bench = of(trial=replace(TRAIN, training=Training(learning_rate=10.0)))
+    trainer = bench.trainer
+    assert trainer is not None
+    graph, desk = trainer.own_step(ExecutionMode.GRAPH), desk_of(job(), bench, Heard())
+    entry = Prepared(graph, ModeOutcome(status=Status.OK), traced=graph.traces())
+    desk._prepared["graph"] = entry
+    finish = protocol.Finish(calls={"graph": 4})
+    assert finished(desk.answer(finish)) == {}
+    graph.run = lambda batch: tf.constant(np.nan)
+    spoilt = finished(desk.answer(finish))["graph"]
+    assert spoilt.status is Status.WRONG_RESULT
+    assert spoilt.failure.message == (
+        "refused: the loss is not finite after 4 calls in a row with learning_rate=10; use a lower "
+        "one"
+    )
+    entry.outcome = replace(entry.outcome, status=Status.WRONG_RESULT)
+    assert finished(desk.answer(finish)) == {}, "it has no result to spoil"
+
+
+def finished(reply: protocol.Reply) -> Mapping[str, protocol.Spoilt]:
+    assert isinstance(reply, protocol.Finished)
+    return reply.spoilt
+
+
+def test_weights_that_run_away_verify_no_mode(of: Callable[..., Bench]) -> None:
+    found = outcomes(of(trial=replace(TRAIN, training=Training(learning_rate=1e38))), "graph")
+    assert found["graph"].status is Status.WRONG_RESULT
+    assert found["graph"].failure is not None
+    assert found["graph"].failure.message == (
+        "refused: eager's own loss or gradients are not finite"
+    )
+
+
+def test_the_loss_scale_falls_until_gradients_are_finite(of: Callable[..., Bench]) -> None:
+    half = replace(TRAIN, precision=Precision.MIXED_FLOAT16)
+    bench = of(lambda: network(keras.layers.Rescaling(64.0)), half)
+    trainer = bench.trainer
+    assert trainer is not None
+    assert float(trainer.optimizer.dynamic_scale) < 2**15
+    assert int(trainer.optimizer.iterations) == 0
+    before = values_of(trainer.trainable[0])
+    trainer.own_step(ExecutionMode.EAGER).run(trainer.batches[0])
+    assert np.abs(values_of(trainer.trainable[0]) - before).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (
+            lambda: keras.Model(x := keras.Input((6,)), keras.layers.Rescaling(2.0)(x)),
+            "no trainable",
+        ),
+        (lambda: network(classes=1), r"expected scores of at least 2 classes.*found \(4, 1\)"),
+    ],
+)
+def test_a_model_without_weights_or_classes_is_refused(
+    of: Callable[..., Bench], model: Callable[[], Any], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        of(model)
+
+
+KERAS = ("train_on_batch_auto", "train_on_batch_graph", "train_on_batch_xla")
+
+
+def test_keras_trains_as_eager_does_and_says_what_it_made_of_jit_compile(
+    of: Callable[..., Bench],
+) -> None:
+    bench = of(lambda: network(keras.layers.BatchNormalization()))
+    ready = prepared(bench, *KERAS)
+    found = {label: entry.outcome for label, entry in ready.items()}
+    assert [item.status for item in found.values()] == [Status.OK] * 3
+    asked = [item.effective["jit_compile_asked"] for item in found.values()]
+    in_force = [item.effective["jit_compile"] for item in found.values()]
+    assert asked == ["auto", False, True]
+    assert in_force == [False, False, True]
+    for entry in ready.values():
+        assert entry.executable.traces() == 1
+        losses = []
+        for _ in range(2):
+            entry.executable.prepare()
+            losses.append(entry.executable.run(entry.executable.inputs[0]))
+        assert losses[0] == losses[1]
+
+
+class Unsupported(keras.layers.Layer):
+    """Says that it does not support XLA."""
+
+    def __init__(self) -> None:
+        super().__init__(name="old_layer")
+        self.supports_jit = False
+
+    def call(self, value: Any) -> Any:
+        return value
+
+
+@pytest.mark.filterwarnings("ignore:Model doesn't support")
+def test_a_setting_that_keras_lowers_is_not_in_force(of: Callable[..., Bench]) -> None:
+    heard = Heard()
+    with tf.device("/device:CPU:0"):
+        bench = of(lambda: network(Unsupported()))
+        assert not prepare_modes(job(modes=("train_on_batch_xla",)), bench, heard)
+    (outcome,) = heard.outcomes.values()
+    assert outcome.status is Status.MODE_NOT_EFFECTIVE
+    assert outcome.failure is not None
+    assert outcome.failure.message == (
+        "Keras lowered jit_compile=True to False: supports_jit is False in old_layer (Unsupported)"
+    )
+
+
+def test_a_wrong_gradient_in_keras_own_step_is_refused(of: Callable[..., Bench]) -> None:
+    found = outcomes(of(lambda: network(Planted(0.99))), "train_on_batch_xla")
+    assert found["train_on_batch_xla"].status is Status.WRONG_RESULT
+
+
+def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., Bench]) -> None:
+    plain = of().trainer
+    softmax = of(lambda: keras.Sequential([network(), keras.layers.Softmax()])).trainer
+    assert plain is not None
+    assert softmax is not None
+    assert (plain.probabilities, softmax.probabilities) == (False, True)
+    softmax.model.set_weights(plain.model.get_weights())
+    assert float(softmax.loss(*plain.batches[0])) == pytest.approx(
+        float(plain.loss(*plain.batches[0])), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_trains(name: str) -> None:
+    trial = replace(TRAIN, training=Training(optimizer=name, learning_rate=0.01))
+    model = network()
+    built = models.BuiltModel(loaded=loaded(model, TRAIN), call=model, params=0, trainable_params=0)
+    trainer = Trainer(built, trial, [tf.ones((4, 6))])
+    before = values_of(trainer.trainable[0])
+    trainer.own_step(ExecutionMode.EAGER).step()
+    assert np.abs(values_of(trainer.trainable[0]) - before).max() > 0
+    trainer.state.restore()
+    assert np.array_equal(values_of(trainer.trainable[0]), before)

@@ -1,0 +1,188 @@
+"""`fit` on pictures: an epoch of real batches, and its last, smaller one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from desk import Heard, Ready, prepare_modes
+from factories import TRIAL
+from tiny_training import bench_of
+
+from xla_sweeps.backends.tensorflow import make_data
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
+from xla_sweeps.schema.pictures import PictureSet
+from xla_sweeps.schema.trial import Data, InputSpec, ReplicateJob, Training, Trial
+from xla_sweeps.system.pictures import find
+
+pytestmark = pytest.mark.tf
+
+MODES = tuple(map(str, SCENARIOS[Scenario.FIT].modes))
+
+PICTURES, CLASSES, BATCH, SIDE = 10, 3, 4, 16
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("pictures")
+    wanted = PictureSet(
+        folder=str(folder), images=PICTURES, classes=CLASSES, width_px=40, height_px=30, shards=2
+    )
+    make_data.main(wanted)
+    return str(folder)
+
+
+def trial_of(folder: str, *, drop_remainder: bool = False, **changes: Any) -> Trial:
+    inputs = (InputSpec(shape=(SIDE, SIDE, 3), low=-1, high=1),)
+    found = find(folder)
+    data = Data(
+        path=folder,
+        pictures=found.count,
+        fingerprint=found.fingerprint,
+        drop_remainder=drop_remainder,
+    )
+    trial = replace(
+        TRIAL,
+        model=replace(TRIAL.model, name="tiny", inputs=inputs),
+        scenario=Scenario.FIT,
+        training=Training(data=data),
+        batch_size=BATCH,
+        batches=PICTURES // BATCH if drop_remainder else -(-PICTURES // BATCH),
+        modes=MODES,
+    )
+    return replace(trial, **changes)
+
+
+def classifier(classes: int = CLASSES) -> Callable[[], keras.Model]:
+    def made() -> keras.Model:
+        inputs = keras.Input((SIDE, SIDE, 3))
+        value = keras.layers.Conv2D(4, 3, strides=2, activation="tanh")(inputs)
+        value = keras.layers.Flatten()(value)
+        return keras.Model(inputs, keras.layers.Dense(classes)(value))
+
+    return made
+
+
+def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[Bench, dict[str, Ready]]:
+    bench = bench_of(classifier(), trial)
+    job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
+    with tf.device("/device:CPU:0"):
+        return bench, prepare_modes(job, bench, Heard())
+
+
+@pytest.fixture(scope="module")
+def measured(folder: str) -> tuple[Bench, dict[str, Ready]]:
+    """All modes of a tiny model on pictures, the last batch of two."""
+    return prepared(trial_of(folder))
+
+
+def test_every_mode_trains_on_pictures_as_eager_does(
+    measured: tuple[Bench, dict[str, Ready]],
+) -> None:
+    found = {label: entry.outcome for label, entry in measured[1].items()}
+    assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
+    assert found["fit_xla"].effective["jit_compile"] is True
+
+
+def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
+    measured: tuple[Bench, dict[str, Ready]],
+) -> None:
+    bench, ready = measured
+    trainer = bench.trainer
+    assert trainer is not None
+    assert bench.trial.samples == PICTURES
+    sizes = [len(labels) for _, labels in dataset_of(trainer, bench.trial.batches)]
+    assert sizes == [4, 4, 2]
+    for label, entry in ready.items():
+        for _ in range(2):
+            entry.executable.prepare()
+            entry.executable.step()
+            steps = 0 if label == "input" else len(sizes)
+            assert int(trainer.optimizer.iterations) == steps, label
+
+
+def test_compiling_for_the_last_batch_is_told_apart(
+    measured: tuple[Bench, dict[str, Ready]],
+) -> None:
+    found = {label: item.executable.last_batch_compile_s() for label, item in measured[1].items()}
+    assert found["input"] is None
+    for label in ("xla", "fit_xla"):
+        executable, seconds = measured[1][label].executable, found[label]
+        assert isinstance(executable, Epoch)
+        assert seconds is not None
+        assert seconds > 0.5 * executable.last_batch_s, "most of the first step is compilation"
+    assert all(seconds is not None for label, seconds in found.items() if label != "input")
+
+
+def test_without_the_last_batch_all_are_of_one_size(folder: str) -> None:
+    bench, ready = prepared(trial_of(folder, drop_remainder=True), ("xla", "fit_xla"))
+    trainer = bench.trainer
+    assert trainer is not None
+    assert bench.trial.samples == 8
+    assert [len(labels) for _, labels in dataset_of(trainer, bench.trial.batches)] == [4, 4]
+    for entry in ready.values():
+        assert entry.outcome.status is Status.OK
+        assert entry.executable.last_batch_compile_s() is None
+        entry.executable.prepare()
+        entry.executable.step()
+        assert int(trainer.optimizer.iterations) == 2
+
+
+def test_part_of_an_epoch_has_full_batches(folder: str) -> None:
+    bench = bench_of(classifier(), trial_of(folder, batches=2))
+    assert bench.trainer is not None
+    assert bench.trial.samples == 8
+    assert [len(labels) for _, labels in dataset_of(bench.trainer, 2)] == [4, 4]
+
+
+def test_pictures_are_scaled_to_what_the_model_takes_and_keep_their_classes(folder: str) -> None:
+    bench = bench_of(classifier(), trial_of(folder))
+    assert bench.trainer is not None
+    images, labels = (
+        np.concatenate([np.asarray(part) for part in parts])
+        for parts in zip(*bench.trainer.batches, strict=True)
+    )
+    assert images.shape[1:] == (SIDE, SIDE, 3)
+    assert -1 <= images.min() < -0.2 < 0.2 < images.max() <= 1
+    for label in set(labels.tolist()):
+        mean = images[labels == label].mean(axis=(0, 1, 2))
+        hue = np.cos(2 * np.pi * (label / CLASSES + np.arange(3) / 3))
+        assert np.argmax(mean) == np.argmax(hue), "the colour of its class"
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "complaint"),
+    [
+        (classifier(2), {}, "has labels from 0 to 2, but the model's head has 2 outputs"),
+        (
+            classifier(),
+            {"model": replace(TRIAL.model, name="flat", inputs=(InputSpec(shape=(6,)),))},
+            r"flat does not take pictures: expected one input \[side, side, 3\], found \[6\]",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_pictures_is_refused(
+    folder: str, make: Callable[[], keras.Model], changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        bench_of(make, trial_of(folder, **changes))
+
+
+def test_pictures_that_changed_since_they_were_counted_are_refused(tmp_path: Path) -> None:
+    make_data.main(PictureSet(folder=str(tmp_path), images=4, width_px=20, height_px=20, shards=1))
+    trial = trial_of(str(tmp_path))
+    assert trial.training is not None
+    assert trial.training.data is not None
+    data = replace(trial.training.data, fingerprint="0" * 16)
+    with pytest.raises(ConfigError, match="changed since the trial was asked for"):
+        bench_of(classifier(10), replace(trial, training=Training(data=data)))

@@ -1,0 +1,101 @@
+"""`fit`, its input pipeline alone, and its step alone: an epoch each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from desk import Heard, Ready, prepare_modes
+from factories import TRIAL
+from tiny_training import bench_of, network
+
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
+from xla_sweeps.backends.tensorflow.training import values_of
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
+
+pytestmark = pytest.mark.tf
+
+MODES = tuple(map(str, SCENARIOS[Scenario.FIT].modes))
+
+FIT = replace(
+    TRIAL,
+    model=replace(TRIAL.model, name="tiny", inputs=(InputSpec(shape=(6,), low=-1, high=1),)),
+    scenario=Scenario.FIT,
+    training=Training(),
+    batches=4,
+    modes=MODES,
+)
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Bench, dict[str, Ready]]:
+    """All modes of a tiny model."""
+    bench = bench_of(network, FIT)
+    job = ReplicateJob(trial=FIT, replicate=0, modes=MODES, order_seed=1)
+    with tf.device("/device:CPU:0"):
+        return bench, prepare_modes(job, bench, Heard())
+
+
+def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
+    measured: tuple[Bench, dict[str, Ready]],
+) -> None:
+    found = {label: entry.outcome for label, entry in measured[1].items()}
+    assert {label: item.status for label, item in found.items()} == dict.fromkeys(MODES, Status.OK)
+    proofs = {label: found[label].effective.get("jit_compile") for label in MODES}
+    assert proofs["fit_xla"] is proofs["xla"] is True
+    assert proofs["fit_graph"] is proofs["fit_auto"] is proofs["graph"] is False
+    assert found["fit_eager"].effective["executing_eagerly"]
+    for label, item in found.items():
+        assert item.agreement is not None
+        assert (item.agreement.rmse_rel is None) is (label == "input")
+
+
+def test_an_epoch_of_every_mode_trains_on_the_same_batches(
+    measured: tuple[Bench, dict[str, Ready]],
+) -> None:
+    bench, ready = measured
+    trainer = bench.trainer
+    assert trainer is not None
+    expected = None
+    for label, entry in ready.items():
+        if label == "input":
+            continue
+        for _ in range(2):
+            entry.executable.prepare()
+            entry.executable.step()
+            assert int(trainer.optimizer.iterations) == FIT.batches
+            weights = values_of(trainer.trainable[0])
+            expected = weights if expected is None else expected
+            assert np.allclose(weights, expected, rtol=1e-5, atol=1e-6), label
+        assert entry.executable.traces() <= 1
+
+
+def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(
+    measured: tuple[Bench, dict[str, Ready]],
+) -> None:
+    trainer = measured[0].trainer
+    assert trainer is not None
+    made = list(dataset_of(trainer, FIT.batches))
+    assert len(made) == FIT.batches
+    for (images, labels), (images_given, labels_given) in zip(made, trainer.batches, strict=False):
+        assert np.array_equal(images, images_given)
+        assert np.array_equal(labels, labels_given)
+
+
+def test_fit_of_tf_keras_too() -> None:
+    tf_keras = pytest.importorskip("tf_keras")
+    inputs = tf_keras.Input((6,))
+    model = tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs))
+    trial = replace(FIT, batches=2)
+    bench = bench_of(lambda: model, trial)
+    job = ReplicateJob(trial=trial, replicate=0, modes=("fit_graph", "fit_xla"), order_seed=1)
+    with tf.device("/device:CPU:0"):
+        ready = prepare_modes(job, bench, Heard())
+    assert [entry.outcome.status for entry in ready.values()] == [Status.OK] * 2
+    assert not isinstance(bench.built.loaded.keras_model, keras.Model)

@@ -1,0 +1,1 @@
+"""The frameworks that run models, one package each; none imports another, nothing imports them."""

@@ -1,0 +1,100 @@
+"""The device as TensorFlow sees it: name, memory, numerical settings, and the versions loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
+from xla_sweeps.errors import DeviceError, how_to_install
+
+
+def tf_device(device: str) -> str:
+    """TensorFlow's name of the trial's device.
+
+    The child process sees only that device, so a GPU is always `GPU:0`.
+
+    Raises:
+        DeviceError: TensorFlow does not see the requested GPU.
+    """
+    if device.startswith("gpu"):
+        if not tf.config.list_physical_devices("GPU"):
+            raise DeviceError(
+                f"device={device}: TensorFlow {tf.__version__} sees no GPU; install CUDA: "
+                f"{how_to_install('gpu')}"
+            )
+        return "/device:GPU:0"
+    return "/device:CPU:0"
+
+
+def configure(*, tf32: bool, seed: int) -> None:
+    """Set what holds for the whole process: GPU memory allocated on demand, TF32, fixed seeds."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+    tf.config.experimental.enable_tensor_float_32_execution(tf32)
+    keras.utils.set_random_seed(seed)
+
+
+def synchronize() -> None:
+    """Return when all work queued on every device is done."""
+    tf.test.experimental.sync_devices()
+
+
+def reset_steady_memory(device: str) -> None:
+    """Start `steady_memory_bytes` again."""
+    with contextlib.suppress(ValueError):
+        tf.config.experimental.reset_memory_stats(device.removeprefix("/device:"))
+
+
+def steady_memory_bytes(device: str) -> int | None:
+    """The most that TensorFlow's allocator of the device had handed out since the reset.
+
+    It counts the weights, and the same in whatever order the modes are measured. None where the
+    allocator does not count: on a CPU without oneDNN.
+    """
+    try:
+        info = tf.config.experimental.get_memory_info(device.removeprefix("/device:"))
+    except ValueError:
+        return None
+    return int(info["peak"])
+
+
+def loaded_environment() -> dict[str, Any]:
+    """Versions and settings that are known only in the process that loaded TensorFlow."""
+    build: Mapping[str, Any] = tf.sysconfig.get_build_info()
+    return {
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": np.__version__,
+        "cuda": str(build.get("cuda_version", "")),
+        "cudnn": str(build.get("cudnn_version", "")),
+        "tf32": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
+        "intra_op_threads": _threads("INTRA"),
+        "inter_op_threads": _threads("INTER"),
+        "onednn": _onednn(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "tf_xla_flags": os.environ.get("TF_XLA_FLAGS", ""),
+        "libraries": loaded_libraries(),
+        "devices": [device.name for device in tf.config.list_logical_devices()],
+    }
+
+
+def _threads(kind: str) -> int:
+    """Threads of a pool of TensorFlow: as many as the variable says, else as there are cores."""
+    given = os.environ.get(f"TF_NUM_{kind}OP_THREADS", "")
+    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))
+
+
+def _onednn() -> bool | None:
+    """Whether oneDNN's kernels are on (a private module of TensorFlow, tried on 2.21.0)."""
+    try:
+        from tensorflow.python.util import _pywrap_util_port
+    except ImportError:
+        return None
+    return bool(_pywrap_util_port.IsMklEnabled())

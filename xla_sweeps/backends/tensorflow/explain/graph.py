@@ -1,0 +1,298 @@
+"""The operations of a traced graph, those of its functions included, with layer and line."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow.operations import CALLS
+from xla_sweeps.schema.explanation import Place
+
+_PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("purelib", "platlib"))
+
+_NOT_USERS = (
+    *_PACKAGES,
+    f"{Path(sysconfig.get_path('stdlib')).resolve()}/",
+    f"{Path(__file__).resolve().parents[2]}/",
+)
+
+_FRAMEWORKS = tuple(f"/{name}/" for name in ("tensorflow", "keras", "tf_keras", "xla_sweeps"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedOp:
+    """An operation of a traced graph.
+
+    Attributes:
+        definition: its `NodeDef`.
+        function: the function that holds it, "" for the traced one itself.
+        place: where it comes from.
+        known: for each input, whether its value is known when XLA compiles, or is a variable's.
+    """
+
+    definition: Any
+    function: str
+    place: Place
+    known: tuple[bool, ...]
+
+    @property
+    def op(self) -> str:
+        """Its type."""
+        return str(self.definition.op)
+
+
+@dataclass
+class Layers:
+    """Which layer made which operation, noted while the model was traced."""
+
+    names: dict[tuple[int, str], str] = field(default_factory=dict)
+    graphs: list[Any] = field(default_factory=list)
+    """Kept alive, so that their ids stay their own."""
+
+
+@contextmanager
+def noting_layers(layers: Sequence[Any]) -> Iterator[Layers]:
+    """Note, while a model is traced, which of its layers makes which operation.
+
+    Args:
+        layers: all layers, those of layers included.
+    """
+    noted = Layers()
+    wrapped = []
+    for layer in layers:
+        own = vars(layer).get("call")  # tf_keras gives some layers a call of their own
+        try:
+            object.__setattr__(layer, "call", _noting(layer, layer.call, noted))
+        except (AttributeError, TypeError):  # its class does not let it be wrapped
+            continue
+        wrapped.append((layer, own))
+    try:
+        yield noted
+    finally:
+        for layer, own in wrapped:
+            if own is None:
+                object.__delattr__(layer, "call")
+            else:
+                object.__setattr__(layer, "call", own)
+
+
+def _noting(layer: Any, call: Any, noted: Layers) -> Any:
+    def noting(*values: Any, **named: Any) -> Any:
+        graph = tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
+        result = call(*values, **named)
+        noted.graphs.append(graph)
+        for operation in graph.get_operations()[before:]:
+            noted.names.setdefault(
+                (id(graph), operation.name), f"{layer.name} ({type(layer).__name__})"
+            )
+        return result
+
+    return noting
+
+
+def traced_ops(concrete: Any, layers: Layers | None = None) -> list[TracedOp]:
+    """The operations of a traced function that XLA looks at; each function is listed once.
+
+    XLA refuses an operation that nothing needs too, except in a function that it puts into the
+    place of a call.
+
+    Args:
+        concrete: a traced `tf.function`.
+        layers: what was noted while it was traced.
+    """
+    library = {item.signature.name: item for item in concrete.graph.as_graph_def().library.function}
+    found: list[TracedOp] = []
+    seen: set[str] = set()
+
+    def visit(definition: Any, graph: Any, name: str, caller: TracedOp | None) -> None:
+        known, live = _known(definition), _live(definition)
+        inlined = caller is not None and caller.op in CALLS
+        for node in definition.node_def:
+            needed = node.name in live
+            if not needed and (inlined or node.op in CALLS):
+                continue
+            item = TracedOp(
+                definition=node,
+                function=name,
+                place=_place(node, graph, caller.place if caller else None, layers),
+                known=tuple(_source(value) in known for value in _data(node)),
+            )
+            found.append(item)
+            for called in called_functions(node):
+                if called in library and called not in seen:
+                    seen.add(called)
+                    visit(library[called], _body(graph, called), called, item)
+
+    visit(concrete.function_def, concrete.graph, "", None)
+    return found
+
+
+def called_functions(node: Any) -> list[str]:
+    """Names of the functions that a node calls."""
+    names = [] if "/" in node.op else [str(node.op)]
+    for value in node.attr.values():
+        if value.HasField("func"):
+            names.append(str(value.func.name))
+        names += [str(item.name) for item in value.list.func]
+    return names
+
+
+def named_in(text: str, ops: Sequence[TracedOp]) -> tuple[Place, ...]:
+    """The operations that a text names, in its order; each once.
+
+    Whatever its words are, an error of TensorFlow quotes names of nodes, or puts them into braces.
+    """
+    words = re.findall(r"\{\{node ([^}]+)\}\}|[`'\"]([\w./\-]+)[`'\"]|([\w.\-]+/[\w./\-]+)", text)
+    by_name: dict[str, Place] = {}
+    for item in ops:
+        by_name.setdefault(str(item.definition.name), item.place)
+    found = (by_name.get(next(filter(None, word))) for word in words)
+    return tuple(dict.fromkeys(place for place in found if place is not None))
+
+
+def _live(definition: Any) -> set[str]:
+    """Names of the nodes of a function that its results or its side effects need."""
+    nodes = {node.name: node for node in definition.node_def}
+    todo = [_source(item) for item in definition.ret.values()] + list(
+        definition.control_ret.values()
+    )
+    live: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in nodes and name not in live:
+            live.add(name)
+            todo += [_source(item) for item in nodes[name].input]
+    return live
+
+
+_SHAPES = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank", "ReadVariableOp", "VarHandleOp"})
+
+
+def _known(definition: Any) -> set[str]:
+    """Names of the nodes whose values follow from constants, shapes and variables alone."""
+    known: set[str] = set()
+    changed = True
+    while changed:
+        changed = False
+        for node in definition.node_def:
+            data = _data(node)
+            if node.name not in known and (
+                node.op in _SHAPES
+                or (data and all(_source(item) in known for item in data))
+                or (not data and not node.op.startswith("Placeholder"))
+            ):
+                known.add(node.name)
+                changed = True
+    return known
+
+
+def _data(node: Any) -> list[str]:
+    return [item for item in node.input if not item.startswith("^")]
+
+
+def _source(name: str) -> str:
+    """The node that an input comes from."""
+    return name.lstrip("^").partition(":")[0]
+
+
+def _body(graph: Any, name: str) -> Any:
+    """The graph of a function, where Python traced it; None for a restored one.
+
+    Uses a private attribute, tried on TensorFlow 2.21.0: without it a line is not available.
+    """
+    return getattr(getattr(graph, "_functions", {}).get(name), "graph", None)
+
+
+def _place(node: Any, graph: Any, caller: Place | None, layers: Layers | None) -> Place:
+    layer = layers.names.get((id(graph), node.name), "") if layers and graph is not None else ""
+    line = _line(graph, node.name)
+    return Place(
+        op=str(node.op),
+        node=f"{caller.node}/{node.name}" if caller else str(node.name),
+        layer=layer or (caller.layer if caller else ""),
+        line=line or (caller.line if caller else ""),
+    )
+
+
+def _line(graph: Any, name: str) -> str:
+    """The innermost line of the user's code that made an operation, else of the model's library."""
+    try:
+        frames = graph.get_operation_by_name(name).traceback or ()  # None in a SavedModel
+    except (AttributeError, KeyError, ValueError):
+        return ""
+    files = [
+        (_resolved(frame.filename), frame.lineno)
+        for frame in frames
+        if not frame.filename.startswith("<")
+    ]
+    own = [item for item in files if not item[0].startswith(_NOT_USERS)]
+    others = [
+        item
+        for item in files
+        if item[0].startswith(_PACKAGES) and not any(part in item[0] for part in _FRAMEWORKS)
+    ]
+    for file, number in (own or others)[-1:]:
+        return f"{_short(file)}:{number}"
+    return ""
+
+
+@cache
+def _resolved(file: str) -> str:
+    return str(Path(file).resolve())
+
+
+def _short(file: str) -> str:
+    """A file's path, without the folder that this process runs in or that packages lie in."""
+    for folder in (Path.cwd(), Path(sysconfig.get_path("purelib"))):
+        if Path(file).is_relative_to(folder):
+            return str(Path(file).relative_to(folder))
+    return file
+
+
+def attribute_types(definition: Any) -> Mapping[str, tuple[int, ...]]:
+    """The types that a node's attributes hold, by attribute."""
+    return {
+        name: (value.type,) if value.type else tuple(value.list.type)
+        for name, value in definition.attr.items()
+        if value.type or value.list.type
+    }
+
+
+class Origins:
+    """Finds where an operation comes from by its name, in a graph that ran or in a program.
+
+    TensorFlow and XLA keep the names of traced operations, and put what they add below them.
+
+    Args:
+        ops: of the traced graph.
+    """
+
+    def __init__(self, ops: Sequence[TracedOp]) -> None:
+        self._layers = {item.place.node: item.place.layer for item in ops if item.place.layer}
+        self._scopes: dict[str, set[str]] = {}
+        for node, layer in self._layers.items():
+            scope = _scope(node)
+            while scope:
+                self._scopes.setdefault(scope, set()).add(layer)
+                scope = _scope(scope)
+
+    def __call__(self, name: str) -> str:
+        """The layer as `name (Class)`, else `at NAME`; "" without a name."""
+        scope, found = name, {self._layers[name]} if name in self._layers else set[str]()
+        while scope and not found:
+            found = self._scopes.get(scope, set())
+            scope = _scope(scope)
+        return next(iter(found)) if len(found) == 1 else f"at {name}" if name else ""
+
+
+def _scope(name: str) -> str:
+    return name.rpartition("/")[0]

@@ -1,0 +1,131 @@
+"""Measure a device's peaks with TensorFlow: large matrix products, a large copy, a large sum.
+
+Each is the fastest of several calls, in graph mode or under XLA, as STREAM takes the best of its
+runs (McCalpin 1995, Memory bandwidth and machine balance in current high performance computers).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.analysis.roofline import COPY, FLOP_PER_MAC, READ, matmul
+from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.measure import timing
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.roofline import Peak
+
+SIDES = (512, 1024, 2048, 4096, 8192)
+"""Of square matrices, up to one whose product takes `ENOUGH_S`."""
+
+ENOUGH_S = 0.05
+
+ARRAY_BYTES = 2**28
+"""Of an array that is copied or read: far larger than caches."""
+
+REPETITIONS = 8
+
+_MODES = (ExecutionMode.GRAPH, ExecutionMode.XLA)
+
+
+def peaks(dtypes: Sequence[str], *, device: str) -> tuple[Peak, ...]:
+    """The peaks of the device that this is called on.
+
+    Args:
+        dtypes: of the matrix products, as TensorFlow names them.
+        device: as TensorFlow names it.
+    """
+    return (*(matmul_peak(dtype, device=device) for dtype in dtypes), *memory_peaks(device=device))
+
+
+def matmul_peak(dtype: str, *, device: str) -> Peak:
+    """The most FLOP/s of products of n x n matrices, which take 2 n^3 FLOP each."""
+    found = []
+    for side in SIDES:
+        matrix = tf.cast(tf.fill((side, side), 1 / side), dtype)
+        seconds, executable = _fastest(lambda pair: tf.linalg.matmul(*pair), (matrix, matrix))
+        flop = FLOP_PER_MAC * side**3
+        found.append((flop / seconds, flop, executable, f"{side} x {side}"))
+        if seconds >= ENOUGH_S:
+            break
+    _, flop, executable, size = max(found, key=lambda item: item[0])
+    return _peak(matmul(dtype), "FLOP/s", flop, executable, size=size, device=device)
+
+
+def memory_peaks(*, device: str) -> tuple[Peak, Peak]:
+    """The most bytes a second of negating an array, which are read and written, and of its sum.
+
+    What a cache fetches before it is overwritten does not count, as in STREAM.
+    """
+    array = tf.fill((ARRAY_BYTES // 4,), 1.0)
+    size = f"{ARRAY_BYTES // 2**20} MiB"
+    _, copying = _fastest(tf.negative, array)
+    _, reading = _fastest(tf.reduce_sum, array)
+    return (
+        _peak(COPY, "B/s", 2 * ARRAY_BYTES, copying, size=size, device=device),
+        _peak(READ, "B/s", ARRAY_BYTES, reading, size=size, device=device),
+    )
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Keep all threads of this process on one core."""
+    allowed = os.sched_getaffinity(0)
+    try:
+        _move({min(allowed)})
+        yield
+    finally:
+        _move(allowed)
+
+
+def _move(cores: set[int]) -> None:
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended
+            os.sched_setaffinity(int(task.name), cores)
+
+
+def _fastest(call: Callable[[Any], Any], argument: Any) -> tuple[float, modes.ModeExecutable]:
+    """The faster of graph mode and XLA, and its seconds."""
+    executables = [modes.make_executable(call, mode, [argument]) for mode in _MODES]
+    timed = [(_best_s(item), item) for item in executables]
+    return min(timed, key=lambda item: item[0])
+
+
+def _peak(
+    name: str,
+    unit: str,
+    amount: int,
+    executable: modes.ModeExecutable,
+    *,
+    size: str,
+    device: str,
+) -> Peak:
+    seconds, one_core_s = _best_s(executable), None
+    if "CPU" in device:
+        with on_one_core():
+            one_core_s = _best_s(executable)
+        seconds = min(seconds, one_core_s)  # more cores are no slower, but where others use them
+    return Peak(
+        name=name,
+        unit=unit,
+        per_s=amount / seconds,
+        one_core_per_s=None if one_core_s is None else amount / one_core_s,
+        size=size,
+    )
+
+
+def _best_s(executable: modes.ModeExecutable) -> float:
+    """The fewest seconds of a call, after one that may compile."""
+    executable.prepare()
+    executable.step()
+    executable.synchronize()
+    return min(
+        timing.measure_block(executable, "", 1, clock=time.perf_counter_ns).call_s
+        for _ in range(REPETITIONS)
+    )

@@ -1,0 +1,139 @@
+"""What XLA has no kernel for, from TensorFlow's registry; and what to use instead."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, attribute_types
+from xla_sweeps.schema.explanation import Place, Refusal
+
+DEVICES = {"cpu": "XLA_CPU_JIT", "gpu": "XLA_GPU_JIT"}
+"""XLA's device for each kind of device."""
+
+_ADVICE = {
+    "CombinedNonMaxSuppression": (
+        "tf.image.non_max_suppression_padded for each class, or non-max suppression outside "
+        "jit_compile"
+    ),
+    "NonMaxSuppression*": "tf.image.non_max_suppression or non_max_suppression_padded",
+    "CropAndResize*": "tf.image.resize (bilinear) of slices of fixed size, or tf.gather_nd",
+    "ResizeBicubic*": "tf.image.resize(method='bilinear'), or resize before the model",
+    "ResizeArea": "tf.nn.avg_pool2d, or tf.image.resize(method='bilinear')",
+    "ScaleAndTranslate*": "tf.image.resize(method='bilinear', antialias=False)",
+    "MaxPoolWithArgmax": (
+        "tf.nn.max_pool2d, and tf.argmax over tf.image.extract_patches for the positions"
+    ),
+    "Fractional*Pool": "tf.nn.max_pool2d or tf.nn.avg_pool2d",
+    "Dilation2D*": "tf.image.extract_patches, an addition and tf.reduce_max",
+    "ExtractGlimpse*": "tf.slice, or tf.image.extract_patches",
+    "ImageProjectiveTransform*": "augment in tf.data, or tf.gather_nd with computed coordinates",
+    "*Print*": "remove tf.print, or print outside the compiled call",
+    "StringFormat": "remove tf.print and formatted messages from the compiled call",
+    "*PyFunc*": "TensorFlow operations, or the Python code before or after the compiled call",
+    "LookupTable*": "tf.gather from a constant, or the lookup in tf.data",
+    "HashTable*": "tf.gather from a constant, or the lookup in tf.data",
+    "*String*": "texts in tf.data; the model takes numbers",
+    "AsString": "texts in tf.data; the model takes numbers",
+    "Decode*": "decode in tf.data; the model takes tensors of pixels",
+    "Encode*": "encode outside the compiled call",
+    "*Ragged*": "padded tensors with a mask",
+    "Sparse*": "dense tensors with a mask",
+    "Dense*SetOperation": "dense comparisons of all pairs, outside jit_compile if large",
+    "Segment*": "tf.math.unsorted_segment_*, with a fixed number of segments",
+    "Quantize*": "tf.quantization.fake_quant_*",
+    "HistogramFixedWidth": "tf.math.bincount",
+    "*Dataset*": "the data set outside the compiled call",
+    "Iterator*": "the iterator outside the compiled call",
+    "TensorArray*": "tf.TensorArray of fixed size",
+    "VarHandleOp": "variables that are made when the model is built",
+    "*Summary*": "summaries outside the compiled call",
+}
+"""Globs of operations, the first that matches counts."""
+
+OTHERWISE = "another operation, or this part outside jit_compile; auto-clustering leaves it out"
+
+_TYPES = "a type that XLA takes (`xla-sweeps explain --ops {op}` lists them)"
+
+
+def advice(op: str) -> str:
+    """What to use instead of an operation without a kernel."""
+    for pattern, instead in _ADVICE.items():
+        if fnmatch.fnmatchcase(op, pattern):
+            return instead
+    return OTHERWISE
+
+
+@cache
+def kernels_of(op: str) -> tuple[Any, ...]:
+    """The registered kernels of an operation.
+
+    XLA's are registered when TensorFlow first runs something. Uses a private module of TensorFlow,
+    tried on 2.21.0; it has been there since 1.9.
+    """
+    from tensorflow.python.framework import kernels
+
+    tf.constant(0) + 1
+    return tuple(kernels.get_registered_kernels_for_op(op).kernel)
+
+
+def registered() -> tuple[str, ...]:
+    """Those of XLA's devices whose kernels this process lists; it needs no such device."""
+    listed = {kernel.device_type for kernel in kernels_of("AddV2")}
+    return tuple(device for device in DEVICES.values() if device in listed)
+
+
+def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
+    """The operations without a kernel on any of XLA's devices that are listed.
+
+    Args:
+        ops: a traced graph's.
+    """
+    functions = {item.function for item in ops}
+    places: dict[tuple[str, str], list[Place]] = {}
+    devices: dict[tuple[str, str], tuple[str, ...]] = {}
+    for item in ops:
+        if item.op in functions or item.op in ("_Arg", "_Retval"):
+            continue
+        without = {device: why for device in registered() if (why := _refused(item, device))}
+        if without:
+            key = item.op, next(iter(without.values()))
+            places.setdefault(key, []).append(item.place)
+            devices[key] = tuple(without)
+    return tuple(
+        Refusal(
+            op=op,
+            devices=devices[op, reason],
+            reason=reason,
+            advice=advice(op) if reason == NO_KERNEL else _TYPES.format(op=op),
+            places=tuple(found),
+        )
+        for (op, reason), found in places.items()
+    )
+
+
+NO_KERNEL = "no kernel"
+
+
+def _refused(item: TracedOp, device: str) -> str:
+    """Why a device has no kernel for an operation with its types, or ""."""
+    kernels = [kernel for kernel in kernels_of(item.op) if kernel.device_type == device]
+    if not kernels:
+        return NO_KERNEL
+    types = attribute_types(item.definition)
+    wrong: list[str] = []
+    for kernel in kernels:
+        wrong = [
+            f"{constraint.name}={tf.as_dtype(given).name}"
+            for constraint in kernel.constraint
+            for given in types.get(constraint.name, ())
+            if constraint.allowed_values.list.type
+            and given not in constraint.allowed_values.list.type
+        ]
+        if not wrong:
+            return ""
+    return f"no kernel for {', '.join(dict.fromkeys(wrong))}"

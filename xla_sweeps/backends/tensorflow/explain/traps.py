@@ -1,0 +1,399 @@
+"""The silent traps: what XLA does differently in this model without an error.
+
+Each is found by what the graph holds or by what its runs do, never by the words of a message. That
+this TensorFlow has the trap at all is tried on a function of one operation.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
+from xla_sweeps.backends.tensorflow.operations import computes
+from xla_sweeps.measure import agreement
+from xla_sweeps.measure.failures import error_line, error_text
+from xla_sweeps.schema.explanation import Clustering, Place, State, Trap, TrapName
+from xla_sweeps.schema.trial import Precision
+
+FEW = 0.5
+"""Below this share of clustered operations auto-clustering finds little."""
+
+CHECKS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2"})
+
+INDICES = {
+    "Gather": 1,
+    "GatherV2": 1,
+    "GatherNd": 1,
+    "ResourceGather": 1,
+    "ResourceGatherNd": 1,
+    "ScatterNd": 0,
+    "TensorScatterUpdate": 1,
+    "TensorScatterAdd": 1,
+    "TensorScatterSub": 1,
+    "TensorScatterMax": 1,
+    "TensorScatterMin": 1,
+    "UnsortedSegmentSum": 1,
+    "UnsortedSegmentMax": 1,
+    "UnsortedSegmentMin": 1,
+    "UnsortedSegmentProd": 1,
+}
+"""Operations that look something up, and which input holds the indices."""
+
+_RANDOM = re.compile(
+    r"Random(?!Gammagrad|Shuffle\w*Dataset)|Multinomial|TruncatedNormal|Stateful\w*(?:Normal|Uniform)"
+)
+_NO_NUMBERS = re.compile(r"Get(?:Key|Counter|Alg)|Dataset")
+
+_LOOPS = frozenset({"While", "StatelessWhile"})
+
+Ran = list[Any] | Exception
+"""The outputs of a run, float64 arrays, or why it ended."""
+
+
+def found(name: TrapName, what: str, fix: str, places: Sequence[Place] = ()) -> Trap:
+    """A trap that the model has."""
+    return Trap(name=name, state=State.FOUND, what=what, fix=fix, places=_each(places))
+
+
+def none(name: TrapName, what: str = "") -> Trap:
+    """A trap that the model does not have."""
+    return Trap(name=name, state=State.NONE, what=what)
+
+
+def unknown(name: TrapName, why: str) -> Trap:
+    """A trap that could not be looked for."""
+    return Trap(name=name, state=State.UNKNOWN, what=why)
+
+
+def dropped_checks(ops: Sequence[TracedOp], vanished: Exception | None) -> Trap:
+    """Assertions that do not run, and errors that do not arise.
+
+    Args:
+        ops: of the traced graph.
+        vanished: an error of graph mode on inputs on which XLA returns a result, or None.
+    """
+    name, fix = TrapName.DROPPED_CHECKS, "check the inputs before the compiled call"
+    places = [item.place for item in ops if item.op in CHECKS]
+    where = named_in(error_text(vanished), ops) if vanished is not None else ()
+    if vanished is not None and not any(place.op in INDICES for place in where):
+        what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
+        return found(name, what, fix, (*where, *places))
+    if places and _checks_vanish():
+        what = "assertions and checks of numbers do not run under XLA"
+        return found(name, what, fix, places)
+    return none(name)
+
+
+def clamped_indices(ops: Sequence[TracedOp], vanished: Exception | None, *, device: str) -> Trap:
+    """Look-ups whose indices XLA clamps or drops where they are out of range.
+
+    Args:
+        ops: of the traced graph.
+        vanished: an error of graph mode on inputs on which XLA returns a result, or None.
+        device: TensorFlow's name of it.
+    """
+    name = TrapName.CLAMPED_INDICES
+    fix = "check the indices before the compiled call, or tf.clip_by_value to say what is meant"
+    where = named_in(error_text(vanished), ops) if vanished is not None else ()
+    seen = [place for place in where if place.op in INDICES]
+    if vanished is not None and seen:
+        what = f"graph mode fails, and XLA returns a result: {error_line(vanished)}"
+        return found(name, what, fix, seen)
+    places = [
+        item.place
+        for item in ops
+        if item.op in INDICES and (at := INDICES[item.op]) < len(item.known) and not item.known[at]
+    ]
+    if not places or not _indices_clamp():
+        return none(name)
+    otherwise = "returns zeros or an error" if "GPU" in device else "fails"
+    what = (
+        "if an index is ever out of range, XLA takes the nearest element or drops the update, "
+        f"where graph mode {otherwise}"
+    )
+    return Trap(name=name, state=State.POSSIBLE, what=what, fix=fix, places=_each(places))
+
+
+def random_numbers(ops: Sequence[TracedOp]) -> Trap:
+    """Random operations, which draw other numbers under XLA from the same seed."""
+    name = TrapName.OTHER_RANDOM_NUMBERS
+    places = [
+        item.place for item in ops if _RANDOM.search(item.op) and not _NO_NUMBERS.search(item.op)
+    ]
+    if not places or not _random_differs():
+        return none(name)
+    return found(
+        name,
+        "XLA draws other random numbers from the same seed, stateless ones included",
+        "draw them outside the compiled call, or compare distributions instead of values",
+        places,
+    )
+
+
+def recompiles_per_value(texts: Sequence[str], ops: Sequence[TracedOp]) -> Trap:
+    """Whether XLA compiles another program for other values of equal shape.
+
+    Args:
+        texts: HLO for two batches of different values.
+        ops: of the traced graph.
+    """
+    name = TrapName.RECOMPILES_PER_VALUE
+    first, second = (dict.fromkeys(text.splitlines()) for text in texts)
+    if first == second:
+        return none(name, "the program is the same for other values")
+    lines = [line for line in first if line not in second]
+    names = dict.fromkeys(re.findall(r'op_name="([^"]+)"', "\n".join(lines)))
+    by_name = {str(item.definition.name): item.place for item in ops}
+    return found(
+        name,
+        "XLA compiles again for each new value: a shape or a size follows from the input's values",
+        "make that size a constant, pad to a fixed size, or pass it as a Python number",
+        [by_name[each] for each in names if each in by_name],
+    )
+
+
+def recompiles_per_shape(model: Any, batch: int | None) -> Trap:
+    """Which sizes the model leaves open; XLA compiles again for each.
+
+    Args:
+        model: the Keras model, or None.
+        batch: the only batch size that the model takes, or None.
+    """
+    name = TrapName.RECOMPILES_PER_SHAPE
+    free = sorted(
+        f"{item.name} {list(item.shape)}"
+        for item in getattr(model, "inputs", None) or []
+        if None in tuple(item.shape)[1:]
+    )
+    if free:
+        what = f"XLA compiles again for each new size of {', '.join(free)}"
+        return found(name, what, "give the inputs a fixed size, or pad to a few sizes")
+    if batch is not None:
+        return none(name, f"the batch size is always {batch}")
+    return Trap(
+        name=name,
+        state=State.POSSIBLE,
+        what="XLA compiles again for each new batch size, as for the last batch of a data set",
+        fix="dataset.batch(n, drop_remainder=True), or pad the last batch",
+    )
+
+
+def other_shape(graph: Ran, compiled: Ran, ops: Sequence[TracedOp]) -> Trap:
+    """Whether the outputs under XLA have other shapes than in graph mode."""
+    name = TrapName.OTHER_SHAPE
+    if isinstance(graph, Exception) or isinstance(compiled, Exception):
+        return unknown(name, "no outputs of both graph mode and XLA")
+    pairs = [(one.shape, two.shape) for one, two in zip(graph, compiled, strict=True)]
+    different = [f"{list(two)} instead of {list(one)}" for one, two in pairs if one != two]
+    if not different:
+        return none(name)
+    sizes = [item.place for item in ops if item.op in _LOOPS or item.op == "TensorListReserve"]
+    return found(
+        name,
+        f"XLA returns an output of shape {', '.join(different)}",
+        "give loops and tf.TensorArray a fixed size; return a mask instead of fewer elements",
+        sizes or [item.place for item in ops if item.op in ("Reshape", "EnsureShape")],
+    )
+
+
+def other_values(
+    graph: Ran,
+    again: Ran,
+    compiled: Ran,
+    nudged: Callable[[], Ran],
+    ops: Sequence[TracedOp],
+    *,
+    precision: Precision,
+) -> Trap:
+    """Whether the outputs under XLA differ by more than rounding.
+
+    Args:
+        graph: outputs in graph mode.
+        again: the same, of a second run.
+        compiled: outputs under XLA.
+        nudged: runs graph mode on inputs changed by rounding.
+        ops: of the traced graph.
+        precision: sets the tolerance.
+    """
+    name = TrapName.OTHER_VALUES
+    if (
+        isinstance(graph, Exception)
+        or isinstance(again, Exception)
+        or isinstance(compiled, Exception)
+    ):
+        return unknown(name, "no outputs of both graph mode and XLA")
+    if random_numbers(ops).state is State.FOUND or not agreement.deterministic(graph, again):
+        return unknown(name, "two runs of graph mode differ, or random numbers are drawn")
+    if [item.shape for item in graph] != [item.shape for item in compiled]:
+        return unknown(name, "the outputs have other shapes")
+    result = agreement.compare(compiled, graph, precision=precision, classes=False)
+    if result.ok:
+        return none(name)
+    if result.rmse_rel is None and not _differ(graph, compiled):
+        return unknown(name, result.reason)
+    moved = nudged()
+    if isinstance(moved, Exception) or _moves(moved, graph, precision):
+        why = "the model amplifies rounding: graph mode alone moves as much"
+        return unknown(name, why)
+    casts = [item.place for item in ops if item.op == "Cast" and _narrows(item)]
+    return found(
+        name,
+        f"XLA computes something else: {result.reason}",
+        "keep numbers within the range of their type before a cast, and finite",
+        casts,
+    )
+
+
+def _moves(outputs: Sequence[Any], graph: Sequence[Any], precision: Precision) -> bool:
+    result = agreement.compare(outputs, graph, precision=precision, classes=False)
+    return not result.ok and result.rmse_rel is not None
+
+
+def little_clustered(clustering: Clustering) -> Trap:
+    """Whether auto-clustering leaves most of the model outside its clusters."""
+    name = TrapName.LITTLE_CLUSTERED
+    if clustering.share >= FEW:
+        return none(name)
+    return found(
+        name,
+        "auto-clustering leaves most operations as they are",
+        "use jit_compile=True; a cluster needs several neighbours that XLA compiles",
+        clustering.places,
+    )
+
+
+def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
+    """What auto-clustering made of a graph.
+
+    Args:
+        ops: of the traced graph.
+        graphs: the graphs that ran.
+    """
+    nodes = [node for graph in graphs for node in graph.node]
+    clusters = sum(node.op == "_XlaRun" for node in nodes)
+    by_name = {str(item.definition.name): item.place for item in ops}
+    outside = [node for node in nodes if computes(str(node.op))]
+    functions = {item.function for item in ops}
+    total = sum(computes(item.op) and item.op not in functions for item in ops)
+    return Clustering(
+        operations=total,
+        outside=total if not clusters else min(total, len(outside)),
+        clusters=clusters,
+        places=_each(
+            by_name.get(str(node.name), Place(op=str(node.op), node=str(node.name)))
+            for node in outside
+        ),
+    )
+
+
+def jit_compile_ignored(model: Any, layers: Sequence[Any]) -> Trap:
+    """Whether Keras lowers `compile(jit_compile=True)` without an error.
+
+    Args:
+        model: the Keras model, or None.
+        layers: all layers, those of layers included.
+    """
+    name = TrapName.JIT_COMPILE_IGNORED
+    if tf.config.functions_run_eagerly():
+        what = "tf.config.run_functions_eagerly is on: no tf.function is compiled"
+        return found(name, what, "remove tf.config.run_functions_eagerly(True)")
+    if model is None or not hasattr(model, "compile"):
+        return none(name, "not a Keras model")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.compile(jit_compile=True)
+        kept = model.jit_compile
+    except Exception as error:
+        return unknown(name, error_line(error))
+    if kept:
+        return none(name, "Keras keeps jit_compile=True")
+    places = [
+        Place(op="", node="", layer=f"{layer.name} ({type(layer).__name__})")
+        for layer in layers
+        if not getattr(layer, "supports_jit", True)
+    ]
+    return found(
+        name,
+        "compile(jit_compile=True) becomes False: a layer has supports_jit=False, so fit, evaluate "
+        "and predict run without XLA",
+        "replace the layer, or call tf.function(model, jit_compile=True) yourself",
+        places,
+    )
+
+
+def xla_in_every_mode(concrete: Any, ops: Sequence[TracedOp]) -> Trap:
+    """Functions inside the model that XLA compiles whatever is asked for."""
+    name = TrapName.XLA_IN_EVERY_MODE
+    compiled = {
+        item.signature.name
+        for item in concrete.graph.as_graph_def().library.function
+        if "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b
+    }
+    places = [
+        item.place for item in ops if compiled.intersection(called_functions(item.definition))
+    ]
+    if not places:
+        return none(name)
+    return found(
+        name,
+        "the model calls functions with jit_compile=True itself: eager and graph mode use XLA too, "
+        "and compile in their first calls",
+        "compare with a model without them; Keras makes them for grouped convolutions",
+        places,
+    )
+
+
+def _each(places: Any) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(places))
+
+
+def _narrows(item: TracedOp) -> bool:
+    source, target = (tf.as_dtype(item.definition.attr[name].type) for name in ("SrcT", "DstT"))
+    return bool(source.is_floating and target.is_integer)
+
+
+def _differ(graph: Sequence[Any], compiled: Sequence[Any]) -> bool:
+    return any((one != two).any() for one, two in zip(graph, compiled, strict=True))
+
+
+def _both(function: Callable[[Any], Any], value: Any) -> list[Ran]:
+    """What a function of one operation returns in graph mode and under XLA."""
+    results: list[Ran] = []
+    for jit_compile in (False, True):
+        tf.random.set_seed(1)
+        try:
+            output = tf.function(function, jit_compile=jit_compile, autograph=False)(value)
+            results.append([output.numpy()])
+        except Exception as error:
+            results.append(error)
+    return results
+
+
+def _checks_vanish() -> bool:
+    def fails(value: Any) -> Any:
+        with tf.control_dependencies([tf.debugging.Assert(value > 0, [value])]):
+            return tf.identity(value)
+
+    with tf.device("/device:CPU:0"):
+        graph, compiled = _both(fails, tf.constant(0))
+    return isinstance(graph, Exception) and not isinstance(compiled, Exception)
+
+
+def _indices_clamp() -> bool:
+    with tf.device("/device:CPU:0"):
+        values = tf.constant([1.0, 2.0, 3.0])
+        graph, compiled = _both(lambda index: tf.gather(values, index), tf.constant(100))
+    return isinstance(graph, Exception) and not isinstance(compiled, Exception)
+
+
+def _random_differs() -> bool:
+    graph, compiled = _both(lambda value: value + tf.random.normal((4,)), tf.zeros(4))
+    if isinstance(graph, Exception) or isinstance(compiled, Exception):
+        return True
+    return _differ(graph, compiled)

@@ -1,0 +1,176 @@
+"""Count multiply-accumulates in the text of an unoptimized HLO module. Pure.
+
+Only HLO has every shape, and every library function inlined. TensorFlow's profiler silently misses
+operations in library functions, such as grouped convolutions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from xla_sweeps.backends.tensorflow.hlo import Computation, Instruction, Module, Value
+
+_TYPED_OPERAND = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
+_LABELS = re.compile(r"dim_labels=(?P<lhs>\w+)_(?P<rhs>\w+)->(?P<out>\w+)")
+_DILATION = re.compile(r"\blhs_dilate=(?P<dilation>[\dx]+)")
+_GROUPS = re.compile(r"\bbatch_group_count=(?P<count>\d+)")
+_CONTRACTING = re.compile(r"lhs_contracting_dims=\{(?P<dimensions>[\d,]*)\}")
+
+AT_LEAST_NOTE = "at least: how often a loop runs is not known, so its body is counted once"
+
+Shape = tuple[int, ...]
+
+
+class UncountableError(ValueError):
+    """A convolution or dot that this parser cannot read, so no count is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacCount:
+    """Multiply-accumulates of one execution of a module, whole batch included.
+
+    Attributes:
+        convolutions: in convolutions; padding positions count, as in published figures.
+        dots: in matrix multiplications, including attention.
+        operations: number of convolutions and dots in the text; a loop's count once.
+        by_type: all of them, by the type of their first operand, as XLA writes it.
+        at_least: whether a loop whose number of steps is not known is counted once.
+    """
+
+    convolutions: int = 0
+    dots: int = 0
+    operations: int = 0
+    at_least: bool = False
+    by_type: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """All multiply-accumulates."""
+        return self.convolutions + self.dots
+
+    def __add__(self, other: MacCount) -> MacCount:
+        return MacCount(
+            convolutions=self.convolutions + other.convolutions,
+            dots=self.dots + other.dots,
+            operations=self.operations + other.operations,
+            at_least=self.at_least or other.at_least,
+            by_type=self.by_type + other.by_type,
+        )
+
+    def times(self, number: int | None) -> MacCount:
+        """So many executions; None where the number is not known."""
+        factor = 1 if number is None else number
+        scaled = self._scaled(lambda count: count * factor)
+        return replace(scaled, at_least=self.at_least or (number is None and self.total > 0))
+
+    def of_each(self, samples: int) -> MacCount:
+        """Those of one sample of so many."""
+        return self._scaled(lambda count: count // samples)
+
+    def _scaled(self, scale: Callable[[int], int]) -> MacCount:
+        return replace(
+            self,
+            convolutions=scale(self.convolutions),
+            dots=scale(self.dots),
+            by_type=Counter({name: scale(count) for name, count in self.by_type.items()}),
+        )
+
+
+def count_macs(hlo_text: str) -> MacCount:
+    """Count a module's multiply-accumulates.
+
+    Only what the result depends on counts: Keras traces the first step of a recurrent layer twice.
+    A loop's body counts as often as it runs, and the costliest branch of a condition once.
+
+    A convolution needs |output| x prod(kernel dimensions but the output features); the kernel's
+    input-feature dimension is already per group, so grouped and depthwise convolutions come out
+    right. Zeros inserted by lhs dilation (transposed convolutions) do not count. A dot needs
+    |output| x prod(contracted dimensions).
+
+    Raises:
+        UncountableError: a convolution or dot cannot be read.
+    """
+    module = Module(hlo_text)
+    return _of_computation(module, module.entry, None) if module.computations else MacCount()
+
+
+def _of_computation(module: Module, name: str, parameters: Sequence[Value] | None) -> MacCount:
+    computation, count = module.computations[name], MacCount()
+    value = module.values(name, parameters)
+    for item in computation.live():
+        if item.operation == "convolution":
+            macs = _convolution(computation, item)
+            by_type = Counter({_operand(computation, item, 0)[0]: macs})
+            count += MacCount(convolutions=macs, operations=1, by_type=by_type)
+        elif item.operation == "dot":
+            macs = _dot(computation, item)
+            by_type = Counter({_operand(computation, item, 0)[0]: macs})
+            count += MacCount(dots=macs, operations=1, by_type=by_type)
+        elif item.called:
+            given = [value(operand) for operand in computation.operands(item)]
+            count += _of_called(module, item, given)
+    return count
+
+
+def _of_called(module: Module, item: Instruction, given: Sequence[Value]) -> MacCount:
+    if item.operation == "while":
+        steps, same = module.follow(item, given[0])
+        return _of_computation(module, item.called["body"][0], [same]).times(
+            steps
+        ) + _of_computation(module, item.called["condition"][0], [same]).times(
+            None if steps is None else steps + 1
+        )
+    called = [name for names in item.called.values() for name in names]
+    if item.operation == "call":
+        return _of_computation(module, called[0], given)
+    counts = [_of_computation(module, name, None) for name in called]
+    if item.operation == "conditional":
+        return max(counts, key=lambda count: count.total)
+    return sum((count.times(None) for count in counts), MacCount())
+
+
+def _convolution(computation: Computation, item: Instruction) -> int:
+    labels = _LABELS.search(item.attributes)
+    _, kernel = _operand(computation, item, 1)
+    if labels is None or item.shape is None or len(labels["rhs"]) != len(kernel):
+        raise UncountableError(f"cannot read: {item.line[:200]}")
+    per_output = math.prod(
+        size for label, size in zip(labels["rhs"], kernel, strict=True) if label != "o"
+    )
+    dilation = _DILATION.search(item.attributes)
+    zeros = math.prod(int(step) for step in dilation["dilation"].split("x")) if dilation else 1
+    groups = _GROUPS.search(item.attributes)
+    if groups and int(groups["count"]) != 1:
+        # The batch dimension is contracted in groups: only in gradients of grouped convolutions.
+        raise UncountableError(f"batch groups: {item.line[:200]}")
+    return math.prod(item.shape) * per_output // zeros
+
+
+def _dot(computation: Computation, item: Instruction) -> int:
+    contracting = _CONTRACTING.search(item.attributes)
+    _, left = _operand(computation, item, 0)
+    if contracting is None or item.shape is None:
+        raise UncountableError(f"cannot read: {item.line[:200]}")
+    return math.prod(item.shape) * math.prod(
+        left[index] for index in _sizes(contracting["dimensions"])
+    )
+
+
+def _operand(computation: Computation, item: Instruction, position: int) -> tuple[str, Shape]:
+    """Type and shape of an operand, given before its name or in the name's definition."""
+    typed = _TYPED_OPERAND.findall(item.arguments)
+    if len(typed) > position:
+        return typed[position][0], _sizes(typed[position][1])
+    names = computation.operands(item)
+    found = computation.instructions[names[position]] if position < len(names) else None
+    if found is None or found.shape is None:
+        raise UncountableError(f"operand {position} has no known shape: {item.line[:200]}")
+    return found.dtype, found.shape
+
+
+def _sizes(text: str) -> Shape:
+    return tuple(int(size) for size in text.split(",") if size)

@@ -1,0 +1,297 @@
+"""Build a trial's model, give it meaningful activations, and count its parameters and MACs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow import sources
+from xla_sweeps.backends.tensorflow.macs import MacCount, count_macs
+from xla_sweeps.backends.tensorflow.sources import applications
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltModel:
+    """A model on its device.
+
+    Attributes:
+        loaded: the model from its source.
+        call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
+        params: elements of all variables, including moving statistics.
+        trainable_params: elements of the trainable variables.
+    """
+
+    loaded: LoadedModel
+    call: Callable[[Any], Any]
+    params: int
+    trainable_params: int
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """The inputs of one sample."""
+        return self.loaded.inputs
+
+
+def build(
+    spec: ModelSpec, *, precision: Precision, seed: int, scenario: Scenario = Scenario.CALL
+) -> BuiltModel:
+    """Build a model.
+
+    Args:
+        spec: which model, on which inputs.
+        precision: Keras dtype policy; floating outputs are float32 under every policy.
+        seed: seed of the random weights.
+        scenario: what a call does.
+
+    Raises:
+        ConfigError: the constructor does not exist, or the model does not support the scenario.
+        XlaSweepsError: the model or its pretrained weights cannot be loaded.
+    """
+    return _build(spec, policy=str(precision), seed=seed, scenario=scenario)
+
+
+def draw(inputs: tuple[InputSpec, ...], count: int, rng: np.random.Generator) -> Any:
+    """A batch of `count` random samples: a tensor, or a tuple if the model has several inputs."""
+    tensors = tuple(tf.cast(tf.constant(_values(item, count, rng)), item.dtype) for item in inputs)
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def placed(tensor: Any, device: str) -> Any:
+    """The tensor in the memory of a device, such as `/device:GPU:0`.
+
+    TensorFlow's own operations may leave int32 in host memory, from where each call would copy it.
+    Uses a private method, tried on TensorFlow 2.21.0: `tf.identity` does not move int32.
+    """
+    return tensor if device in tensor.backing_device else tensor._copy(device_name=device)
+
+
+def calibrate(built: BuiltModel, batch: Any) -> None:
+    """Give an untrained Keras model activations of order 1, so that its outputs can be compared.
+
+    Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
+    zeros. Matrices of zeros are drawn again, and batch-normalization statistics are set from one
+    batch. Speed depends on neither.
+
+    Args:
+        built: a model with random weights.
+        batch: more than one sample, from `draw`.
+    """
+    model = built.loaded.keras_model
+    if model is None:
+        return
+    _fill_zero_matrices(built.loaded)
+    layers = [
+        layer
+        for layer in all_layers(model)
+        if type(layer).__name__ == "BatchNormalization" and layer.built
+    ]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    try:
+        for layer in layers:
+            layer.momentum = 0.0
+        model(batch, training=True)
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+    for layer in layers:
+        # 1 / sqrt(epsilon) would blow up a channel that is constant over the batch.
+        variance = np.asarray(layer.moving_variance, dtype=np.float64)
+        layer.moving_variance.assign(
+            np.maximum(variance, 1e-2 * max(variance.mean(), 1e-12)).astype(np.float32)
+        )
+
+
+def all_layers(model: Any) -> list[Any]:
+    """All layers of a Keras model, including layers of layers, which `model.layers` leaves out.
+
+    Uses a private method, tried on Keras 3.15.1 and tf_keras 2.21.0.
+    """
+    return list(model._flatten_layers(include_self=False, recursive=True))
+
+
+def keras_library_of(model: Any) -> Any:
+    """Keras 3, or tf_keras if the model is one of its."""
+    legacy = any(base.__module__.startswith("tf_keras.") for base in type(model).__mro__)
+    return applications.library_named("tf_keras" if legacy else "keras")
+
+
+def float64_reference(spec: ModelSpec, built: BuiltModel, batch: Any) -> list[np.ndarray]:
+    """Outputs of the same model and weights in float64 on the CPU, one array per head.
+
+    Args:
+        spec: what `built` was built from.
+        built: the model whose weights are used.
+        batch: a batch from `draw`.
+
+    Raises:
+        XlaSweepsError: the model's dtypes are fixed.
+    """
+    with tf.device("/device:CPU:0"):
+        twin = float64_twin(spec, built)
+        wide = tf.nest.map_structure(widened, batch)
+        forward = tf.function(twin.call, jit_compile=False, autograph=False)
+        outputs = tf.nest.flatten(forward(wide))
+    if any(output.dtype.is_floating and output.dtype != tf.float64 for output in outputs):
+        raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
+    return [np.asarray(output, dtype=np.float64) for output in outputs]
+
+
+def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
+    """The same model and weights in float64.
+
+    Raises:
+        XlaSweepsError: the model's dtypes are fixed.
+    """
+    if not built.loaded.rebuildable or built.loaded.keras_model is None:
+        raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
+    weights = spec.weights if spec.weights == "own" else "random"
+    twin = _build(replace(spec, weights=weights), policy="float64", seed=0, scenario=Scenario.CALL)
+    twin.loaded.keras_model.set_weights(
+        [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
+    )
+    return twin
+
+
+def macs(built: BuiltModel) -> MacCount:
+    """Multiply-accumulates of one sample, from the HLO for a batch of one on the CPU."""
+    batch = built.loaded.batch or 1
+    signature = [tf.TensorSpec((batch, *item.shape), item.dtype) for item in built.inputs]
+
+    def forward(*tensors: Any) -> Any:
+        return built.call(tensors[0] if len(tensors) == 1 else tensors)
+
+    with tf.device("/device:CPU:0"):
+        lower = tf.function(
+            forward, jit_compile=True, autograph=False
+        ).experimental_get_compiler_ir(*signature)
+        count = count_macs(str(lower(stage="hlo_no_metadata")))
+    return count.of_each(batch)
+
+
+def library_functions_with_xla(concrete: Any) -> int:
+    """How many functions inside a traced function XLA compiles in every mode."""
+    library = concrete.graph.as_graph_def().library.function
+    return sum(
+        function.attr["_XlaMustCompile"].b
+        for function in library
+        if "_XlaMustCompile" in function.attr
+    )
+
+
+def _build(spec: ModelSpec, *, policy: str, seed: int, scenario: Scenario) -> BuiltModel:
+    library = applications.library_of(spec)
+    library.utils.set_random_seed(seed)
+    with _dtype_policy(library, policy):
+        loaded = sources.load(spec)
+    step = _step(loaded, scenario, spec)
+    keep = policy == "float64"
+
+    def call(batch: Any) -> Any:
+        return tf.nest.map_structure(
+            lambda output: output if keep else _narrow(output), step(batch)
+        )
+
+    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
+    return BuiltModel(
+        loaded=loaded, call=call, params=_elements(loaded.variables), trainable_params=trainable
+    )
+
+
+def _step(loaded: LoadedModel, scenario: Scenario, spec: ModelSpec) -> Callable[[Any], Any]:
+    if scenario is Scenario.PREDICT and loaded.keras_model is None:
+        raise ConfigError(
+            f"scenario={scenario}: {spec.name} from source={spec.source} is no Keras model, so it "
+            "has no predict"
+        )
+    if scenario is not Scenario.DETECT:
+        return loaded.forward
+    decode = loaded.decode
+    if decode is None:
+        raise ConfigError(
+            f"scenario={scenario}: {spec.name} from source={spec.source} does not decode boxes"
+        )
+    return lambda batch: decode(loaded.forward(batch), batch)
+
+
+def widened(tensor: Any) -> Any:
+    """The tensor in float64, if it is floating."""
+    tensor = tf.convert_to_tensor(tensor)
+    return tf.cast(tensor, tf.float64) if tensor.dtype.is_floating else tensor
+
+
+def _narrow(output: Any) -> Any:
+    return (
+        tf.cast(output, tf.float32)
+        if output.dtype.is_floating and output.dtype != tf.float32
+        else output
+    )
+
+
+def _values(item: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
+    shape = (count, *item.shape)
+    if tf.as_dtype(item.dtype).is_floating:
+        return rng.uniform(item.low, item.high, shape).astype(np.float32)
+    return rng.integers(math.floor(item.low), math.ceil(item.high), shape)
+
+
+def _fill_zero_matrices(loaded: LoadedModel) -> None:
+    """Draw matrices of zeros again, uniformly as Glorot and Bengio do."""
+    for variable in loaded.variables:
+        shape = tuple(variable.shape)
+        if (
+            len(shape) < 2
+            or not variable.trainable
+            or bool(tf.reduce_any(tf.convert_to_tensor(variable) != 0))
+        ):
+            continue
+        limit = math.sqrt(6 / (math.prod(shape[:-1]) + shape[-1]))
+        drawn = tf.random.stateless_uniform(
+            shape, seed=(len(shape), shape[-1]), minval=-limit, maxval=limit
+        )
+        variable.assign(tf.cast(drawn, variable.dtype))
+
+
+@contextmanager
+def _dtype_policy(library: Any, policy: str) -> Iterator[None]:
+    """Set the library's global dtype policy for a `with` block, for float64 also its float type."""
+    getter = (
+        library.mixed_precision.dtype_policy
+        if library is keras
+        else library.mixed_precision.global_policy
+    )
+    setter = (
+        library.mixed_precision.set_dtype_policy
+        if library is keras
+        else library.mixed_precision.set_global_policy
+    )
+    earlier, floatx = getter(), library.backend.floatx()
+    try:
+        if policy == "float64":
+            library.backend.set_floatx("float64")
+        setter(policy)
+        yield
+    finally:
+        library.backend.set_floatx(floatx)
+        setter(earlier)
+
+
+def _elements(variables: Any) -> int:
+    """Elements of the model's variables, without the state of random generators."""
+    return sum(
+        math.prod(variable.shape)
+        for variable in variables
+        if "seed_generator" not in getattr(variable, "path", "")
+    )

@@ -1,0 +1,74 @@
+"""Copies of published TensorFlow Hub models with random weights: SavedModels, built once.
+
+`python -m xla_sweeps.backends.tensorflow.random_weights NAME` builds one, in a process of its own, so that the
+memory that building takes does not stay in a measuring process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.system.environment import replica_folder
+
+SEED = 0
+
+
+def is_made(name: str) -> bool:
+    """Whether a model's copy exists and is complete."""
+    return (replica_folder(name) / "saved_model.pb").is_file()
+
+
+def ensure(name: str) -> Path:
+    """The folder of a model's copy, which another process builds if it does not exist yet.
+
+    Raises:
+        XlaSweepsError: it cannot be built.
+    """
+    place = replica_folder(name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # if two processes need it, one builds it
+        if not is_made(name):
+            done = subprocess.run(
+                [sys.executable, "-m", __name__, name], stdin=subprocess.DEVNULL, check=False
+            )
+            if done.returncode or not is_made(name):
+                raise XlaSweepsError(
+                    f"the copy of {name} with random weights could not be built "
+                    f"(exit code {done.returncode})"
+                )
+    return place
+
+
+def make(name: str) -> Path:
+    """Build a model's architecture with random weights and save it atomically."""
+    import keras
+    import tensorflow as tf
+
+    from xla_sweeps.backends.tensorflow import hub_architectures
+
+    keras.utils.set_random_seed(SEED)
+    model = hub_architectures.build(name)
+    module = tf.Module()
+    module.model = model  # so that its variables are saved
+    signature = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float32, name="images")
+    module.__call__ = tf.function(
+        lambda images: model(images, training=False), input_signature=[signature]
+    )
+    place = replica_folder(name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as workshop:
+        tf.saved_model.save(module, f"{workshop}/model")
+        shutil.rmtree(place, ignore_errors=True)
+        Path(workshop, "model").rename(place)
+    return place
+
+
+if __name__ == "__main__":
+    make(sys.argv[1])

@@ -1,0 +1,220 @@
+"""Load the user's own model: a Keras file, a SavedModel, or a function that builds a callable."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow.sources import saved_model
+from xla_sweeps.backends.tensorflow.sources.inputs import bind, from_specs
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.trial import InputSpec, ModelSpec
+
+
+def load(spec: ModelSpec) -> LoadedModel:
+    """Load or build the model; its weights stay as they are.
+
+    Raises:
+        XlaSweepsError: it cannot be loaded or cannot be called.
+    """
+    path = spec.recipe["path"]
+    if spec.recipe["kind"] == "saved_model":
+        saved = tf.saved_model.load(path)
+        return saved_model.adapt(
+            saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px
+        )
+    if spec.recipe["kind"] == "keras":
+        model = _load_keras(path, spec.recipe.get("import"))
+        return _from_keras(model, spec, rebuildable=False)
+    built = _call_function(path, spec)
+    if _is_keras_model(built):
+        return _from_keras(built, spec, rebuildable=True)
+    if not callable(built):
+        raise XlaSweepsError(
+            f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
+        )
+    return _from_callable(built, spec)
+
+
+_MISSING_CLASS = re.compile(r"Could not locate (?:class|function) '(?P<name>[^']+)'")
+
+
+def _load_keras(path: str, module: str | None) -> Any:
+    own = vars(_imported(module, f"import={module}")) if module else {}
+    custom = {name: item for name, item in own.items() if callable(item) and name[0] != "_"}
+    try:
+        return keras.models.load_model(path, custom_objects=custom, compile=False, safe_mode=False)
+    except Exception as error:
+        missing = _MISSING_CLASS.search(str(error))
+        reason = f"unknown layer '{missing['name']}'" if missing else error_line(error)
+        raise XlaSweepsError(
+            f"{reason}: path={path}: Keras {keras.__version__} cannot load it; if it has custom "
+            f"layers, give the module or file that has them: import=my_layers"
+        ) from error
+
+
+def _imported(name: str, where: str) -> Any:
+    try:
+        return _import(name)
+    except Exception as error:
+        raise XlaSweepsError(
+            f"{where}: {name} cannot be imported: {type(error).__name__}: {error_line(error)}"
+        ) from error
+
+
+def _call_function(path: str, spec: ModelSpec) -> Any:
+    """Import the module and call the function, with the resolution if it takes one."""
+    module_name, _, function_name = path.rpartition(":")
+    module = _imported(module_name, f"path={path}")
+    function = getattr(module, function_name, None)
+    if function is None:
+        raise XlaSweepsError(f"path={path}: {module_name} has no '{function_name}'")
+    if not inspect.isfunction(function) and not inspect.isclass(function):
+        return function
+    offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
+    taken = inspect.signature(function).parameters
+    try:
+        return function(**{name: value for name, value in offered.items() if name in taken})
+    except Exception as error:
+        raise XlaSweepsError(
+            f"path={path} failed: {type(error).__name__}: {error_line(error)}"
+        ) from error
+
+
+def _import(name: str) -> Any:
+    if not name.endswith(".py"):
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(name)
+    file = Path(name).expanduser().resolve()
+    sys.path.insert(0, str(file.parent))  # its neighbours, as if it were run
+    specification = importlib.util.spec_from_file_location(file.stem, file)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[file.stem] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _is_keras_model(built: Any) -> bool:
+    """Whether it is a model of Keras 3 or tf_keras, without importing the latter."""
+    return any(
+        base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__
+    )
+
+
+def _from_keras(model: Any, spec: ModelSpec, *, rebuildable: bool) -> LoadedModel:
+    declared = getattr(model, "inputs", None) or []
+    structure = _nesting(model, declared)
+    names = list(structure) if isinstance(structure, Mapping) else [item.name for item in declared]
+    inputs = spec.inputs
+    if not inputs and declared:
+        ordered = (
+            [structure[name] for name in names]
+            if isinstance(structure, Mapping)
+            else list(declared)
+        )
+        inputs = from_specs(
+            dict(zip(names, ordered, strict=True)),
+            resolution=spec.resolution_px,
+            where=_where(spec),
+        )
+    inputs = inputs or _one_image(spec)
+    pack = _packer(inputs, structure if declared else None)
+    if not getattr(model, "built", True) or not declared:
+        # A subclassed model creates its variables in its first call.
+        model(pack(tuple(_zeros(item) for item in inputs)), training=False)
+    batch = declared[0].shape[0] if declared else None
+    return LoadedModel(
+        forward=lambda values, training=False: model(pack(values), training=training),
+        inputs=inputs,
+        variables=model.variables,
+        keras_model=model,
+        rebuildable=rebuildable,
+        batch=batch,
+    )
+
+
+def _nesting(model: Any, declared: Sequence[Any]) -> Any:
+    """The declared inputs, nested as the model takes them.
+
+    Uses a private attribute of Keras 3, tried on 3.15.1: `model.inputs` is flat. Without it,
+    several inputs are passed by name.
+    """
+    structure = getattr(model, "_inputs_struct", None)
+    if declared and structure is None:
+        return {item.name: item for item in declared} if len(declared) > 1 else declared[0]
+    return structure
+
+
+def _from_callable(built: Callable[..., Any], spec: ModelSpec) -> LoadedModel:
+    inputs = spec.inputs or _one_image(spec)
+    named = all(item.name for item in inputs)
+
+    def forward(batch: Any) -> Any:
+        tensors = tf.nest.flatten(batch)
+        if named:
+            return built(
+                **{item.name: tensor for item, tensor in zip(inputs, tensors, strict=True)}
+            )
+        return built(*tensors)
+
+    # Variables that the first call creates must exist before anything is traced.
+    forward(tuple(_zeros(item) for item in inputs))
+    graph = hasattr(built, "get_concrete_function") or hasattr(
+        type(built).__call__, "get_concrete_function"
+    )
+    return LoadedModel(
+        forward=forward,
+        inputs=inputs,
+        variables=list(getattr(built, "variables", [])),
+        rebuildable=True,
+        eager_is_graph=graph,
+    )
+
+
+def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
+    if spec.resolution_px is None:
+        raise XlaSweepsError(
+            f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
+            "'input_spec=[{shape:[224,224,3],dtype:float32}]'"
+        )
+    return (InputSpec(shape=(spec.resolution_px, spec.resolution_px, 3)),)
+
+
+def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
+    """Nests a batch as the model declares its inputs, or else by the given names."""
+    if isinstance(structure, Mapping):
+        names = (
+            [item.name for item in inputs] if all(item.name for item in inputs) else list(structure)
+        )
+        return lambda batch: dict(zip(names, tf.nest.flatten(batch), strict=True))
+    if structure is not None:
+        return lambda batch: bind(batch, structure)
+    if len(inputs) == 1 and not inputs[0].name:
+        return lambda batch: tf.nest.flatten(batch)[0]
+    if all(item.name for item in inputs):
+        return lambda batch: {
+            item.name: tensor for item, tensor in zip(inputs, tf.nest.flatten(batch), strict=True)
+        }
+    return lambda batch: tuple(tf.nest.flatten(batch))
+
+
+def _zeros(item: InputSpec) -> Any:
+    return tf.zeros((1, *item.shape), dtype=item.dtype)
+
+
+def _where(spec: ModelSpec) -> str:
+    return f"path={spec.recipe['path']}"

@@ -1,0 +1,147 @@
+"""KerasCV and KerasHub: models built from the constructor arguments in the catalog.
+
+Presets need a download even for the architecture, so they are used for pretrained weights only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import keras
+
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.measure.failures import error_line
+from xla_sweeps.schema.trial import ModelSpec
+
+_INTERNAL = {
+    (
+        "keras_hub",
+        "RetinaNetLabelEncoder",
+    ): "keras_hub.src.models.retinanet.retinanet_label_encoder",
+}
+"""Constructors that a library needs but does not export; tried on KerasHub 0.32.0."""
+
+_PRESET_ARGUMENTS = ("bounding_box_format",)
+"""Arguments of a recipe that a preset does not contain."""
+
+MAX_DETECTIONS = 100
+
+
+def load(spec: ModelSpec) -> LoadedModel:
+    """Build a model from its recipe, or load a preset."""
+    library = _library(spec)
+    path = spec.weights if "/" in spec.weights or spec.weights.endswith(".h5") else ""
+    preset = "" if path or spec.weights == "random" else spec.weights
+    model = (
+        _from_preset(library, spec, preset)
+        if preset
+        else construct(library, spec.recipe, spec.inputs[0].shape)
+    )
+    if path:
+        model.load_weights(path)
+    return LoadedModel(
+        forward=lambda images, training=False: model(images, training=training),
+        inputs=spec.inputs,
+        variables=model.variables,
+        keras_model=model,
+        decode=_decoder(model) if spec.task == "detection" else None,
+    )
+
+
+def _library(spec: ModelSpec) -> Any:
+    """Import a source's library; one that the installed Keras breaks affects only its source."""
+    try:
+        return import_module(spec.library)
+    except Exception as error:
+        raise XlaSweepsError(
+            f"source={spec.source}: {spec.library} cannot be imported with Keras "
+            f"{keras.__version__}: {type(error).__name__}: {error_line(error)}; "
+            "other sources still work"
+        ) from error
+
+
+def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+    """Call a recipe's constructor; arguments that are recipes are constructed first.
+
+    Args:
+        library: the module with `models` and `layers`.
+        recipe: `constructor`, `arguments`, and the names of the arguments that take the input's
+            shape (`shape`) or its height and width (`size`).
+        shape: shape of one input, without the batch.
+
+    Raises:
+        ConfigError: the installed version has no such constructor.
+    """
+    arguments = {
+        name: construct(library, value, shape)
+        if isinstance(value, Mapping) and "constructor" in value
+        else value
+        for name, value in (recipe.get("arguments") or {}).items()
+    }
+    if recipe.get("shape"):
+        arguments[recipe["shape"]] = shape
+    if recipe.get("size"):
+        arguments[recipe["size"]] = shape[-3:-1]
+    return _constructor(library, recipe["constructor"])(**arguments)
+
+
+def _constructor(library: Any, name: str) -> Any:
+    for module in (library.models, library.layers):
+        if hasattr(module, name):
+            return getattr(module, name)
+    internal = _INTERNAL.get((library.__name__, name))
+    if internal is None:
+        version = getattr(library, "__version__", "the installed version")
+        raise ConfigError(
+            f"{library.__name__} {version} has no '{name}'; the catalog is for another version"
+        )
+    return getattr(import_module(internal), name)
+
+
+def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
+    name = spec.recipe.get("preset") if preset == "imagenet" else preset
+    arguments = spec.recipe.get("arguments") or {}
+    extra = {key: arguments[key] for key in _PRESET_ARGUMENTS if key in arguments}
+    try:
+        model = _constructor(library, spec.recipe["constructor"]).from_preset(name, **extra)
+    except Exception as error:
+        raise XlaSweepsError(
+            f"weights={spec.weights}: the preset '{name}' of {spec.library} could not be loaded "
+            f"({type(error).__name__}); check its name and the network, or use weights=random "
+            "(speed does not depend on the values)"
+        ) from error
+    sizes = getattr(model, "input_shape", None)
+    if (
+        isinstance(sizes, tuple)
+        and None not in sizes[1:]
+        and tuple(sizes[1:]) != spec.inputs[0].shape
+    ):
+        raise XlaSweepsError(
+            f"weights={spec.weights}: the preset '{name}' takes {sizes[1]} x {sizes[2]} px only"
+        )
+    return model
+
+
+def _decoder(model: Any) -> Callable[[Any, Any], Any] | None:
+    """A function from a detector's outputs to its boxes after non-max suppression.
+
+    The library's confidence threshold is set to 0. It would leave no box with random weights, and a
+    number of boxes that depends on the image with trained ones. Without it, suppression always does
+    its full work: `MAX_DETECTIONS` boxes.
+    """
+    decoder = getattr(model, "prediction_decoder", None)
+    if decoder is None or not hasattr(model, "decode_predictions"):
+        return None
+    for attribute, value in (("confidence_threshold", 0.0), ("max_detections", MAX_DETECTIONS)):
+        if hasattr(decoder, attribute):
+            setattr(decoder, attribute, value)
+
+    def decode(outputs: Any, images: Any) -> tuple[Any, ...]:
+        found = model.decode_predictions(outputs, images)
+        classes = found["classes"] if "classes" in found else found["labels"]
+        return found["boxes"], found["confidence"], classes, found["num_detections"]
+
+    return decode

@@ -1,0 +1,94 @@
+"""Adapt a SavedModel: its callable, inputs and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow.sources.inputs import bind, from_specs
+from xla_sweeps.backends.tensorflow.sources.loaded import LoadedModel
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import InputSpec
+
+
+def adapt(
+    saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: int | None
+) -> LoadedModel:
+    """A restored SavedModel as a model.
+
+    `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs are
+    named.
+
+    Args:
+        saved: the result of `tf.saved_model.load` or `hub.load`.
+        where: its name in errors.
+        inputs: the inputs; empty to read them from the signature.
+        resolution: px, for inputs with free height and width.
+
+    Raises:
+        XlaSweepsError: it has nothing to call, or the inputs are unknown.
+    """
+    endpoint = _endpoint(saved, where)
+    concrete = _concrete(endpoint, where)
+    arguments, keywords = concrete.structured_input_signature
+    keywords = dict(sorted(keywords.items()))  # their restored order differs between processes
+    specs = {
+        f"input_{index}": spec for index, spec in enumerate(tf.nest.flatten(arguments[:1]))
+    } or dict(keywords)
+    tensors = {name: spec for name, spec in specs.items() if isinstance(spec, tf.TensorSpec)}
+    batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
+    chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where)
+    structure = arguments[0] if arguments else None
+    return LoadedModel(
+        forward=_forward(endpoint, structure, list(keywords)),
+        inputs=chosen,
+        variables=list(concrete.variables),
+        rebuildable=False,
+        batch=batch,
+        eager_is_graph=True,
+    )
+
+
+def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
+    if callable(saved):
+        return saved  # type: ignore[no-any-return]
+    if hasattr(saved, "serve"):
+        return saved.serve  # type: ignore[no-any-return]
+    signatures = getattr(saved, "signatures", {})
+    if "serving_default" in signatures:
+        return signatures["serving_default"]  # type: ignore[no-any-return]
+    found = ", ".join(signatures) or "none"
+    raise XlaSweepsError(
+        f"{where} has nothing to call: no __call__, serve or serving_default; signatures: {found}"
+    )
+
+
+def _concrete(endpoint: Any, where: str) -> Any:
+    """The traced function of an endpoint: the first one whose `training` is not true."""
+    function = (
+        endpoint
+        if hasattr(endpoint, "concrete_functions")
+        else getattr(endpoint, "__call__", endpoint)  # noqa: B004
+    )
+    concretes = list(getattr(function, "concrete_functions", None) or [])
+    if hasattr(endpoint, "structured_input_signature"):
+        concretes = [endpoint]
+    if not concretes:
+        raise XlaSweepsError(
+            f"{where} was saved without a traced function; save it with an input signature"
+        )
+    inference = [
+        item for item in concretes if True not in tf.nest.flatten(item.structured_input_signature)
+    ]
+    return (inference or concretes)[0]
+
+
+def _forward(
+    endpoint: Callable[..., Any], structure: Any, keywords: Sequence[str]
+) -> Callable[[Any], Any]:
+    """Pass a batch as the first argument, nested as it was traced, or as keyword arguments."""
+    if structure is None:
+        return lambda batch: endpoint(**dict(zip(keywords, tf.nest.flatten(batch), strict=True)))
+    return lambda batch: endpoint(bind(batch, structure))

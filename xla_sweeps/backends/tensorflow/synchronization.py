@@ -1,0 +1,77 @@
+"""Prove, before anything is timed, that a synchronization waits for the device in every mode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.measure import timing
+from xla_sweeps.schema.modes import ExecutionMode
+
+CHAIN_S = 0.15
+"""How long the device works on the calls of a test: far longer than reading a scalar takes."""
+
+MATRIX_SIDE = 4096
+
+TRIVIAL = {
+    "works": True,
+    "queued": False,
+    "by_reading": False,
+    "note": "trivial: calls on a CPU return when they are done",
+}
+
+
+def self_test(wanted: Iterable[ExecutionMode], *, side: int = MATRIX_SIDE) -> dict[str, Any]:
+    """Test the synchronization with products of matrices, which keep the device busy, not the host.
+
+    Args:
+        wanted: modes to test; graph mode stands for those that need a Keras model or NumPy.
+        side: of the square matrices.
+
+    Returns:
+        `by_reading`: whether all modes must wait by reading a scalar; `modes`: figures of each.
+
+    Raises:
+        XlaSweepsError: not even reading a result waits.
+    """
+    matrix = tf.fill((side, side), tf.constant(1 / side))  # its square is itself
+    executables = {}
+    plain = (ExecutionMode.EAGER, *modes.JIT_COMPILE)
+    for mode in dict.fromkeys(item if item in plain else ExecutionMode.GRAPH for item in wanted):
+        executables[str(mode)] = modes.make_executable(_squared, mode, [matrix])
+        executables[str(mode)].first_call_s()
+    return prove(executables, clock=time.perf_counter_ns)
+
+
+def prove(
+    executables: Mapping[str, modes.ModeExecutable], *, clock: timing.Clock
+) -> dict[str, Any]:
+    """What `self_test` returns, for executables that keep the device busy."""
+    for by_reading in (False, True):
+        found = {}
+        for label, executable in executables.items():
+            executable.sync_by_reading = by_reading
+            found[label] = timing.sync_self_test(executable, seconds=CHAIN_S, clock=clock)
+        if all(test.works for test in found.values()):
+            return {
+                "works": True,
+                "queued": all(test.queued for test in found.values()),
+                "by_reading": by_reading,
+                "note": "sync_devices() does not wait; a scalar is read instead"
+                if by_reading
+                else "",
+                "modes": {label: asdict(test) for label, test in found.items()},
+            }
+    raise XlaSweepsError(
+        "neither sync_devices() nor reading a result waits for this device, so it cannot be timed"
+    )
+
+
+def _squared(matrix: Any) -> Any:
+    return tf.linalg.matmul(matrix, matrix)

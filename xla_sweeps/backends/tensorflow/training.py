@@ -1,0 +1,373 @@
+"""Train a model: one step that every mode runs, and the state that every block starts from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.backends.tensorflow import devices, models, modes
+from xla_sweeps.backends.tensorflow.models import BuiltModel
+from xla_sweeps.backends.tensorflow.pictures import Feed
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.measure import learning
+from xla_sweeps.measure.learning import FirstSteps
+from xla_sweeps.schema.measurement import REFUSED, Agreement
+from xla_sweeps.schema.modes import ExecutionMode
+from xla_sweeps.schema.trial import OPTIMIZERS, Precision, Trial
+
+MOMENTUM = 0.9
+"""Of `optimizer=sgd`."""
+
+CHECKING_RATE = 1024.0
+"""Learning rate of the checked update: it shows the gradient to nearly its own precision."""
+
+HALVINGS = 24
+"""How often the loss scale may be halved until gradients are finite."""
+
+_RANDOM = ("rate", "drop_path_rate", "dropout", "recurrent_dropout", "stddev")
+"""Attributes of layers that draw random numbers while training, unless they are 0."""
+
+
+class State:
+    """Variables, and the values that `restore` gives them again."""
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        """Keep the values that the variables have now."""
+        self._variables = [raw(item) for item in variables]
+        self._saved = [tf.identity(item) for item in self._variables]
+        self._assign = tf.function(self._assigned, autograph=False, jit_compile=False)
+
+    def _assigned(self) -> None:
+        for variable, saved in zip(self._variables, self._saved, strict=True):
+            variable.assign(saved)
+
+    def restore(self) -> None:
+        """Give all variables their values again, and wait for the device."""
+        self._assign()
+        devices.synchronize()
+
+
+class Trainer:
+    """What all modes of a trial train: one model with one optimizer and one loss."""
+
+    def __init__(
+        self,
+        built: BuiltModel,
+        trial: Trial,
+        inputs: Sequence[Any],
+        *,
+        feed: Feed | None = None,
+        labels: Sequence[Any] = (),
+    ) -> None:
+        """Choose loss, labels and optimizer, and keep the state.
+
+        Args:
+            built: the model; its weights are those that every block starts from.
+            trial: what is measured.
+            inputs: batches of the model's inputs, on the device.
+            feed: the pictures that it trains on; without it values that are drawn.
+            labels: of the inputs, on the device; drawn without a feed.
+
+        Raises:
+            ConfigError: the model has nothing to train, or no loss or label fits its outputs.
+        """
+        model = built.loaded.keras_model
+        if model is None or not model.trainable_variables:
+            raise ConfigError(_nothing_to_train(trial))
+        self.model = model
+        self.library = models.keras_library_of(model)
+        self.forward = built.loaded.forward
+        self.precision = trial.precision
+        head = _head(built.loaded.forward(inputs[0]), trial)
+        self.probabilities = _adds_up_to_one(head)
+        self.trainable = list(model.trainable_variables)
+        self.optimizer = _optimizer(self.library, trial)
+        self._trained_at = float(self.optimizer.learning_rate)
+        self.optimizer.build(self.trainable)
+        self.random_layers = _random_layers(model)
+        self._changed = [*self.trainable, *_statistics(model)]
+        self.state = State([*model.variables, *_variables(self.optimizer)])
+        rng = np.random.default_rng(trial.seed)
+        self.feed = feed
+        if feed:
+            _check_head(head, feed, trial)
+        drawn = labels or [_labels(head, rng) for _ in inputs]
+        self.batches = list(zip(inputs, drawn, strict=True))
+        self._settle_loss_scale()
+        self._reference: FirstSteps | None = None
+
+    def loss(self, images: Any, labels: Any, *, training: bool = True) -> Any:
+        """The mean cross-entropy of a batch, and the model's own losses."""
+        outputs = tf.nest.flatten(self.forward(images, training=training))[0]
+        wide = outputs if outputs.dtype == tf.float64 else tf.cast(outputs, tf.float32)
+        each = self.library.losses.sparse_categorical_crossentropy(
+            labels, wide, from_logits=not self.probabilities
+        )
+        return tf.add_n(
+            [tf.reduce_mean(each), *(tf.cast(x, each.dtype) for x in self.model.losses)]
+        )
+
+    def step(self, batch: Any) -> Any:
+        """One training step on (images, labels); returns the loss."""
+        with tf.GradientTape() as tape:
+            loss = self.loss(*batch)
+            scaled = self.optimizer.scale_loss(loss) if self.library is keras else loss
+        gradients = tape.gradient(scaled, self.trainable)
+        self.optimizer.apply_gradients(
+            [pair for pair in zip(gradients, self.trainable, strict=True) if pair[0] is not None]
+        )
+        return loss
+
+    def own_step(self, mode: ExecutionMode) -> modes.ModeExecutable:
+        """Bind `step` to a mode; each block starts from the same state."""
+        self.state.restore()
+        executable = modes.make_executable(self.step, mode, self.batches)
+        executable.restore = self.state.restore
+        return executable
+
+    def run_eagerly(self) -> bool:
+        """Run the first steps eagerly, then what shows how exact they are.
+
+        Returns:
+            Whether they are the same with other random numbers.
+        """
+        eager = self.own_step(ExecutionMode.EAGER)
+        with self.without_random_layers():
+            self._eager = self._first_steps(eager)
+            rng = np.random.default_rng(0)
+            few = self.batches[: learning.STEPS]
+            nudged = [
+                self._first_steps(eager, _nudged(few, self.precision, rng), steps=steps)
+                for steps in (learning.STEPS, 0)
+            ]
+            self._spread = learning.spread_of(self._eager, nudged)
+            again = self._first_steps(eager, steps=0, reseed=True)
+        return learning.same(self._eager, again, precision=self.precision)
+
+    def first_steps(
+        self, executable: modes.ModeExecutable, bind_again: Callable[[], modes.ModeExecutable]
+    ) -> FirstSteps:
+        """What a mode's first steps do, with dropout off.
+
+        Args:
+            executable: the mode.
+            bind_again: binds the same mode to the model as it is then; called where the model has
+                dropout.
+        """
+        if not self.random_layers:
+            return self._first_steps(executable)
+        with self.without_random_layers():
+            return self._first_steps(bind_again())
+
+    def compare(self, found: FirstSteps) -> Agreement:
+        """Whether a mode's first steps agree with eager's, or are as close to float64."""
+        return learning.compare_steps(
+            found,
+            self._eager,
+            self._spread,
+            self._reference,
+            names=[_name(item) for item in self._changed],
+            precision=self.precision,
+        )
+
+    def add_reference(self, trial: Trial, built: BuiltModel) -> None:
+        """Run the first step in float64 on the CPU, from the same weights.
+
+        Raises:
+            XlaSweepsError: the model's dtypes are fixed.
+        """
+        self.state.restore()
+        images, labels = self.batches[0]
+        alone = replace(trial, precision=Precision.FLOAT32)
+        with tf.device("/device:CPU:0"):
+            twin = models.float64_twin(trial.model, built)
+            wide = Trainer(twin, alone, [tf.nest.map_structure(models.widened, images)])
+            wide.batches = [(wide.batches[0][0], labels)]
+            with wide.without_random_layers():
+                graph = wide.own_step(ExecutionMode.GRAPH)
+                self._reference = wide._first_steps(graph, steps=0)
+
+    @contextmanager
+    def without_random_layers(self) -> Iterator[None]:
+        """Set the rates of dropout and the like to 0 for what is traced or run meanwhile."""
+        rates = [(layer, name, getattr(layer, name)) for layer, name in self.random_layers]
+        try:
+            for layer, name, _ in rates:
+                setattr(layer, name, 0.0)
+            yield
+        finally:
+            for layer, name, rate in rates:
+                setattr(layer, name, rate)
+
+    def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
+        """Why calls in a row are no training: the loss is not finite at their end; else ""."""
+        if executable.mode is ExecutionMode.INPUT:
+            return ""
+        executable.prepare()
+        for _ in range(calls):
+            executable.step()
+        if math.isfinite(_loss(executable.last)):
+            return ""
+        return (
+            f"{REFUSED} the loss is not finite after {calls} calls in a row with learning_rate="
+            f"{self._trained_at:g}; use a lower one"
+        )
+
+    def _first_steps(
+        self,
+        executable: modes.ModeExecutable,
+        batches: Sequence[Any] | None = None,
+        *,
+        steps: int = learning.STEPS,
+        reseed: bool = False,
+    ) -> FirstSteps:
+        batches = self.batches if batches is None else batches
+        executable.prepare()
+        before = [values_of(item) for item in self._changed]
+        if reseed:
+            self._reseed()
+        self.optimizer.learning_rate = CHECKING_RATE
+        loss = _loss(executable.run(batches[0]))
+        updates = tuple(
+            values_of(item) - old for item, old in zip(self._changed, before, strict=True)
+        )
+        executable.prepare()  # the learning rate too
+        curve = tuple(_loss(executable.run(batches[k % len(batches)])) for k in range(steps))
+        executable.prepare()
+        return FirstSteps(loss=loss, updates=updates, curve=curve)
+
+    def _reseed(self) -> None:
+        for variable in self.model.variables:
+            if "seed_generator" in getattr(variable, "path", ""):
+                variable.assign(values_of(variable) + 1)
+
+    def _settle_loss_scale(self) -> None:
+        """Let the loss scale fall until gradients are finite, as the first steps of training do."""
+        scale = getattr(self.optimizer, "dynamic_scale", None)
+        if scale is None:
+            return
+        for _ in range(HALVINGS):
+            self.step(self.batches[0])
+            if int(self.optimizer.iterations):
+                break
+        settled = float(scale)
+        self.state.restore()
+        scale.assign(settled)
+        self.state = State([*self.model.variables, *_variables(self.optimizer)])
+
+
+def _loss(returned: Any) -> float:
+    """The loss in what a step returns: a scalar, or Keras's list of it."""
+    return float(np.ravel(returned)[0])
+
+
+def values_of(variable: Any) -> np.ndarray:
+    """A copy of a variable's values."""
+    return np.array(raw(variable).numpy())
+
+
+def raw(variable: Any) -> Any:
+    """The `tf.Variable` of a variable of Keras."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _nothing_to_train(trial: Trial) -> str:
+    return (
+        f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} has no "
+        "trainable weights; use a Keras model: another source, or scenario=call"
+    )
+
+
+def _head(outputs: Any, trial: Trial) -> Any:
+    """The class scores of a batch, shape (batch, ..., classes).
+
+    Raises:
+        ConfigError: there are none, so there is no loss.
+    """
+    heads = tf.nest.flatten(outputs)
+    scores = [head for head in heads if head.dtype.is_floating and len(head.shape) > 1]
+    if len(heads) != 1 or not scores or scores[0].shape[-1] < 2:
+        shapes = ", ".join(str(tuple(head.shape)) for head in heads)
+        raise ConfigError(
+            f"scenario={trial.scenario}: labels do not fit the outputs of {trial.model.name}: "
+            f"expected scores of at least 2 classes, (batch, classes), found {shapes}"
+        )
+    return scores[0]
+
+
+def _check_head(head: Any, feed: Feed, trial: Trial) -> None:
+    if len(head.shape) != 2:
+        raise ConfigError(
+            f"data: pictures have one class each, which does not fit the outputs of "
+            f"{trial.model.name}: expected (batch, classes), found {tuple(head.shape)}"
+        )
+    feed.check_labels(int(head.shape[-1]))
+
+
+def _adds_up_to_one(head: Any) -> bool:
+    """Whether scores are probabilities and not logits."""
+    values = np.asarray(tf.cast(head, tf.float64))
+    return bool(values.min() >= 0 and np.allclose(values.sum(axis=-1), 1, atol=0.02))
+
+
+def _labels(head: Any, rng: np.random.Generator) -> Any:
+    drawn = rng.integers(0, head.shape[-1], tuple(head.shape[:-1]))
+    return models.placed(tf.constant(drawn, tf.int32), head.device.rpartition("/")[2])
+
+
+def _nudged(batches: Sequence[Any], precision: Precision, rng: np.random.Generator) -> list[Any]:
+    """The batches, each input changed by about as much as rounding changes it."""
+
+    def moved(tensor: Any) -> Any:
+        if not tensor.dtype.is_floating:
+            return tensor
+        signs = rng.choice((-1.0, 1.0), tensor.shape) * learning.NUDGE[precision]
+        return tensor * tf.cast(1 + signs, tensor.dtype)
+
+    return [(tf.nest.map_structure(moved, images), labels) for images, labels in batches]
+
+
+def _optimizer(library: Any, trial: Trial) -> Any:
+    assert trial.training is not None
+    name = trial.training.optimizer
+    more = {"momentum": MOMENTUM} if name == "sgd" else {}
+    rate = trial.training.learning_rate
+    optimizer = getattr(library.optimizers, OPTIMIZERS[name])(learning_rate=rate, **more)
+    if trial.precision is not Precision.MIXED_FLOAT16:
+        return optimizer
+    if library is not keras:
+        raise ConfigError(
+            f"precision=mixed_float16: {trial.model.name} is a model of tf_keras, whose loss "
+            "scaling is not supported; use precision=mixed_bfloat16 or float32"
+        )
+    return keras.optimizers.LossScaleOptimizer(optimizer)
+
+
+def _variables(optimizer: Any) -> list[Any]:
+    """All its variables; tf_keras does not count the learning rate among them."""
+    return [*optimizer.variables, optimizer.learning_rate]
+
+
+def _statistics(model: Any) -> list[Any]:
+    """Moving statistics: floating variables that training changes without gradients."""
+    return [v for v in model.non_trainable_variables if tf.as_dtype(v.dtype).is_floating]
+
+
+def _random_layers(model: Any) -> list[tuple[Any, str]]:
+    return [
+        (layer, name)
+        for layer in models.all_layers(model)
+        for name in _RANDOM
+        if isinstance(rate := getattr(layer, name, None), float) and rate > 0
+    ]
+
+
+def _name(variable: Any) -> str:
+    return str(getattr(variable, "path", variable.name))

@@ -1,0 +1,23 @@
+"""Entry point of a measuring process that runs TensorFlow; its parent is `measure.workers`."""
+
+from __future__ import annotations
+
+from xla_sweeps.worker import server
+from xla_sweeps.worker.backend import Backend
+from xla_sweeps.worker.replicate import Replicate
+
+
+def open_desk(channel: server.Channel) -> Replicate:
+    """What answers the parent's requests."""
+    return Replicate(load, channel)
+
+
+def load() -> Backend:
+    """Load TensorFlow."""
+    from xla_sweeps.backends.tensorflow import backend
+
+    return backend.TensorFlow()
+
+
+if __name__ == "__main__":
+    server.main(open_desk)
