@@ -18,7 +18,7 @@ from xla_sweeps.schema.trial import Counted, Trial, build_id
 from xla_sweeps.system import files
 
 VERSION = 1
-"""Of how they are counted (`backends/tensorflow/macs.py`, `backends/tensorflow/hlo.py`): raise it where another count comes out."""
+"""Version of the counting (`macs.py` and `hlo.py` of the backend); raise it if counts change."""
 
 _LIMIT_BYTES = 2**16
 

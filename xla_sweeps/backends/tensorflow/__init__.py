@@ -1,4 +1,4 @@
 """The measuring process, the only code that imports TensorFlow.
 
-No other package imports this one; it is entered by starting `tf.worker`.
+No other package imports this one; it is entered by starting `worker`.
 """

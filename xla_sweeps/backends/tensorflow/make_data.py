@@ -1,4 +1,4 @@
-"""Draws pictures of some classes and writes them as JPEGs: `python -m xla_sweeps.backends.tensorflow.make_data`.
+"""Draw pictures of some classes and write them as JPEGs, in a process of its own.
 
 The parent's side is `cli.make_data`, which has checked the arguments.
 """

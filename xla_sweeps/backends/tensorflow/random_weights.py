@@ -1,7 +1,7 @@
 """Copies of published TensorFlow Hub models with random weights: SavedModels, built once.
 
-`python -m xla_sweeps.backends.tensorflow.random_weights NAME` builds one, in a process of its own, so that the
-memory that building takes does not stay in a measuring process.
+`python -m xla_sweeps.backends.tensorflow.random_weights NAME` builds one, in a process of its own,
+so that the memory that building takes does not stay in a measuring process.
 """
 
 from __future__ import annotations
