@@ -23,7 +23,7 @@ from commands import command, forked, fresh_command, in_terminal, own_model
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.cli.sweep_options import options_of, resume_words
-from xla_sweeps.results import index
+from xla_sweeps.results import planned
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.record import Record
 from xla_sweeps.system import devices
@@ -150,9 +150,9 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     plan = sweep(tmp_path, "--dry-run")
     assert plan.stdout == ""
     assert "2 trials; 2 done, 0 to measure" in plan.stderr
-    assert index.missing(tmp_path / "results") == 0
+    assert planned.missing(tmp_path / "results") == 0
     shutil.rmtree(next((tmp_path / "results" / "records").iterdir()))
-    assert index.missing(tmp_path / "results") == 1
+    assert planned.missing(tmp_path / "results") == 1
 
 
 def test_adding_a_value_measures_that_alone_and_the_plan_estimates_its_time(tmp_path: Path) -> None:

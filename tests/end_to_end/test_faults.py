@@ -20,7 +20,7 @@ from wandb_server import wandb_server
 
 from xla_sweeps.cli.check import examined
 from xla_sweeps.errors import HeldError
-from xla_sweeps.results.index import read_index
+from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import overrides
@@ -161,7 +161,7 @@ def real_sweep(
     task = composer.task({})
     store, screen = Store(results), _Screen()
     store.check_writable()
-    match([task], read_index(store), software=composer.software, retry=())
+    match([task], load_runs(store), software=composer.software, retry=())
     launcher = LocalLauncher(
         [Slot(name="cpu", device=Device(kind="cpu", index=0, name="d"))],
         command=FAKE,
@@ -180,7 +180,7 @@ def test_death_in_or_around_the_measuring_process_is_one_record_and_is_retried(
     ends = real_sweep(
         tmp_path / "r", monkeypatch, XLA_SWEEPS_FP=f"{point}:{action}:1:{tmp_path / 'once'}"
     )
-    outcomes = [entry.outcome for entry in read_index(Store(tmp_path / "r")).all()]
+    outcomes = [run.outcome for run in load_runs(Store(tmp_path / "r")).all()]
     assert outcomes.count(Status.OK) == 1
     assert len(outcomes) <= 2
     assert ends[-1] == "ok"
@@ -246,8 +246,8 @@ class SweepMachine(RuleBasedStateMachine):
         self._folder.cleanup()
 
     def outcomes(self, trial: str) -> list[Status]:
-        index = read_index(self.store)
-        return counting([entry.outcome for entry in index.entries.get(trial, [])], ())
+        runs = load_runs(self.store).by_trial.get(trial, ())
+        return counting([run.outcome for run in runs], ())
 
     @rule(target=drivers)
     def plan(self) -> dict[str, Any]:
@@ -318,10 +318,8 @@ class SweepMachine(RuleBasedStateMachine):
             for item in group
         }
         assert loaded == self.acknowledged
-        index = read_index(self.store)
-        assert {
-            (entry.trial_id, entry.replicate): entry.outcome for entry in index.all()
-        } == self.acknowledged
+        runs = load_runs(self.store).all()
+        assert {(run.trial_id, run.replicate): run.outcome for run in runs} == self.acknowledged
 
 
 SweepMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

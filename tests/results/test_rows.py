@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import multiprocessing
@@ -18,7 +19,7 @@ import pytest
 from changed_rows import with_columns
 from factories import CONFIG, failed_outcome, make_outcome, make_record
 
-from xla_sweeps.analysis import noise
+from xla_sweeps.analysis import noise, summary
 from xla_sweeps.analysis.pool import Findings, Pool, evidence_of, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.results import derive, table
@@ -26,8 +27,9 @@ from xla_sweeps.results import rows as rows_
 from xla_sweeps.results.store import Loaded, Store
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, sealed
+from xla_sweeps.schema.record import SCHEMA_VERSION, Record, sealed
 from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.system import files
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 
@@ -498,6 +500,78 @@ def test_kept_rows_of_the_previous_version_are_replaced(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert same(kept(tmp_path), from_records(tmp_path))
     assert path.read_bytes() != before
+
+
+def test_records_in_short_follow_those_that_are_added_or_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number in range(3):
+        save(tmp_path, number)
+    assert len(list(rows_.load_runs(store).all())) == 3
+    save(tmp_path, 2, replicate=1)
+    (store.records_dir / trial(1) / "0.json").write_bytes(b"{")
+    os.utime(store.records_dir / trial(1))
+    again = rows_.load_runs(store)
+    assert {name: len(runs) for name, runs in again.by_trial.items()} == {
+        trial(0): 1,
+        trial(1): 0,
+        trial(2): 2,
+    }
+    assert "moved to" in again.problems[0]
+    (tmp_path / "cache" / "rows.parquet").write_bytes(b"PAR1")
+    assert len(list(rows_.load_runs(store).all())) == 3
+
+
+def test_records_in_short_are_read_again_when_they_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    save(tmp_path, 1)
+    path = store.records_dir / trial(1) / "0.json"
+    content = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "read_regular", failing)
+        runs = rows_.load_runs(store)
+        assert (runs.by_trial[trial(1)], len(runs.problems)) == ((), 1)
+    assert len(list(rows_.load_runs(store).all())) == 1
+    newer = sealed(json.loads(content) | {"schema_version": SCHEMA_VERSION + 1})
+    for text, count in ((newer, 0), (newer, 0), (content, 1)):  # the last: after the upgrade
+        path.write_bytes(text)
+        os.utime(path.parent, (count + 2, count + 2))
+        runs = rows_.load_runs(store)
+        assert (len(runs.by_trial[trial(1)]), len(runs.problems)) == (count, 1 - count)
+
+
+def failing(path: Path, limit: int = 0) -> bytes:
+    raise OSError(errno.EIO, "Input/output error", str(path))
+
+
+def test_a_copy_of_a_results_folder_is_read_again(tmp_path: Path) -> None:
+    save(tmp_path / "first", 1)
+    rows_.load(tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    record = tmp_path / "copy" / "records" / trial(1) / "0.json"
+    record.write_text("{")
+    shutil.copystat(tmp_path / "first" / "records" / trial(1), record.parent)
+    for folder, count in (("first", 1), ("copy", 0)):
+        assert len(list(rows_.load_runs(Store(tmp_path / folder)).all())) == count
+
+
+def test_a_trial_that_cannot_be_summarized_counts_as_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(summary, "measured_of", unsummarized)
+        for _ in range(2):
+            loaded, runs = rows_.load(tmp_path), rows_.load_runs(Store(tmp_path))
+            assert (loaded.trials, loaded.records, loaded.table.num_rows) == (0, 0, 0)
+            assert len(list(runs.all())) == len(runs.problems) == 2
+    assert rows_.load(tmp_path).trials == 2
+
+
+def unsummarized(records: object) -> None:
+    raise ValueError("not these")
 
 
 def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> None:

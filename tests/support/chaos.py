@@ -68,7 +68,7 @@ def ours(results: Path) -> list[int]:
 def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
     """One disturbance."""
     pids = ours(results)
-    what = source.choice(["kill", "kill", "freeze", "term", "int", "temporary", "damage-index"])
+    what = source.choice(["kill", "kill", "freeze", "term", "int", "temporary", "damage-cache"])
     done[what] += 1
     with contextlib.suppress(OSError):
         if what in ("kill", "term", "int") and pids:
@@ -83,8 +83,8 @@ def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
             for path in (results / "records").glob("*/.*.tmp"):
                 path.write_bytes(path.read_bytes()[:10])
                 break
-        elif what == "damage-index":
-            (results / "cache" / "index.json").write_bytes(b"{")
+        elif what == "damage-cache":
+            (results / "cache" / "rows.parquet").write_bytes(b"{")
 
 
 def run(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from quick_sweep import QUICK, slots_of, tasks_of
 
-from xla_sweeps.results.index import read_index
+from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweep.driver import Driver
@@ -65,7 +65,7 @@ def drive(
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), Notes()
     tasks = tasks_of(results, list(arguments))
-    match(tasks, read_index(store), software="", retry=retry)
+    match(tasks, load_runs(store), software="", retry=retry)
     launcher = LocalLauncher(slots_of(slots), command=QUICK)
     return Driver(launcher, store, notes, extra=(), logs=results / "logs" / "sweeps").run(
         tasks

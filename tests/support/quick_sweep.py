@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
-from xla_sweeps.results.index import read_index
+from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
@@ -58,7 +58,7 @@ def main() -> int:
     store = Store(Path(results))
     store.check_writable()
     tasks = tasks_of(Path(results), arguments)
-    match(tasks, read_index(store), software="", retry=())
+    match(tasks, load_runs(store), software="", retry=())
     with SweepProgress("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
         launcher = LocalLauncher(slots_of(int(slots)), command=QUICK)
         outcome = Driver(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from factories import MODEL, make_record
 
-from xla_sweeps.results.index import Index, entry_of, read_index
+from xla_sweeps.results.derive import run_of
+from xla_sweeps.results.rows import Runs, load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -39,10 +40,10 @@ def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do
     records = [
         make_record(status=Status(word)) for word in ("contaminated", "infra", "interrupted")
     ]
-    entries = {word: [entry_of(record)] for word, record in zip("abc", records, strict=True)}
-    assert _costs(Index(entries)) == {"resnet50": 60.0}
+    entries = {word: [run_of(record)] for word, record in zip("abc", records, strict=True)}
+    assert _costs(Runs(entries)) == {"resnet50": 60.0}
     del entries["a"]
-    assert _costs(Index(entries)) == {}
+    assert _costs(Runs(entries)) == {}
 
 
 def built(params: int) -> Record:
@@ -55,5 +56,5 @@ def test_replicates_of_an_earlier_build_are_measured_again(tmp_path: Path) -> No
     task.trial_ids = (built(1).trial_id,)
     for params, wanted in ((1, 2), (1, 1), (2, 2), (2, 1)):
         store.save(built(params))
-        match([task], read_index(store), software="", retry=())
+        match([task], load_runs(store), software="", retry=())
         assert task.wanted == wanted

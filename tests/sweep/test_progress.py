@@ -13,7 +13,7 @@ from factories import failed_outcome, make_outcome, make_record
 from quick_sweep import QUICK, slots_of, tasks_of
 from quick_trial import record
 
-from xla_sweeps.results.index import read_index
+from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.measurement import Round, Status
 from xla_sweeps.sweep.backlog import Backlog
@@ -45,7 +45,7 @@ class Reports(Notes):
 def test_the_number_of_trials_is_shown_before_the_first_ends(tmp_path: Path) -> None:
     store, screen = Store(tmp_path), Reports()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok", "c=slow"])
-    match(tasks, read_index(store), software="", retry=())
+    match(tasks, load_runs(store), software="", retry=())
     launcher = LocalLauncher(slots_of(1), command=QUICK)
     Driver(launcher, store, screen, extra=(), logs=tmp_path / "logs" / "sweeps").run(tasks)
     assert screen.reports[0] == (0, 3)

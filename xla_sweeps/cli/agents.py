@@ -11,7 +11,6 @@ from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.results import rows, table
-from xla_sweeps.results.index import read_index
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.launchers import wandb_agents
 from xla_sweeps.sweep.launchers.slots import slots_for
@@ -88,4 +87,4 @@ def run_agents(
 
 def _records_of(store: Store) -> set[tuple[str, int]]:
     """Trial id and number of every record."""
-    return {(entry.trial_id, entry.replicate) for entry in read_index(store).all()}
+    return {key for trial, _ in store.folders() for key in store.keys(trial)}

@@ -27,7 +27,8 @@ from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.report.wandb.payload import run_summary
-from xla_sweeps.results.index import keep, read_index
+from xla_sweeps.results.planned import keep
+from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store, folder_below
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweep import search
@@ -177,15 +178,15 @@ def plan_of(request: Request) -> Plan:
     for sweep in sweeps:
         check_parameters(sweep, options.path)
     with without_collecting():
-        index = read_index(store)
-        for problem in index.problems:
+        runs = load_runs(store)
+        for problem in runs.problems:
             print(f"warning: {problem}", file=sys.stderr)
         asked = sum(sweep.trials for sweep in sweeps if sweep.method != "bayes")
         tasks = _composed(request) if asked else []
         return plan_sweep(
             tasks,
             request.composer,
-            index,
+            runs,
             store.results_dir,
             repeated=asked - len(tasks),
             retry=options.retry,
@@ -293,7 +294,7 @@ def _driver(
         late_anchors=quick,
         document=composer.document if launcher.takes_documents else None,
         record_death=_death_recorder(request),
-        rematch=lambda task: match([task], read_index(store), software=composer.software, retry=()),
+        rematch=lambda task: match([task], load_runs(store), software=composer.software, retry=()),
     )
 
 

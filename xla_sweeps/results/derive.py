@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +34,10 @@ from xla_sweeps.analysis.speedup import BREAK_EVEN, EXTRA_S
 from xla_sweeps.analysis.summary import Measured
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.results.table import joined, table_of
-from xla_sweeps.schema.measurement import Flag
+from xla_sweeps.schema.build import build_of
+from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.overrides import runtime_of
-from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.record import Record, outcome_of
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.system.collector import without_collecting
 
@@ -61,13 +63,35 @@ _ROWS_A_TRIAL = 10
 """About as many rows as a trial ever has."""
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One record: when it was measured, and the anchor's `noise.level_of`."""
+_SOFTWARE = ("tensorflow", "keras", "tf_keras")
 
+
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One record, in short: for planning, and to find drift.
+
+    Attributes:
+        outcome: `schema.record.outcome_of`.
+        device: `noise.device_of`.
+        device_name: as the device calls itself.
+        software: versions that make records comparable (`software_of`).
+        cost_s: wall time of the replicate.
+        build: `schema.build.build_of`.
+        level: the anchor's `noise.level_of`.
+    """
+
+    trial_id: str
+    replicate: int
+    outcome: Status
+    request_id: str
     device: str
+    device_name: str
+    software: str
+    model: str
+    cost_s: float
     started_at: str
+    build: dict[str, str]
     anchor: bool
-    level: Level | None
+    level: Level | None = None
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -76,10 +100,12 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         listing: `Store.listing` when it was read; "" to read it again next time.
         runs: its records.
+        has_rows: whether its records can be summarized.
     """
 
     listing: str
     runs: tuple[Run, ...]
+    has_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +117,45 @@ class Trials:
     problems: tuple[str, ...] = field(default=())
 
 
+def run_of(record: Record) -> Run:
+    """A record, in short."""
+    anchor = noise.is_anchor(record)
+    return Run(
+        trial_id=record.trial_id,
+        replicate=record.replicate,
+        outcome=outcome_of(record),
+        request_id=record.request_id,
+        device=noise.device_of(record),
+        device_name=str(record.device.get("name", "")),
+        software=software_of(record.environment),
+        model=record.model.name,
+        cost_s=_cost_s(record),
+        started_at=record.started_at,
+        build=build_of(record),
+        anchor=anchor,
+        level=noise.level_of(record) if anchor else None,
+    )
+
+
+def software_of(environment: Mapping[str, Any]) -> str:
+    """The versions that make records of different machines comparable."""
+    packages = environment.get("packages") or {}
+    return " ".join(str(packages.get(name, "")) for name in _SOFTWARE)
+
+
+def _cost_s(record: Record) -> float:
+    with contextlib.suppress(ValueError, TypeError):  # TypeError: one has a time zone, one has not
+        begun, ended = (
+            datetime.datetime.fromisoformat(text)
+            for text in (record.started_at, record.finished_at)
+        )
+        return max(0.0, (ended - begun).total_seconds())
+    return float(sum(record.seconds.values()))
+
+
 def facts_of(records: Sequence[Record], listing: str) -> Facts:
     """What to keep of a trial beside its rows."""
-    runs = []
-    for record in records:
-        anchor = noise.is_anchor(record)
-        level = noise.level_of(record) if anchor else None
-        runs.append(Run(noise.device_of(record), record.started_at, anchor, level))
-    return Facts(listing, tuple(runs))
+    return Facts(listing, tuple(map(run_of, records)))
 
 
 @without_collecting()
@@ -127,11 +184,16 @@ def summarized(store: Store, records: Mapping[str, tuple[str, Sequence[Record]]]
     problems: list[str] = []
     trials: dict[str, Measured] = {}
     for name, (listing, mine) in records.items():
-        made, unusable = guarded(store.records_dir / name, partial(_measured, mine, listing))
+        folder = store.records_dir / name
+        made, unusable = guarded(folder, partial(facts_of, mine, listing))
+        facts[name] = made or Facts("", (), has_rows=False)
+        if made is not None and mine:
+            trial, unusable = guarded(folder, partial(summary.measured_of, mine))
+            if trial is None:
+                facts[name] = _unusable(made)
+            else:
+                trials[name] = trial
         problems += unusable
-        facts[name], trial = made or (Facts("", ()), None)
-        if trial is not None:
-            trials[name] = trial
     summary.compute_together(trials.values())
     rows: list[ComparisonRow] = []
     for name, trial in trials.items():
@@ -139,14 +201,15 @@ def summarized(store: Store, records: Mapping[str, tuple[str, Sequence[Record]]]
         done, unusable = guarded(store.records_dir / name, make_rows)
         problems += unusable
         if done is None:
-            facts[name] = Facts("", ())
+            facts[name] = _unusable(facts[name])
         else:
             rows += done.comparisons
     return Trials(table_of(rows), facts, tuple(problems))
 
 
-def _measured(records: Sequence[Record], listing: str) -> tuple[Facts, Measured | None]:
-    return facts_of(records, listing), summary.measured_of(records) if records else None
+def _unusable(facts: Facts) -> Facts:
+    """The facts of a trial without rows, which is read again next time."""
+    return msgspec.structs.replace(facts, listing="", has_rows=False)
 
 
 def read_many(

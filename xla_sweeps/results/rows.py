@@ -1,6 +1,6 @@
-"""Load the comparison rows of a results folder: the one place that all readers of rows ask.
+"""Load a results folder: its comparison rows, and its records in short, which planning needs.
 
-Rows are kept in `cache/`, which may be deleted at any time:
+Both are kept in `cache/`, which may be deleted at any time:
 
 - `rows.parquet`: all rows, with floors, verdicts and drift as they follow from all trials.
 - `rows/<trial>.json`: what a trial wrote when it ended, until the next reader merges it.
@@ -33,7 +33,7 @@ from xla_sweeps.analysis.pool import NOTHING, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.results import derive
-from xla_sweeps.results.derive import Facts, Groups, Trials
+from xla_sweeps.results.derive import Facts, Groups, Run, Trials
 from xla_sweeps.results.store import RACY_NS, Store, guarded
 from xla_sweeps.results.table import (
     differing,
@@ -52,7 +52,7 @@ from xla_sweeps.system.parquet import check_size
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 15
+VERSION = 16
 
 _LIMIT_BYTES = 2**30
 
@@ -86,6 +86,23 @@ class Rows:
     records: int
     problems: tuple[str, ...]
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The records of a results folder, in short.
+
+    Attributes:
+        by_trial: those of each trial, oldest first.
+        problems: a line for each file that cannot be used.
+    """
+
+    by_trial: Mapping[str, Sequence[Run]]
+    problems: tuple[str, ...] = ()
+
+    def all(self) -> Iterator[Run]:
+        """Every record."""
+        return (run for runs in self.by_trial.values() for run in runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +158,27 @@ def load(
         advance: called with (trials read, trials to read) now and then.
         coded: texts may be dictionary-encoded: half the time for whom only shows or writes them.
     """
-    rows = _measured(results_dir, advance, coded=coded)
+    table, beside, problems = _measured(Store(results_dir), advance, coded=coded)
+    rows = Rows(table, beside.trials, beside.records, problems, beside.spans)
     if not (results_dir / "imported").is_dir():
         return rows
     from xla_sweeps.results import imported
 
-    published, problems = imported.load(results_dir)
-    table = rows.table
+    published, further = imported.load(results_dir)
     if published:
         table = ordered(joined([table.cast(schema()), table_of(published)]))
-    return replace(rows, table=table, problems=(*rows.problems, *problems))
+    return replace(rows, table=table, problems=(*problems, *further))
+
+
+def load_runs(store: Store) -> Runs:
+    """The records of a store, in short; what changed is read and kept, as `load` does."""
+    folders = dict(store.folders())
+    problems: tuple[str, ...] = ()
+    _, beside = _read_parquet(store, folders, rows=False)
+    if beside.modified_ns != folders:
+        _, beside, problems = _measured(store)
+    facts = msgspec.json.decode(beside.facts, type=dict[str, Facts])
+    return Runs({name: found.runs for name, found in facts.items()}, problems)
 
 
 def require(results_dir: Path, rows: Rows) -> None:
@@ -232,13 +260,18 @@ def end_trial(store: Store, trial_id: str) -> EndedTrial:
     )
 
 
-def _measured(results_dir: Path, advance: Callable[[int, int], None], *, coded: bool) -> Rows:
-    store = Store(results_dir)
+def _measured(
+    store: Store,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    coded: bool = False,
+) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
+    """The measured rows, what is kept beside them, and a line for each file that cannot be used."""
     folders = dict(store.folders())
     table, beside = _read_parquet(store, folders, coded=coded)
     problems: tuple[str, ...] = ()
     if beside.modified_ns != folders:
-        pending = _pending(results_dir)
+        pending = _pending(store.results_dir)
         try:
             table, changed, problems = _updated(store, table, beside, folders, pending, advance)
         except Exception:
@@ -249,7 +282,7 @@ def _measured(results_dir: Path, advance: Callable[[int, int], None], *, coded: 
         if (changed.modified_ns, changed.facts) != (beside.modified_ns, beside.facts):
             _save(store, table, changed, pending)
         beside = changed
-    return Rows(table, beside.trials, beside.records, problems, beside.spans)
+    return table, beside, problems
 
 
 def _updated(
@@ -284,8 +317,8 @@ def _updated(
             name: found if facts[name].listing and now_ns - found > RACY_NS else 0
             for name, found in folders.items()
         },
-        trials=sum(bool(fact.runs) for fact in facts.values()),
-        records=sum(len(fact.runs) for fact in facts.values()),
+        trials=sum(bool(fact.runs) for fact in facts.values() if fact.has_rows),
+        records=sum(len(fact.runs) for fact in facts.values() if fact.has_rows),
         spans=spans,
         facts=msgspec.Raw(msgspec.json.encode(facts)),
     )
@@ -312,7 +345,7 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
         return derive.settled(_only(table, trials), facts)[0]
 
     try:
-        kept, beside = _opened_parquet(store, folders, coded=False)
+        kept, beside = _opened_parquet(store, folders)
         same = {
             name for name, changed in folders.items() if beside.modified_ns.get(name) == changed
         }
@@ -431,21 +464,25 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside, merged: list[str]
 
 
 def _read_parquet(
-    store: Store, folders: Mapping[str, int], *, coded: bool
+    store: Store, folders: Mapping[str, int], *, coded: bool = False, rows: bool = True
 ) -> tuple[pyarrow.Table, _Beside]:
     """What is kept; nothing where there is none, it is too large, or another version wrote it.
 
-    Texts are dictionary-encoded if that is asked for and nothing has to be read again.
+    Args:
+        store: of the results folder.
+        folders: time of change of each trial's folder.
+        coded: whether texts are dictionary-encoded where nothing has to be read again.
+        rows: whether rows are read, or only what is beside them.
     """
     import pyarrow
 
     with contextlib.suppress(*_UNREADABLE, pyarrow.ArrowException):
-        return _opened_parquet(store, folders, coded=coded)
+        return _opened_parquet(store, folders, coded=coded, rows=rows)
     return joined([]), _nothing(store)
 
 
 def _opened_parquet(
-    store: Store, folders: Mapping[str, int], *, coded: bool
+    store: Store, folders: Mapping[str, int], *, coded: bool = False, rows: bool = True
 ) -> tuple[pyarrow.Table, _Beside]:
     import pyarrow
     import pyarrow.parquet
@@ -454,16 +491,21 @@ def _opened_parquet(
     if not stat.S_ISREG(path.lstat().st_mode):
         raise ValueError("not a regular file")
     with pyarrow.memory_map(str(path)) as source:
-        metadata = pyarrow.parquet.read_metadata(source)
+        limit = {"thrift_string_size_limit": _LIMIT_BYTES}
+        metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
         stamp = msgspec.json.decode(metadata.metadata[_META], type=_Stamp)
         names = metadata.schema.to_arrow_schema().names
         if stamp.version != _key(store) or names != schema().names:
             return joined([]), _nothing(store)
         beside = msgspec.json.decode(metadata.metadata[_META], type=_Beside)
         check_size(metadata, len(folders))
+        if not rows:
+            return joined([]), beside
         texts = [name for name, column in COLUMNS.items() if column.kind is str]
         table = pyarrow.parquet.ParquetFile(
-            source, read_dictionary=texts if coded and beside.modified_ns == folders else None
+            source,
+            metadata=metadata,
+            read_dictionary=texts if coded and beside.modified_ns == folders else None,
         ).read()
         return table, beside
 

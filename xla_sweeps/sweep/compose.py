@@ -22,7 +22,7 @@ from xla_sweeps.config import compose as composition
 from xla_sweeps.config.identity import identify
 from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
-from xla_sweeps.results.index import software_of
+from xla_sweeps.results.derive import software_of
 from xla_sweeps.schema import options
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import mode_of

@@ -15,12 +15,12 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
 from xla_sweeps.measure.neighbours import FOREIGN, disturbance_of
 from xla_sweeps.results.claim import is_claimed
-from xla_sweeps.results.index import entry_of
+from xla_sweeps.results.derive import run_of
 from xla_sweeps.results.store import Store, guarded
 from xla_sweeps.schema.build import differ
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.record import Record, RecordFormatError
+from xla_sweeps.schema.record import Record, RecordFormatError, outcome_of
 from xla_sweeps.sweep.backlog import Backlog
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.forecast import BREAKER, TOGETHER_S, Breaker
@@ -200,13 +200,13 @@ class Judge:
         """Count a task's records, each once; another build's are in place of the earlier ones."""
         fresh = [each for each in records if (each.trial_id, each.replicate) not in task.seen]
         task.seen |= {(record.trial_id, record.replicate) for record in fresh}
-        for entry in map(entry_of, fresh):
-            build = task.builds.get(entry.trial_id, {})
-            if differ(build, entry.build):
+        for run in map(run_of, fresh):
+            build = task.builds.get(run.trial_id, {})
+            if differ(build, run.build):
                 task.outcomes, build = [], {}
                 self._changes[task.key] += 1
-            task.builds[entry.trial_id] = {**build, **entry.build}
-            task.outcomes = [*task.outcomes, entry.outcome]
+            task.builds[run.trial_id] = {**build, **run.build}
+            task.outcomes = [*task.outcomes, run.outcome]
         if not self._backlog.anchors.includes(task):
             task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 
@@ -248,7 +248,7 @@ class Judge:
                 self._backlog.add(task)
             else:
                 self._backlog.finish(task)
-        return str(entry_of(new[-1]).outcome)
+        return str(outcome_of(new[-1]))
 
     def _locked(self, task: Task) -> str:
         if self._rematch is not None and not task.trial_ids:

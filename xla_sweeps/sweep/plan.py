@@ -13,7 +13,8 @@ from typing import Any
 from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.results import rows, table
-from xla_sweeps.results.index import Entry, Index
+from xla_sweeps.results.derive import Run
+from xla_sweeps.results.rows import Runs
 from xla_sweeps.schema.build import newest
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.overrides import flattened, key_of
@@ -66,7 +67,7 @@ def _settings(key: str, parameter: Parameter) -> Iterator[tuple[str, Any]]:
 def plan_sweep(
     composed: list[Task],
     composer: Composer,
-    index: Index,
+    runs: Runs,
     results_dir: Path,
     *,
     repeated: int,
@@ -79,7 +80,7 @@ def plan_sweep(
     Args:
         composed: the definition's trials, each once.
         composer: composes their A/A twins.
-        index: of the records.
+        runs: of the records.
         results_dir: folder of the records.
         repeated: number of the definition's trials that equal an earlier one.
         retry: statuses whose records do not count.
@@ -87,10 +88,10 @@ def plan_sweep(
         warn: called for records that cannot be read.
     """
     tasks = with_aa(composed, composer.of_words)
-    match(tasks, index, software=composer.software, retry=retry)
+    match(tasks, runs, software=composer.software, retry=retry)
     if rerun is not None:
-        _want_again(tasks, index, results_dir, *rerun, warn=warn)
-    return Plan(tasks=tasks, repeated=repeated, costs=_costs(index))
+        _want_again(tasks, runs, results_dir, *rerun, warn=warn)
+    return Plan(tasks=tasks, repeated=repeated, costs=_costs(runs))
 
 
 def headline_rows(
@@ -107,7 +108,7 @@ def headline_rows(
 
 def _want_again(
     tasks: Sequence[Task],
-    index: Index,
+    runs: Runs,
     results_dir: Path,
     column: str,
     value: str,
@@ -122,7 +123,7 @@ def _want_again(
         for row in headline_rows(results_dir, tasks, warn=warn)
         if str(value_of(row, column)).lower() == value.lower()
     }
-    requests = {entry.request_id for trial in wanted for entry in index.entries.get(trial, ())}
+    requests = {run.request_id for trial in wanted for run in runs.by_trial.get(trial, ())}
     for task in tasks:
         if wanted & set(task.trial_ids) or (not task.trial_ids and task.request_id in requests):
             task.outcomes = [status for status in task.outcomes if status in task.accepted]
@@ -130,12 +131,12 @@ def _want_again(
             task.wanted = max(task.wanted, 1)
 
 
-def _costs(index: Index) -> dict[str, float]:
+def _costs(runs: Runs) -> dict[str, float]:
     """The median wall time of a model's replicates."""
     costs: dict[str, list[float]] = {}
-    for entry in index.all():
-        if entry.outcome not in UNFINISHED and entry.cost_s > 0:
-            costs.setdefault(entry.model, []).append(entry.cost_s)
+    for run in runs.all():
+        if run.outcome not in UNFINISHED and run.cost_s > 0:
+            costs.setdefault(run.model, []).append(run.cost_s)
     return {model: statistics.median(seconds) for model, seconds in costs.items()}
 
 
@@ -181,36 +182,32 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
     return planned
 
 
-def match(tasks: Sequence[Task], index: Index, *, software: str, retry: Collection[Status]) -> None:
+def match(tasks: Sequence[Task], runs: Runs, *, software: str, retry: Collection[Status]) -> None:
     """Assign to each task its records, and how many replicates are still to be measured."""
-    by_request: dict[str, list[Entry]] | None = None
+    by_request: dict[str, list[Run]] | None = None
     for task in tasks:
         if task.trial_ids:
-            found = [
-                entry
-                for identifier in task.trial_ids
-                for entry in index.entries.get(identifier, ())
-            ]
+            found = [run for trial in task.trial_ids for run in runs.by_trial.get(trial, ())]
         else:
             if by_request is None:
                 by_request = {}
-                for entry in index.all():
-                    by_request.setdefault(entry.request_id, []).append(entry)
+                for run in runs.all():
+                    by_request.setdefault(run.request_id, []).append(run)
             found = [
-                entry
-                for entry in by_request.get(task.request_id, ())
-                if entry.software == software
+                run
+                for run in by_request.get(task.request_id, ())
+                if run.software == software
                 and (
                     task.accelerator is None
-                    or devices.is_accelerator(entry.device, task.accelerator)
+                    or devices.is_accelerator(run.device_name, task.accelerator)
                 )
             ]
-        task.seen = frozenset((entry.trial_id, entry.replicate) for entry in found)
+        task.seen = frozenset((run.trial_id, run.replicate) for run in found)
         task.builds = {}
         outcomes = []
-        for identifier, entries in itertools.groupby(found, key=lambda entry: entry.trial_id):
-            kept, task.builds[identifier] = newest(list(entries), lambda entry: entry.build)
-            outcomes += [entry.outcome for entry in kept]
+        for identifier, group in itertools.groupby(found, key=lambda run: run.trial_id):
+            kept, task.builds[identifier] = newest(list(group), lambda run: run.build)
+            outcomes += [run.outcome for run in kept]
         task.outcomes = counting(outcomes, retry, accepted=task.accepted)
         task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.accepted)
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, how_to_install
-from xla_sweeps.results.index import Index, entry_of
+from xla_sweeps.results.derive import run_of
+from xla_sweeps.results.rows import Runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.schema.overrides import override_value, tidy
 from xla_sweeps.schema.record import Record
@@ -60,11 +61,11 @@ class SearchSource:
             if len(numbers) > 1:
                 self.done(task)
                 continue
-            entries = {
-                name: [entry_of(record) for record in group]
+            runs = {
+                name: [run_of(record) for record in group]
                 for name, group in self._records(task).items()
             }
-            match([task], Index(entries), software=self._composer.software, retry=())
+            match([task], Runs(runs), software=self._composer.software, retry=())
             self.tasks.append(task)
             return task
         return None

@@ -13,7 +13,7 @@ from paths import DATA
 
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.results import index
+from xla_sweeps.results import planned
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.store import Store
 from xla_sweeps.results.table import rows_of
@@ -57,9 +57,9 @@ def test_the_page_knows_how_many_planned_trials_it_contains(tmp_path: Path) -> N
     page = tmp_path / "page.html"
     build.write_page([folder], page)
     assert unpacked(page)[1]["planned"] is None
-    index.keep(folder, "a/b", ["0", "1", "done"])
-    index.keep(folder, "another", ["1", "2", "3"])
-    index.keep(folder, "another", ["1", "2"])
+    planned.keep(folder, "a/b", ["0", "1", "done"])
+    planned.keep(folder, "another", ["1", "2", "3"])
+    planned.keep(folder, "another", ["1", "2"])
     (folder / "sweeps" / "damaged.json").write_text("{")
     build.write_page([folder], page)
     assert unpacked(page)[1]["planned"] == 1 + 3

@@ -19,7 +19,7 @@ from driving import Notes, counted
 from quick_sweep import QUICK, task
 
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.results.index import read_index
+from xla_sweeps.results.rows import load_runs
 from xla_sweeps.results.store import Store
 from xla_sweeps.sweep.compose import Task
 from xla_sweeps.sweep.driver import Driver
@@ -82,7 +82,7 @@ def drive(
 ) -> tuple[Outcome, Notes]:
     store, notes = Store(results), notes or Notes()
     launcher = RayLauncher(address, warn=pytest.fail, command=QUICK)
-    match(tasks, read_index(store), software="", retry=())
+    match(tasks, load_runs(store), software="", retry=())
     return Driver(launcher, store, notes, extra=(), logs=results / "logs").run(tasks), notes
 
 

@@ -19,7 +19,7 @@ from xla_sweeps.report import export
 from xla_sweeps.report.dashboard.pack import Coded, Column, pack
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.wandb.tracker import run_urls
-from xla_sweeps.results import index
+from xla_sweeps.results import planned
 from xla_sweeps.results.filter import matching, no_match, parse_filter
 from xla_sweeps.results.rows import load
 from xla_sweeps.results.table import joined
@@ -105,7 +105,7 @@ def write_page(
             f"comparisons left out because they were not measured to their end: {unfinished}",
         )
     trials = sum(rows.trials for _, rows in loaded)
-    missing = [index.missing(folder) for folder in results_dirs]
+    missing = [planned.missing(folder) for folder in results_dirs]
     name = title or " · ".join(dict.fromkeys(label for label, _ in loaded))
     meta = page_meta(table) | {
         "title": name,
