@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,7 @@ def model_spec(
         ConfigError: the model has no such source, cannot take that resolution, or the entry is
             malformed.
     """
-    entry = _entry(document, where="model")
+    entry = _entry_of(json.dumps(document))
     if source is not None and source not in entry.sources:
         raise ConfigError(
             f"source={source}: {entry.name} is not available from it. Sources that have it: "
@@ -322,6 +323,12 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
         "keras_hub": "a preset's name, or the path of a weights file",
     }.get(source, "the path of a weights file")
     raise ConfigError(f"weights={weights}: no such file; allowed: random, imagenet, or {allowed}")
+
+
+@lru_cache(maxsize=256)
+def _entry_of(text: str) -> CatalogEntry:
+    """The entry of a JSON document; the trials of a sweep have the same again and again."""
+    return _entry(json.loads(text), where="model")
 
 
 def _entry(document: Any, *, where: str) -> CatalogEntry:
