@@ -29,7 +29,6 @@ from xla_sweeps.analysis.overview import (
 from xla_sweeps.analysis.podium import PodiumKey, podium, podium_figure, shared_ranks
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer as answer
-from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
 
@@ -217,52 +216,6 @@ def test_a_podium_ranks_by_its_figure_without_rows_that_were_not_measured() -> N
     assert low is not None
     assert high is not None
     assert low <= value <= high
-
-
-@pytest.mark.parametrize(
-    ("speedups", "word"),
-    [
-        ([2.0] * 3, "Yes."),
-        ([2.0] * 4 + [0.9], "Usually yes."),
-        ([2.0] * 4 + [0.5], "Usually yes."),
-        ([2.0, 2.0, 0.01], "It depends."),
-        ([2.0] * 4 + [None], "Usually yes."),
-        ([0.5] * 3, "No."),
-        ([0.5] * 5 + [0.999], "Usually no."),
-        ([0.5, 2.0], "It depends."),
-        ([1.0] * 4, "It hardly matters."),
-        ([None, None, 2.0], "Mostly it fails."),
-    ],
-)
-def test_the_answer_follows_the_verdicts_and_counts_failures(
-    speedups: list[float | None], word: str
-) -> None:
-    rows = [row(value, model=f"net{number}") for number, value in enumerate(speedups)]
-    assert answer(overview(rows)).startswith(word)
-
-
-def test_a_model_slow_enough_turns_the_answer() -> None:
-    assert answer(overview([row(2.0)] * 4 + [row(0.01)])).startswith("It depends.")
-
-
-@pytest.mark.parametrize(("models", "said"), [(7, False), (8, True)])
-def test_the_answer_says_where_most_lie_from_eight_models_on(models: int, said: bool) -> None:
-    text = answer(overview([row(1.0 + n / 10, model=f"net{n}") for n in range(models)]))
-    assert (", 8 of 10 between 1.07× and 1.63×." in text) == said
-    assert "95 %" not in text
-
-
-def test_the_answer_never_promises_more_than_was_compared() -> None:
-    assert answer(overview([])) == "Nothing was compared yet."
-    assert (
-        answer(overview([row(None), row(None)]))
-        == "It fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
-    )
-    alone = answer(overview([row(2.0)]))
-    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. XLA is typically 2.00×")
-    assert "never pay" in answer(overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)]))
-    counted = {"faster", "slower", "equivalent", "ambiguous", "failed"}
-    assert {str(word) for word in Verdict} == {*counted, "none"}
 
 
 @pytest.mark.parametrize("baseline", ["graph", "eager"])

@@ -1,0 +1,45 @@
+"""The page's scripts take the question's columns and the sentences from the package."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+from xla_sweeps.report.dashboard.page import PACKAGE, SCRIPTS
+from xla_sweeps.report.labels import TELLING
+from xla_sweeps.report.sentences import SENTENCES
+from xla_sweeps.report.wandb_report.settings import Setting
+from xla_sweeps.schema.columns import Part
+from xla_sweeps.schema.row import COLUMNS, QUESTION
+
+PAGE = resources.files("xla_sweeps.report.dashboard") / "assets" / "page"
+
+SOURCE = re.sub(
+    r"/\*.*?\*/|//[^\n]*",
+    "",
+    "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+    flags=re.DOTALL,
+)
+
+
+def test_a_marked_column_is_in_each_list_of_the_question() -> None:
+    assert [mark["column"] for mark in PACKAGE["question"]] == [*QUESTION]
+    assert set(QUESTION) <= set(TELLING)
+    assert {"model", "device", "runtime", "candidate", "baseline", "origin"} < set(QUESTION)
+    settings = [
+        name
+        for name, column in COLUMNS.items()
+        if column.asked and column.asked.part is Part.SETTING
+    ]
+    assert {*Setting(tuple(settings)).document()} == {*settings}
+    for name in ("keras", "optimizer", "batches"):
+        assert f'"{name}"' not in SOURCE, "listed a second time"
+
+
+def test_the_scripts_say_only_sentences_that_there_are() -> None:
+    said = set(re.findall(r'\bsay\("([^"]+)"', SOURCE))
+    assert len(said) > 15
+    assert said <= SENTENCES.keys()
+    for sentence in {*SENTENCES.values()} - {*SENTENCES}:
+        words = re.split(r"\{\w+\}", sentence)
+        assert not any(len(part) > 25 and part.strip() in SOURCE for part in words), sentence

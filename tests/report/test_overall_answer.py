@@ -1,0 +1,75 @@
+"""The answer over many pairs: the word, the counts and the sentences behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from factories import failed_outcome, make_outcome, make_record
+
+from xla_sweeps.analysis.overview import overview
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.advice import overall_answer
+from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.row import ComparisonRow, with_columns
+
+
+def row(speedup: float | None, **changes: Any) -> ComparisonRow:
+    if speedup is None:
+        modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+        made = summarize([make_record({"graph": 0.2}, modes=modes)]).comparisons[0]
+    else:
+        made = summarize(
+            [make_record({"graph": 0.2, "xla": 0.2 / speedup}, noise=0.001)]
+        ).comparisons[0]
+    return with_columns(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "word"),
+    [
+        ([2.0] * 3, "Yes."),
+        ([2.0] * 4 + [0.9], "Usually yes."),
+        ([2.0] * 4 + [0.5], "Usually yes."),
+        ([2.0, 2.0, 0.01], "It depends."),
+        ([2.0] * 4 + [None], "Usually yes."),
+        ([0.5] * 3, "No."),
+        ([0.5] * 5 + [0.999], "Usually no."),
+        ([0.5, 2.0], "It depends."),
+        ([1.0] * 4, "It hardly matters."),
+        ([None, None, 2.0], "Mostly it fails."),
+        ([None, None], "It fails."),
+    ],
+)
+def test_the_answer_follows_the_verdicts_and_counts_failures(
+    speedups: list[float | None], word: str
+) -> None:
+    rows = [row(value, model=f"net{number}") for number, value in enumerate(speedups)]
+    assert overall_answer(overview(rows)).startswith(word)
+
+
+def test_a_model_slow_enough_turns_the_answer() -> None:
+    assert overall_answer(overview([row(2.0)] * 4 + [row(0.01)])).startswith("It depends.")
+
+
+@pytest.mark.parametrize(("models", "said"), [(7, False), (8, True)])
+def test_the_answer_says_where_most_lie_from_eight_models_on(models: int, said: bool) -> None:
+    text = overall_answer(overview([row(1.0 + n / 10, model=f"net{n}") for n in range(models)]))
+    assert (", 8 of 10 between 1.07× and 1.63×." in text) == said
+    assert "95 %" not in text
+
+
+def test_the_answer_never_promises_more_than_was_compared() -> None:
+    assert overall_answer(overview([])) == "Nothing was compared yet."
+    assert (
+        overall_answer(overview([row(None), row(None)]))
+        == "It fails. XLA is faster than graph in 0 of 2 pairs, failed in 2."
+    )
+    alone = overall_answer(overview([row(2.0)]))
+    assert alone.startswith("Yes. XLA is faster than graph in 1 of 1 pair. XLA is typically 2.00×")
+    assert "never pay" in overall_answer(
+        overview([row(0.5, break_even_calls=None, compile_s_extra=1.0)])
+    )
+    counted = {"faster", "slower", "equivalent", "ambiguous", "failed"}
+    assert {str(word) for word in Verdict} == {*counted, "none"}
