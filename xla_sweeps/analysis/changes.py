@@ -179,7 +179,7 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
 
 
 def verdicts_of(changes: Iterable[Change]) -> dict[str, int]:
-    """How many changes of each verdict."""
+    """Number of changes of each verdict."""
     found = Counter(str(change.verdict) for change in changes)
     return {kind: found[kind] for kind in ("faster", "slower", "equivalent", "ambiguous")}
 
@@ -193,7 +193,7 @@ def by_scenario(changes: Sequence[Change]) -> dict[str, list[Change]]:
 
 
 def counts(difference: Difference) -> dict[str, int]:
-    """How many changes of each verdict, and of everything else, in all scenarios."""
+    """Number of changes of each verdict, and of everything else, in all scenarios."""
     broke = sum(item.what == BROKE for item in difference.breaks)
     return {
         "matched": difference.matched,

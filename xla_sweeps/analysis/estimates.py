@@ -56,7 +56,7 @@ class Replicates:
         self._within: dict[tuple[str, ...], list[Interval]] = {}
 
     def counting(self, *labels: str) -> tuple[list[Seconds], bool]:
-        """What counts of one mode, or of a pair: `counting`."""
+        """Seconds a call that count, of one mode or of a pair: `counting`."""
         if labels not in self._counting:
             self._counting[labels] = counting(self.samples, *labels)
         return self._counting[labels]

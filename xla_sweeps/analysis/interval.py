@@ -160,7 +160,7 @@ class Contrast:
 def contrast(
     first: Sequence[Seconds], second: Sequence[Seconds], *, floor: float
 ) -> Contrast | None:
-    """How much larger the second side's logs are than the first's.
+    """Difference of the second side's logs and the first's.
 
     Args:
         first: logs of each replicate, a value per round; replicates with fewer than
@@ -226,7 +226,7 @@ def _verdicts(
 def errors_of(
     *, within_percent: Numbers, between_percent: Numbers, replicates: Numbers, priors: Numbers
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """How uncertain log speedups are, each from its replicates and its prior.
+    """Standard errors of log speedups, each from its replicates and its prior.
 
     With a prior the variance is moderated: the weighted mean of the prior's and the replicates' own
     (Smyth 2004). Its relative variance is that of the spread over trials and that of the pooled

@@ -66,7 +66,7 @@ class MatchedTrial:
 
     @property
     def measured_at(self) -> str:
-        """When its last replicate started."""
+        """Start of its last replicate."""
         return max(record.started_at for record in self.records)
 
 
@@ -193,7 +193,7 @@ def _trials(side: Side, other: Side) -> list[MatchedTrial]:
 
 
 def _latest(trials: Sequence[MatchedTrial]) -> dict[str, dict[str, MatchedTrial]]:
-    """What was asked, and the trial that was measured last for it on each device."""
+    """The trial measured last on each device, by request."""
     found: dict[str, dict[str, MatchedTrial]] = {}
     for trial in sorted(trials, key=lambda trial: trial.measured_at):
         found.setdefault(trial.asked, {})[trial.device] = trial

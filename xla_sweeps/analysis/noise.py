@@ -1,4 +1,4 @@
-"""What the machine adds by itself: drift between anchor trials. Pure."""
+"""Drift of the machine between anchor trials. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Span = tuple[str, str]
 
 
 def level_of(record: Record) -> Level | None:
-    """How long a call took in a record's baseline blocks; None where it has too few rounds."""
+    """Time of a call in a record's baseline blocks; None where it has too few rounds."""
     blocks, _ = counting(samples_of([record]), next(iter(record.modes), ""))
     if not blocks:
         return None
@@ -43,7 +43,7 @@ def change(before: Level, after: Level) -> tuple[float, float]:
 
 
 def is_anchor(record: Record) -> bool:
-    """Whether a record is of the anchor trial."""
+    """True for a record of the anchor trial."""
     return ANCHOR_TAG in record.tracker.tags
 
 
@@ -78,7 +78,7 @@ def flagged(records: Sequence[Record], spans: Mapping[str, Sequence[Span]]) -> l
 
 
 def is_within(start: str, spans: Iterable[Span]) -> bool:
-    """Whether a moment lies in any of the spans."""
+    """True if a moment lies in any of the spans."""
     return any(begun <= start <= ended for begun, ended in spans)
 
 

@@ -120,7 +120,7 @@ def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
 
 
 def answering(columns: Mapping[str, Sequence[Any]]) -> list[int]:
-    """Which rows answer each question once: with the most replicates, then the newest.
+    """Places of the rows that answer each question: with the most replicates, then the newest.
 
     A sum over all rows would count a question as often as it was measured.
 
@@ -207,7 +207,7 @@ def overview_of(
 
 
 def _verdicts(verdict: _Words) -> dict[str, int]:
-    """How many pairs have each verdict."""
+    """Number of pairs with each verdict."""
     return {
         str(word): int(np.count_nonzero(verdict == str(word)))
         for word in Verdict
@@ -216,7 +216,7 @@ def _verdicts(verdict: _Words) -> dict[str, int]:
 
 
 def _paid_back(calls: Numbers) -> dict[str, Any]:
-    """How often compiling pays back.
+    """Median calls after which compiling pays back, and how many pairs never do.
 
     Args:
         calls: after which, of each priced pair; NaN for never.
@@ -272,7 +272,7 @@ def reach(values: Sequence[float] | Numbers, models: int) -> tuple[float | None,
 
 
 def discoveries(p_values: Numbers) -> int:
-    """How many of the hypotheses are rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
+    """Number of hypotheses rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
     q_values = np.array(stats.q_values(p_values[~np.isnan(p_values)].tolist()))
     return int(np.count_nonzero(q_values <= stats.FALSE_DISCOVERY_RATE * (1 + 1e-12)))
 

@@ -52,7 +52,7 @@ def podium(
 def podium_figure(
     row: ComparisonRow, key: PodiumKey
 ) -> tuple[float | None, float | None, float | None]:
-    """What the podium ranks by, with its bounds: samples per second, or percent.
+    """Figure that the podium ranks by, with its bounds: samples per second, or percent.
 
     None for the bounds of an interval that holds within the processes only.
     """

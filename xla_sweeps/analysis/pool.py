@@ -1,4 +1,4 @@
-"""What the trials of one device and effort say together of how processes differ. Pure.
+"""Spread between processes, learned from all trials of one device and effort. Pure.
 
 A few replicates of one trial say little of how replicates differ; many trials together say much.
 
@@ -79,7 +79,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_aa(self) -> bool:
-        """Whether it compares copies of one mode."""
+        """True if it compares copies of one mode."""
         return is_aa_pair(self.baseline, self.candidate)
 
 
@@ -89,7 +89,7 @@ Findings = tuple[Evidence, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What is known of one device and effort.
+    """Priors and floors of one device and effort.
 
     Attributes:
         priors: by pair of modes.
@@ -121,7 +121,7 @@ NOTHING = Pool()
 
 
 def evidence_of(found: TrialSummary) -> Findings:
-    """What other trials learn from this one: nothing from contaminated or forked replicates."""
+    """Evidence of one trial for others: none from contaminated or forked replicates."""
     return tuple(
         Evidence(
             measured_at=row.provenance.measured_at,
@@ -153,7 +153,7 @@ def latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
 
 
 def pool_of(trials: Mapping[str, Findings]) -> Pool:
-    """What the trials of one device and effort, by id, say together."""
+    """Priors and floors from the trials of one device and effort, by id."""
     evidence = [item for found in latest(trials).values() for item in found]
     several = [item for item in evidence if item.replicates > 1]
     pairs: dict[Pair, list[Evidence]] = {}

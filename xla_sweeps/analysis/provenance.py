@@ -1,4 +1,4 @@
-"""Where a trial's figures come from: versions, variables, command, telemetry. Pure."""
+"""Provenance of a trial's figures: versions, variables, command, telemetry. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def driver_of(record: Record) -> str:
 
 
 def process_of(records: Iterable[Record]) -> str:
-    """How the measuring processes were started: `fresh`, `forked` or both; "" in older records."""
+    """Start of the measuring processes: `fresh`, `forked` or both; "" in older records."""
     return ",".join(sorted({record.process for record in records} - {"unknown"}))
 
 

@@ -60,7 +60,7 @@ BREAK_EVEN = ("break_even_calls", "break_even_low", "break_even_high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What rows of a trial share."""
+    """Columns that rows of a trial share."""
 
     trial: TrialColumns
     modes: Mapping[str, ModeColumns]
@@ -75,7 +75,7 @@ def shared_of(
     *,
     also: Sequence[str] = (),
 ) -> Shared:
-    """What rows of a trial share: model, device, modes, flags, provenance.
+    """Columns that rows of a trial share: model, device, modes, flags, provenance.
 
     Args:
         records: those that count, at least one.
@@ -230,7 +230,7 @@ def _speedup(
 
 
 def _failure_columns(failed: ModeSummary | None, *, measured: bool) -> FailureColumns:
-    """Why there is no speedup, if there is none."""
+    """Reason for a missing speedup, if it is missing."""
     failure = failed.failure if failed else None if measured else _TOO_FEW_ROUNDS
     return FailureColumns(
         mode=failed.label if failed else "",
@@ -283,7 +283,7 @@ def _status(measured: bool, *, contaminated: bool) -> Status:
 
 
 def _costs(baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
-    """What the candidate costs before it pays back, and in memory."""
+    """Costs of the candidate: preparation and memory."""
     extra = _extra_s(baseline, candidate)
     each = [
         second - first
@@ -385,7 +385,7 @@ def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | N
 
 
 def _extra_s(baseline: ModeSummary, candidate: ModeSummary) -> float | None:
-    """What preparing the candidate costs more: its trace and first call less the baseline's."""
+    """Extra time to prepare the candidate: its trace and first call less the baseline's."""
     if baseline.first_call_s is None or candidate.first_call_s is None:
         return None
     return (

@@ -190,7 +190,7 @@ def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) 
 
 
 def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: float = 0.01) -> bool:
-    """Whether two windows of positive figures agree in median and show no trend over both.
+    """True if two windows of positive figures agree in median and show no trend over both.
 
     The trend is the Theil-Sen slope times the length of both windows, relative to the median.
     """

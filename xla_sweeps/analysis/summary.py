@@ -314,7 +314,7 @@ def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
 
 
 def _differs(sustained: Estimate | None) -> bool:
-    """Whether the whole interval lies more than 1 % from no difference."""
+    """True if the whole interval lies more than 1 % from no difference."""
     if sustained is None or sustained.low is None or sustained.high is None:
         return False
     return sustained.low > 1 + MIN_FLOOR or sustained.high < 1 / (1 + MIN_FLOOR)
@@ -365,7 +365,7 @@ def _mode_status(
 
 
 def headline_failed(records: Sequence[Record]) -> bool:
-    """Whether a mode of the headline has no valid result in these records of a trial.
+    """True if a mode of the headline has no valid result in these records of a trial.
 
     This decides the exit code of a trial, and agrees with the verdict of `summarize`.
     """

@@ -1,4 +1,4 @@
-"""Whether verdicts can be trusted: how many A/A pairs, which are equal, are called different. Pure.
+"""Test of the verdicts: the share of A/A pairs, which are equal, called different. Pure.
 
 The page computes the same for what a reader filters.
 """
@@ -38,7 +38,7 @@ class Trust:
 
     @property
     def untrusted(self) -> bool:
-        """Whether more are called different than can be chance."""
+        """True if more are called different than can be chance."""
         return self.p_value < UNTRUSTED_BELOW
 
 

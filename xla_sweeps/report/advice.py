@@ -109,7 +109,7 @@ def answer(row: ComparisonRow) -> str:
 
 
 def overall_answer(found: Overview) -> str:
-    """Whether to turn the candidate on, over all pairs, in a sentence or three."""
+    """Advice on turning the candidate on, over all pairs, in one to three sentences."""
     return " ".join(filter(None, [overall_counts(found), typically(found), _costs(found)]))
 
 
@@ -163,7 +163,7 @@ def overall_word(found: Overview) -> str:
 
 
 def trust_words(found: Trust) -> str:
-    """How many A/A pairs are called different, and whether that can be chance."""
+    """Sentence on the A/A pairs that are called different, and whether that can be chance."""
     wrong, pairs = found.within[0] + found.across[0], found.within[1] + found.across[1]
     sides = {"all": (wrong, pairs), "within": found.within, "across": found.across}
     text = SENTENCES["trust"].format_map(
@@ -211,7 +211,7 @@ def name_of(label: str) -> str:
 
 
 def throughput_unit(task: str, resolution_px: int) -> str:
-    """What a model's throughput counts: images/s, clips/s, or samples/s of other inputs."""
+    """Unit of a model's throughput: images/s, clips/s, or samples/s of other inputs."""
     if task == "video":
         return "clips/s"
     return "images/s" if resolution_px and task != EXAMPLE else "samples/s"
@@ -257,7 +257,7 @@ def _calls_range(row: ComparisonRow) -> str:
 
 
 def _measure_more(row: ComparisonRow) -> str:
-    """What would narrow the interval: more replicates if they differ more than their rounds do."""
+    """Advice on narrowing the interval: more replicates if they differ more than their rounds do."""
     if (
         row.speedup.within_percent
         and row.speedup.between_percent

@@ -113,7 +113,7 @@ def _number(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialColumns:
-    """What was measured."""
+    """The trial that was measured."""
 
     trial_id: str = as_column(
         "sixteen hex digits, shared by the rows of one trial; replicates with the same one "
@@ -471,7 +471,7 @@ class SpeedupColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureColumns:
-    """Why there is no speedup; empty texts where there is one."""
+    """Reason for a missing speedup; empty texts where there is one."""
 
     mode: str = as_column("the mode that failed", page=True, default="", name="failed_mode")
     message: str = as_column(
@@ -483,13 +483,13 @@ class FailureColumns:
 
     @property
     def refusal(self) -> str:
-        """Why no mode can be verified; "" where that is not what failed."""
+        """Reason why no mode can be verified; "" where something else failed."""
         return self.message.removeprefix(REFUSED).strip() * self.message.startswith(REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceColumns:
-    """Where the figures come from."""
+    """Provenance of the figures."""
 
     origin: str = as_column(
         "measured, or imported: published figures without an interval",
