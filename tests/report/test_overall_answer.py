@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from changed_rows import with_columns
 from factories import failed_outcome, make_outcome, make_record
 
 from xla_sweeps.analysis.overview import overview
@@ -12,7 +13,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, with_columns
+from xla_sweeps.schema.row import ComparisonRow
 
 
 def row(speedup: float | None, **changes: Any) -> ComparisonRow:

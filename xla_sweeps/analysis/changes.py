@@ -140,12 +140,12 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
         second: B, the candidate results.
         accept_contaminated: let contaminated sides count like others.
     """
-    found = matching.match(first, second)
+    matched = matching.match(first, second)
     changes: list[Change] = []
     breaks: list[Break] = []
     only: tuple[list[str], list[str]] = ([], [])
     failed_both = too_few = 0
-    for name, device, a, b in found.pairs:
+    for name, device, a, b in matched.pairs:
         modes_a, modes_b = ({mode.label: mode for mode in trial.summary.modes} for trial in (a, b))
         for label in dict.fromkeys([*modes_a, *modes_b]):
             state = _state(modes_a.get(label), modes_b.get(label))
@@ -162,15 +162,15 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
     return Difference(
         title_a=first.title,
         title_b=second.title,
-        matched=len(found.pairs),
+        matched=len(matched.pairs),
         changes=tuple(_controlled(changes, accept_contaminated=accept_contaminated)),
-        breaks=tuple(sorted(breaks, key=lambda item: (item.what, item.name))),
-        only_a=(*found.only_a, *only[0]),
-        only_b=(*found.only_b, *only[1]),
+        breaks=tuple(sorted(breaks, key=lambda broken: (broken.what, broken.name))),
+        only_a=(*matched.only_a, *only[0]),
+        only_b=(*matched.only_b, *only[1]),
         failed_both=failed_both,
-        environment=matching.environment_of(found.pairs),
+        environment=matching.environment_of(matched.pairs),
         notes=(
-            *found.notes,
+            *matched.notes,
             *([f"{too_few} quantities have too few rounds to compare"] if too_few else []),
             *([_NO_GATE] if any(change.preliminary for change in changes) else []),
         ),
@@ -180,21 +180,21 @@ def difference_of(first: Side, second: Side, *, accept_contaminated: bool = Fals
 
 def verdicts_of(changes: Iterable[Change]) -> dict[str, int]:
     """Number of changes of each verdict."""
-    found = Counter(str(change.verdict) for change in changes)
-    return {kind: found[kind] for kind in ("faster", "slower", "equivalent", "ambiguous")}
+    counter = Counter(str(change.verdict) for change in changes)
+    return {kind: counter[kind] for kind in ("faster", "slower", "equivalent", "ambiguous")}
 
 
 def by_scenario(changes: Sequence[Change]) -> dict[str, list[Change]]:
     """The changes of each scenario, the commonest first: no figure is of several."""
-    found: dict[str, list[Change]] = {}
+    groups: dict[str, list[Change]] = {}
     for change in changes:
-        found.setdefault(change.scenario, []).append(change)
-    return {name: found[name] for name in by_count(change.scenario for change in changes)}
+        groups.setdefault(change.scenario, []).append(change)
+    return {name: groups[name] for name in by_count(change.scenario for change in changes)}
 
 
 def counts(difference: Difference) -> dict[str, int]:
     """Number of changes of each verdict, and of everything else, in all scenarios."""
-    broke = sum(item.what == BROKE for item in difference.breaks)
+    broke = sum(broken.what == BROKE for broken in difference.breaks)
     return {
         "matched": difference.matched,
         "compared": len(difference.changes),
@@ -217,24 +217,26 @@ def failures(difference: Difference, conditions: Iterable[str]) -> list[str]:
         "slower": _named(difference, Verdict.SLOWER, THROUGHPUT),
         "smaller-speedup": _named(difference, Verdict.SLOWER, SPEEDUP),
         "ambiguous": _named(difference, Verdict.AMBIGUOUS, THROUGHPUT),
-        "broke": [str(item) for item in difference.breaks if item.what == BROKE],
+        "broke": [str(broken) for broken in difference.breaks if broken.what == BROKE],
         "missing": list(difference.only_a),
     }
     met = [
         (condition, names[condition]) for condition in dict.fromkeys(conditions) if names[condition]
     ]
     return [
-        f"{condition}: {len(found)}, as {found[0]}"
-        if len(found) > 1
-        else f"{condition}: {found[0]}"
-        for condition, found in met
+        f"{condition}: {len(lines)}, as {lines[0]}"
+        if len(lines) > 1
+        else f"{condition}: {lines[0]}"
+        for condition, lines in met
     ]
 
 
 def ignored(difference: Difference, conditions: Iterable[str]) -> str:
     """A line on the contaminated changes that the conditions ignore, or ""."""
     wanted = {_KIND_OF[condition] for condition in conditions if condition in _KIND_OF}
-    left_out = [item for item in difference.changes if item.contaminated and item.kind in wanted]
+    left_out = [
+        change for change in difference.changes if change.contaminated and change.kind in wanted
+    ]
     if difference.accept_contaminated or not left_out:
         return ""
     return (
@@ -260,7 +262,8 @@ def as_section(difference: Difference) -> dict[str, Any]:
         "contaminated",
     )
     broke, fixed = (
-        [str(item) for item in difference.breaks if item.what == what] for what in (BROKE, FIXED)
+        [str(broken) for broken in difference.breaks if broken.what == what]
+        for what in (BROKE, FIXED)
     )
     return {
         "title_a": difference.title_a,
@@ -294,9 +297,9 @@ def _named(difference: Difference, verdict: Verdict, kind: str) -> list[str]:
 
 def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
     """`both`, `a`, `b`, `broke`, `fixed`, `failed`, or "" where neither side is finished."""
-    known = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
+    finished = [mode is not None and mode.status not in UNFINISHED for mode in (a, b)]
     works = [mode is not None and mode.status is Status.OK for mode in (a, b)]
-    match (*works, *known):
+    match (*works, *finished):
         case (True, True, _, _):
             return "both"
         case (True, False, _, True):
@@ -307,7 +310,7 @@ def _state(a: ModeSummary | None, b: ModeSummary | None) -> str:
             return "a"
         case (False, True, False, _):
             return "b"
-    return "failed" if any(known) else ""
+    return "failed" if any(finished) else ""
 
 
 def _break(what: str, name: str, device: str, failed: ModeSummary) -> Break:
@@ -333,7 +336,10 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
     for mode in a.summary.modes:
         if _state(mode, modes_b.get(mode.label)) == "both":
             both = [counting(side, mode.label) for side in sides]
-            rates = [([-np.log(call_s[:, 0]) for call_s in found], busy) for found, busy in both]
+            rates = [
+                ([-np.log(call_s[:, 0]) for call_s in replicates], busy)
+                for replicates, busy in both
+            ]
             scale = math.log(a.summary.samples)
             measured.append((f"{mode.label} throughput", THROUGHPUT, rates, scale))
     pairs = [
@@ -346,7 +352,7 @@ def _changes(name: str, device: str, a: MatchedTrial, b: MatchedTrial) -> tuple[
     ]
     for candidate, baseline in sorted(pairs[0] & pairs[1]):
         both = [counting(side, baseline, candidate) for side in sides]
-        ratios = [(log_ratios(found), busy) for found, busy in both]
+        ratios = [(log_ratios(replicates), busy) for replicates, busy in both]
         measured.append((f"{candidate} / {baseline} speedup", SPEEDUP, ratios, 0.0))
     model = a.summary.model
     floors = {SPEEDUP: max(a.floor, b.floor), THROUGHPUT: max(a.floor_across, b.floor_across)}
@@ -409,31 +415,31 @@ def _controlled(changes: Sequence[Change], *, accept_contaminated: bool) -> list
 
     In the order to show them. What is contaminated is ambiguous too, and no comparison of the rest.
     """
-    judged = [item for item in changes if accept_contaminated or not item.contaminated]
+    judged = [one for one in changes if accept_contaminated or not one.contaminated]
     controlled = [
-        replace(item, verdict=Verdict.AMBIGUOUS)
-        for item in changes
-        if item.contaminated and not accept_contaminated
+        replace(one, verdict=Verdict.AMBIGUOUS)
+        for one in changes
+        if one.contaminated and not accept_contaminated
     ]
     families: dict[tuple[str, str], list[Change]] = {}
-    for item in judged:
-        families.setdefault((item.scenario, item.kind), []).append(item)
+    for one in judged:
+        families.setdefault((one.scenario, one.kind), []).append(one)
     for group in families.values():
         for change, q_value in zip(
-            group, stats.q_values([item.p_value for item in group]), strict=True
+            group, stats.q_values([one.p_value for one in group]), strict=True
         ):
             differs = change.verdict in (Verdict.FASTER, Verdict.SLOWER)
             falls = differs and q_value >= stats.FALSE_DISCOVERY_RATE
             verdict = Verdict.AMBIGUOUS if falls else change.verdict
             controlled.append(replace(change, q_value=q_value, verdict=verdict))
     order = [Verdict.SLOWER, Verdict.FASTER, Verdict.AMBIGUOUS, Verdict.EQUIVALENT]
-    scenarios = by_count(item.scenario for item in changes)
+    scenarios = by_count(one.scenario for one in changes)
     return sorted(
         controlled,
-        key=lambda item: (
-            scenarios.index(item.scenario),
-            order.index(item.verdict),
-            -abs(math.log(item.ratio)),
-            item.name,
+        key=lambda one: (
+            scenarios.index(one.scenario),
+            order.index(one.verdict),
+            -abs(math.log(one.ratio)),
+            one.name,
         ),
     )

@@ -33,12 +33,12 @@ def counting(
         Shape (rounds, modes) for each replicate with at least `stats.MIN_PAIRS` such rounds.
     """
     if not contaminated:
-        quiet = [(item.contaminated, item.call_s(*labels)) for item in samples]
+        quiet = [(replicate.contaminated, replicate.call_s(*labels)) for replicate in samples]
         enough = [(busy, call_s) for busy, call_s in quiet if len(call_s) >= stats.MIN_PAIRS]
         if enough:
             clean = [call_s for busy, call_s in enough if not busy]
             return clean or [call_s for _, call_s in enough], not clean
-    every = [item.call_s(*labels, contaminated=True) for item in samples]
+    every = [replicate.call_s(*labels, contaminated=True) for replicate in samples]
     every = [call_s for call_s in every if len(call_s) >= stats.MIN_PAIRS]
     return every, bool(every)
 
@@ -76,9 +76,9 @@ def compute_intervals(wanted: Iterable[tuple[Replicates, tuple[str, ...]]]) -> N
     """Compute what `Replicates.within` gives of these modes and pairs of modes, all at once."""
     asked = [(replicates, labels, replicates.counting(*labels)[0]) for replicates, labels in wanted]
     logs = _logs([figures for *_, call_s in asked for figures in call_s])
-    found = iter(stats.signed_rank_intervals(logs))
+    intervals = iter(stats.signed_rank_intervals(logs))
     for replicates, labels, call_s in asked:
-        replicates._within[labels] = list(itertools.islice(found, len(call_s)))
+        replicates._within[labels] = list(itertools.islice(intervals, len(call_s)))
 
 
 def log_ratios(call_s: Iterable[Seconds]) -> list[Seconds]:
@@ -107,20 +107,20 @@ class Samples:
 
     def __init__(self, rounds: Sequence[Round], *, contaminated: bool = False) -> None:
         self.contaminated = contaminated
-        found = [
-            {block.mode: block.elapsed_ns / block.calls / 1e9 for block in item.blocks}
-            for item in rounds
+        call_s_by_mode = [
+            {block.mode: block.elapsed_ns / block.calls / 1e9 for block in one.blocks}
+            for one in rounds
         ]
         labels: dict[str, float] = {}
-        for call_s in found:
+        for call_s in call_s_by_mode:
             labels.update(call_s)
         self._place = {label: place for place, label in enumerate(labels)}
         self._call_s = np.array(
-            [[call_s.get(label, math.nan) for call_s in found] for label in labels]
+            [[call_s.get(label, math.nan) for call_s in call_s_by_mode] for label in labels]
         )
-        quiet = [not item.dirty for item in rounds]
+        quiet = [not one.dirty for one in rounds]
         self._quiet = np.array(quiet, dtype=bool)
-        self._whole = all(quiet) and all(len(call_s) == len(labels) for call_s in found)
+        self._whole = all(quiet) and all(len(call_s) == len(labels) for call_s in call_s_by_mode)
 
     def call_s(self, *labels: str, contaminated: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).

@@ -247,15 +247,15 @@ def errors_of(
     """
     between, scale, freedom, pooled = priors.T
     within, own = within_percent / 100, np.nan_to_num(between_percent) / 100
-    known, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
+    has_prior, several = ~np.isnan(scale), replicates >= MIN_REPLICATES
     spread = scale * (between + within**2)
     total = freedom + replicates - 1
     moderated = spread + (replicates - 1) / total * (own**2 - spread)
-    variance = np.where(known, moderated / replicates, own**2 / replicates)
-    alone = ~known & ~several
+    variance = np.where(has_prior, moderated / replicates, own**2 / replicates)
+    alone = ~has_prior & ~several
     error = np.where(alone, within, np.sqrt(variance))
     degrees = np.where(
-        known, np.fmax(1 / (1 / total + 1 / pooled), replicates - 1.0), replicates - 1.0
+        has_prior, np.fmax(1 / (1 / total + 1 / pooled), replicates - 1.0), replicates - 1.0
     )
     return error, np.where(alone, np.inf, degrees), np.where(alone, own / math.sqrt(2), 0.0)
 

@@ -194,10 +194,10 @@ def _trials(side: Side, other: Side) -> list[MatchedTrial]:
 
 def _latest(trials: Sequence[MatchedTrial]) -> dict[str, dict[str, MatchedTrial]]:
     """The trial measured last on each device, by request."""
-    found: dict[str, dict[str, MatchedTrial]] = {}
+    newest_by_request: dict[str, dict[str, MatchedTrial]] = {}
     for trial in sorted(trials, key=lambda trial: trial.measured_at):
-        found.setdefault(trial.asked, {})[trial.device] = trial
-    return found
+        newest_by_request.setdefault(trial.asked, {})[trial.device] = trial
+    return newest_by_request
 
 
 def _question(record: Record, *, runtime: Runtime | None = None) -> str:
@@ -268,7 +268,7 @@ def _devices(a: MatchedTrial, b: MatchedTrial) -> str:
 
 
 def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    values_by_fact: dict[str, set[str]] = defaultdict(set)
     for record in records:
         facts = record.environment
         packages = facts.get("packages") or {}
@@ -305,8 +305,8 @@ def _environment(records: Iterable[Record]) -> dict[str, set[str]]:
         }
         for what, value in values.items():
             if value not in (None, ""):
-                found[what].add(str(value))
-    return found
+                values_by_fact[what].add(str(value))
+    return values_by_fact
 
 
 def _listed(values: set[str]) -> str:

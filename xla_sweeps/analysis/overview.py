@@ -105,11 +105,11 @@ class Overview:
 
 def by_scenario(rows: Iterable[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     """The rows of each scenario, the commonest first: no figure is of several."""
-    found: dict[str, list[ComparisonRow]] = {}
+    groups: dict[str, list[ComparisonRow]] = {}
     for row in rows:
-        found.setdefault(row.trial.scenario, []).append(row)
-    names = by_count(name for name, mine in found.items() for _ in mine)
-    return {name: found[name] for name in names}
+        groups.setdefault(row.trial.scenario, []).append(row)
+    names = by_count(name for name, mine in groups.items() for _ in mine)
+    return {name: groups[name] for name in names}
 
 
 def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
@@ -169,8 +169,8 @@ def overview_of(
     """The same from columns of equal length, by name."""
     text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}
     measured = text["origin"] == MEASURED
-    known = by_count(text["scenario"][measured])
-    scenario = scenario or next(iter(known), str(Scenario.CALL))
+    scenarios = by_count(text["scenario"][measured])
+    scenario = scenario or next(iter(scenarios), str(Scenario.CALL))
     usual = headline_of(scenario)
     baseline, candidate = baseline or usual[0], candidate or usual[1]
     chosen = (
@@ -180,7 +180,7 @@ def overview_of(
         & (text["candidate"] == candidate)
     )
     family, model = text["family"][chosen], text["model"][chosen]
-    verdict = np.asarray([str(item) for item in columns["verdict"]], dtype=object)[chosen]
+    verdict = np.asarray([str(word) for word in columns["verdict"]], dtype=object)[chosen]
     speedup, p_value, extra, calls = (
         np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
     )

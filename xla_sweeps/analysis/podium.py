@@ -35,7 +35,7 @@ def podium(
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     scenario = next(iter(by_scenario(measured)), "")
     wanted = (scenario, *headline_of(scenario))
-    found = []
+    ranked = []
     for row in measured:
         here = (device in (None, row.trial.device)) and (
             resolution_px in (None, row.trial.resolution_px)
@@ -43,10 +43,10 @@ def podium(
         if here and (row.trial.scenario, row.baseline.mode, row.candidate.mode) == wanted:
             value, low, high = podium_figure(row, key)
             if value is not None:
-                found.append((value, low, high, row))
-    found.sort(key=lambda item: (-item[0], item[3].trial.model, item[3].trial.trial_id))
-    ranks = shared_ranks([(low, high) for _, low, high, _ in found])
-    return [(rank, row) for rank, (*_, row) in zip(ranks, found, strict=True)][:limit]
+                ranked.append((value, low, high, row))
+    ranked.sort(key=lambda entry: (-entry[0], entry[3].trial.model, entry[3].trial.trial_id))
+    ranks = shared_ranks([(low, high) for _, low, high, _ in ranked])
+    return [(rank, row) for rank, (*_, row) in zip(ranks, ranked, strict=True)][:limit]
 
 
 def podium_figure(
@@ -64,9 +64,9 @@ def podium_figure(
         )
     if row.speedup.value is None:
         return None, None, None
-    known = row.speedup.freedom is not None
+    covers_processes = row.speedup.freedom is not None
     bounds = [
-        bound - 1 if known and bound is not None else None
+        bound - 1 if covers_processes and bound is not None else None
         for bound in (row.speedup.low, row.speedup.high)
     ]
     if key == "speedup_percent":

@@ -120,7 +120,7 @@ NOTHING = Pool()
 """No other trials."""
 
 
-def evidence_of(found: TrialSummary) -> Findings:
+def evidence_of(summary: TrialSummary) -> Findings:
     """Evidence of one trial for others: none from contaminated or forked replicates."""
     return tuple(
         Evidence(
@@ -137,7 +137,7 @@ def evidence_of(found: TrialSummary) -> Findings:
             aa_across_low=row.speedup.aa_across_low,
             aa_across_high=row.speedup.aa_across_high,
         )
-        for row in found.comparisons
+        for row in summary.comparisons
         if row.speedup.value is not None
         and row.speedup.within_percent is not None
         and row.status is Status.OK
@@ -148,44 +148,46 @@ def evidence_of(found: TrialSummary) -> Findings:
 
 def latest(trials: Mapping[str, Findings]) -> dict[str, Findings]:
     """The trials of which something counts, the latest `LATEST` of them."""
-    known = sorted((found[0].measured_at, trial) for trial, found in trials.items() if found)
-    return {trial: trials[trial] for _, trial in known[-LATEST:]}
+    moments = sorted(
+        (findings[0].measured_at, trial) for trial, findings in trials.items() if findings
+    )
+    return {trial: trials[trial] for _, trial in moments[-LATEST:]}
 
 
 def pool_of(trials: Mapping[str, Findings]) -> Pool:
     """Priors and floors from the trials of one device and effort, by id."""
-    evidence = [item for found in latest(trials).values() for item in found]
-    several = [item for item in evidence if item.replicates > 1]
+    evidence = [one for group in latest(trials).values() for one in group]
+    several = [one for one in evidence if one.replicates > 1]
     pairs: dict[Pair, list[Evidence]] = {}
-    for item in several:
-        pairs.setdefault((item.baseline, item.candidate), []).append(item)
-    priors = {pair: prior_of(found) for pair, found in pairs.items()}
+    for one in several:
+        pairs.setdefault((one.baseline, one.candidate), []).append(one)
+    priors = {pair: prior_of(group) for pair, group in pairs.items()}
     pool = Pool(
         {pair: prior for pair, prior in priors.items() if prior is not UNKNOWN},
-        prior_of([item for item in several if item.headline]),
+        prior_of([one for one in several if one.headline]),
     )
     twins: dict[str, list[Evidence]] = {}
-    for item in evidence:
-        if item.is_aa:
-            twins.setdefault(item.host, []).append(item)
+    for one in evidence:
+        if one.is_aa:
+            twins.setdefault(one.host, []).append(one)
     return Pool(
         pool.priors,
         pool.headline,
         {
-            host: floor_of([(item, item.speedup, standard_error(item, pool)) for item in found])
-            for host, found in twins.items()
+            host: floor_of([(one, one.speedup, standard_error(one, pool)) for one in group])
+            for host, group in twins.items()
         },
-        {host: floor_of(list(_across(found))) for host, found in twins.items()},
+        {host: floor_of(list(_across(group))) for host, group in twins.items()},
     )
 
 
 def _across(evidence: Iterable[Evidence]) -> Iterator[tuple[Evidence, float, float]]:
     """The A/A pairs across processes; Welch's degrees of freedom are taken as of equal spreads."""
-    for item in evidence:
-        if item.aa_across and item.aa_across_low and item.aa_across_high:
-            width = math.log(item.aa_across_high / item.aa_across_low)
-            quantile = float(stats.special().stdtrit(item.replicates - 2, 0.975))
-            yield item, item.aa_across, width / 2 / quantile
+    for pair in evidence:
+        if pair.aa_across and pair.aa_across_low and pair.aa_across_high:
+            width = math.log(pair.aa_across_high / pair.aa_across_low)
+            quantile = float(stats.special().stdtrit(pair.replicates - 2, 0.975))
+            yield pair, pair.aa_across, width / 2 / quantile
 
 
 def prior_of(evidence: Sequence[Evidence]) -> Prior:
@@ -202,11 +204,11 @@ def prior_of(evidence: Sequence[Evidence]) -> Prior:
         Smyth (2004), Linear Models and Empirical Bayes Methods for Assessing Differential
         Expression in Microarray Experiments, section 6.2 (limma).
     """
-    freedom = np.array([item.replicates - 1 for item in evidence], dtype=float)
+    freedom = np.array([one.replicates - 1 for one in evidence], dtype=float)
     if freedom.sum() < MIN_FREEDOM:
         return UNKNOWN
-    variance = np.array([item.between_percent or 0.0 for item in evidence]) ** 2 / 1e4
-    within = np.array([item.within_percent for item in evidence]) ** 2 / 1e4
+    variance = np.array([one.between_percent or 0.0 for one in evidence]) ** 2 / 1e4
+    within = np.array([one.within_percent for one in evidence]) ** 2 / 1e4
     between = max(0.0, float(freedom @ (variance - within) / freedom.sum()))
     expected = between + within
     share = between / float(expected.mean()) if between else 0.0
@@ -257,12 +259,12 @@ def floor_of(pairs: Sequence[tuple[Evidence, float, float]]) -> float:
     return max(MIN_FLOOR, math.expm1(NORMAL_95 * math.sqrt(high)))
 
 
-def standard_error(item: Evidence, pool: Pool) -> float:
+def standard_error(evidence: Evidence, pool: Pool) -> float:
     """Standard error of the log speedup, as its interval has it."""
     error, _, _ = errors_of(
-        within_percent=np.array([item.within_percent]),
-        between_percent=np.array([item.between_percent or 0.0]),
-        replicates=np.array([item.replicates]),
-        priors=np.array([pool.prior(item.baseline, item.candidate)]),
+        within_percent=np.array([evidence.within_percent]),
+        between_percent=np.array([evidence.between_percent or 0.0]),
+        replicates=np.array([evidence.replicates]),
+        priors=np.array([pool.prior(evidence.baseline, evidence.candidate)]),
     )
     return float(error[0])

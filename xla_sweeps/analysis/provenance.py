@@ -96,7 +96,7 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
     facts = [record.contamination for record in records if record.contamination]
     clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
     heat = [_pair(fact.get("gpu_celsius")) for fact in facts]
-    known = [
+    foreign_cores = [
         float(fact["foreign_cores"])
         for fact in facts
         if isinstance(fact.get("foreign_cores"), int | float)
@@ -105,7 +105,7 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
         "sm_clock_mhz_low": min((pair[0] for pair in clocks if pair), default=None),
         "sm_clock_mhz_high": max((pair[1] for pair in clocks if pair), default=None),
         "temperature_high": max((pair[1] for pair in heat if pair), default=None),
-        "foreign_cores": max(known, default=None),
+        "foreign_cores": max(foreign_cores, default=None),
     }
 
 

@@ -202,8 +202,8 @@ def _speedup(
         value = math.exp(statistics.fmean([interval.estimate for interval in within]))
     budget, costs = variance_budget(within), _costs(first, second)
     estimates = estimates_of([] if value is None else within)
-    known = pool or NOTHING
-    floor = known.floor(host)
+    floors = pool or NOTHING
+    floor = floors.floor(host)
     judged: dict[str, Any] = {"verdict": Verdict.FAILED if value is None else Verdict.AMBIGUOUS}
     if value is not None and pool:
         prior = UNKNOWN if contaminated else pool.prior(*pair)
@@ -218,7 +218,7 @@ def _speedup(
         replicates=len(within),
         rounds=sum(map(len, counted)),
         **_across([] if failed or contaminated else counted, *pair),
-        floor_across=known.floor_across(host),
+        floor_across=floors.floor_across(host),
         **budget,
         estimates=" ".join(map(repr, estimates.values)),
         errors=" ".join(map(repr, estimates.errors)),
@@ -243,7 +243,7 @@ def alone(
     replicates: Replicates, mode: ModeSummary, *, pool: Pool | None, shared: Shared
 ) -> ComparisonRow:
     """The row of a trial with a single mode: its throughput, without a baseline."""
-    known, host = pool or NOTHING, shared.provenance.host
+    floors, host = pool or NOTHING, shared.provenance.host
     counted, contaminated = replicates.counting(mode.label)
     measured = bool(counted) and mode.status is Status.OK
     status = _status(bool(counted), contaminated=contaminated)
@@ -256,8 +256,8 @@ def alone(
         speedup=SpeedupColumns(
             verdict=Verdict.NONE if measured else Verdict.FAILED,
             preliminary=len(counted) < MIN_REPLICATES,
-            floor=known.floor(host),
-            floor_across=known.floor_across(host),
+            floor=floors.floor(host),
+            floor_across=floors.floor_across(host),
             replicates=len(counted),
             rounds=sum(map(len, counted)),
             host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
@@ -311,12 +311,12 @@ def _sustained(value: float | None, baseline: ModeSummary, candidate: ModeSummar
 
 def _ratio(value: float | None, baseline: ModeSummary, candidate: ModeSummary) -> dict[str, Any]:
     rates = (baseline.throughput_samples_per_s, candidate.throughput_samples_per_s)
-    known = value is not None and rates[0] and rates[1]
+    compared = value is not None and rates[0] and rates[1]
     return {
         "value": value,
         "percent": None if value is None else 100 * (value - 1),
         "absolute_samples_per_s": rates[1].value - rates[0].value
-        if known and rates[0] and rates[1]
+        if compared and rates[0] and rates[1]
         else None,
     }
 
@@ -332,8 +332,8 @@ def _judgement(
     prior: Prior,
 ) -> dict[str, Any]:
     """The columns that depend on other trials."""
-    numbers = {name: np.array([found], dtype=float) for name, found in budget.items()}
-    found = judge(
+    numbers = {name: np.array([part], dtype=float) for name, part in budget.items()}
+    judgement = judge(
         np.array([value]),
         **numbers,
         replicates=np.array([replicates]),
@@ -341,17 +341,17 @@ def _judgement(
         floor=np.array([floor]),
     )
     names = ("low", "high", "low_90", "high_90", "freedom", "p_value")
-    figures = {name: float(getattr(found, name)[0]) for name in names}
+    figures = {name: float(getattr(judgement, name)[0]) for name in names}
     call_ms = baseline.call_ms.value if baseline.call_ms else math.nan
     calls = break_even(
-        found,
+        judgement,
         np.array([value]),
         extra_s=np.array([[costs[name] for name in EXTRA_S]], dtype=float),
         baseline_s=np.array([call_ms / 1e3]),
     )
-    figures |= {name: float(item[0]) for name, item in zip(BREAK_EVEN, calls, strict=True)}
+    figures |= {name: float(counts[0]) for name, counts in zip(BREAK_EVEN, calls, strict=True)}
     return {
-        "verdict": found.verdict[0],
+        "verdict": judgement.verdict[0],
         **{name: None if math.isnan(figure) else figure for name, figure in figures.items()},
     }
 
@@ -365,10 +365,10 @@ def _across(counted: Sequence[Seconds], baseline: str, candidate: str) -> dict[s
     if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
         return {}
     copies = [np.log(call_s[:, 1]) for call_s in counted[1::2]]
-    found = contrast(copies, [np.log(call_s[:, 0]) for call_s in counted[::2]], floor=0.0)
-    if found is None:
+    difference = contrast(copies, [np.log(call_s[:, 0]) for call_s in counted[::2]], floor=0.0)
+    if difference is None:
         return {}
-    interval = found.interval
+    interval = difference.interval
     names = ("aa_across", "aa_across_low", "aa_across_high")
     return dict(
         zip(names, np.exp([interval.estimate, interval.low, interval.high]).tolist(), strict=True)
@@ -377,7 +377,7 @@ def _across(counted: Sequence[Seconds], baseline: str, candidate: str) -> dict[s
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
     """The speedup over all rounds of all replicates; None where no replicate is contaminated."""
-    if not any(item.contaminated for item in samples):
+    if not any(replicate.contaminated for replicate in samples):
         return None
     every, _ = counting(samples, baseline, candidate, contaminated=True)
     interval = over_replicates(stats.signed_rank_intervals(log_ratios(every)))

@@ -64,14 +64,14 @@ def signed_rank_intervals(series: Sequence[_Numbers], *, level: float = 0.95) ->
         if values.ndim != 1 or not values.size:
             raise ValueError(f"differences must be finite and at least one: {values.shape}")
         places.setdefault(values.size, []).append(place)
-    found: dict[int, Interval] = {}
+    intervals: dict[int, Interval] = {}
     for size, group in places.items():
         at_once = max(1, _WALSH_AVERAGES // (size * (size + 1) // 2))
         for first in range(0, len(group), at_once):
             part = group[first : first + at_once]
             table = np.concatenate([series[place] for place in part]).reshape(-1, size)
-            found.update(zip(part, _intervals(table, level), strict=True))
-    return [found[place] for place in range(len(series))]
+            intervals.update(zip(part, _intervals(table, level), strict=True))
+    return [intervals[place] for place in range(len(series))]
 
 
 def _intervals(table: _Numbers, level: float) -> Iterator[Interval]:
@@ -154,9 +154,9 @@ def q_values(p_values: Sequence[float]) -> list[float]:
     values = np.asarray(p_values, dtype=float)
     order = np.argsort(-values, kind="stable")
     ranks = np.arange(values.size, 0, -1)
-    found = np.empty(values.size)
-    found[order] = np.minimum.accumulate(np.minimum(1.0, values[order] * values.size / ranks))
-    return [float(value) for value in found]
+    adjusted = np.empty(values.size)
+    adjusted[order] = np.minimum.accumulate(np.minimum(1.0, values[order] * values.size / ranks))
+    return [float(value) for value in adjusted]
 
 
 def p_beyond(interval: Interval, bound: float, *, freedom: float | None = None) -> float | None:
@@ -248,14 +248,14 @@ def trigamma_inverse(value: float) -> float:
     """
     if value > 1e7:
         return 1 / math.sqrt(value)
-    found = 0.5 + 1 / value
+    root = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(special().polygamma(1, found))
-        step = trigamma * (1 - trigamma / value) / float(special().polygamma(2, found))
-        found += step
-        if -step / found < 1e-10:
+        trigamma = float(special().polygamma(1, root))
+        step = trigamma * (1 - trigamma / value) / float(special().polygamma(2, root))
+        root += step
+        if -step / root < 1e-10:
             break
-    return found
+    return root
 
 
 @functools.cache

@@ -160,10 +160,10 @@ def samples_of(records: Iterable[Record]) -> list[Samples]:
 
 def counted_rounds(record: Record) -> tuple[Round, ...]:
     """A replicate's rounds; none where it was cut short before the `rounds_min` of its effort."""
-    if all(item.flag != Flag.CUT_SHORT for item in record.flags):
+    if all(one.flag != Flag.CUT_SHORT for one in record.flags):
         return record.rounds
     least = record.trial.effort.rounds_min or stats.MIN_PAIRS
-    enough = sum(not item.dirty for item in record.rounds) >= least
+    enough = sum(not one.dirty for one in record.rounds) >= least
     return record.rounds if enough else ()
 
 
@@ -231,12 +231,14 @@ def _summarize_mode(trial: Measured, label: str) -> ModeSummary:
             filter(None, (outcome.steady_memory_bytes for outcome in outcomes)), default=None
         ),
         rmse_rel=max(
-            (item.rmse_rel for item in agreements if item.rmse_rel is not None), default=None
+            (agreement.rmse_rel for agreement in agreements if agreement.rmse_rel is not None),
+            default=None,
         ),
         top1_match=min(
-            (item.top1_match for item in agreements if item.top1_match is not None), default=None
+            (agreement.top1_match for agreement in agreements if agreement.top1_match is not None),
+            default=None,
         ),
-        agreement_ok=all(item.ok for item in agreements) if agreements else None,
+        agreement_ok=all(agreement.ok for agreement in agreements) if agreements else None,
         host_bound_index=_host_bound_index(outcomes, log_s)
         if on_gpu and mode_of(label).entry.queues
         else None,
@@ -301,9 +303,9 @@ def _sustained(records: Sequence[Record], label: str) -> Estimate | None:
             continue
         rounds = [
             block.call_s
-            for item in record.rounds
-            for block in item.blocks
-            if block.mode == label and not item.dirty
+            for one in record.rounds
+            for block in one.blocks
+            if block.mode == label and not one.dirty
         ]
         if rounds:
             late = alone[len(alone) // 2 :]
@@ -395,5 +397,5 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    present = [value for value in values if value is not None]
+    return statistics.median(present) if present else None

@@ -47,7 +47,7 @@ def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
 
     Only pairs that are not contaminated and whose interval covers how processes differ count.
     """
-    known = [
+    twins = [
         row
         for row in rows
         if is_aa_pair(row.baseline.mode, row.candidate.mode)
@@ -55,13 +55,13 @@ def trust(rows: Iterable[ComparisonRow]) -> Trust | None:
     ]
     within = [
         row.speedup.verdict in (Verdict.FASTER, Verdict.SLOWER)
-        for row in known
+        for row in twins
         if row.speedup.p_value is not None
     ]
     across = [
         max(math.log(row.speedup.aa_across_low), -math.log(row.speedup.aa_across_high))
         > math.log1p(row.speedup.floor_across)
-        for row in known
+        for row in twins
         if row.speedup.aa_across_low and row.speedup.aa_across_high
     ]
     wrong, pairs = sum(within) + sum(across), len(within) + len(across)

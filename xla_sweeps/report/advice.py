@@ -108,37 +108,42 @@ def answer(row: ComparisonRow) -> str:
     return _capitalized(text) + _caveats(row)
 
 
-def overall_answer(found: Overview) -> str:
+def overall_answer(overview: Overview) -> str:
     """Advice on turning the candidate on, over all pairs, in one to three sentences."""
-    return " ".join(filter(None, [overall_counts(found), typically(found), _costs(found)]))
+    return " ".join(filter(None, [overall_counts(overview), typically(overview), _costs(overview)]))
 
 
-def overall_counts(found: Overview) -> str:
+def overall_counts(overview: Overview) -> str:
     """The answer's first sentences: a word, and how many pairs say so, without a mean of them."""
-    if not found.pairs:
+    if not overview.pairs:
         return "Nothing was compared yet."
     text = SENTENCES["counts"].format(
-        candidate=_short(found.candidate),
-        baseline=found.baseline,
-        faster=found.faster,
-        pairs=counted(found.pairs, "pair"),
+        candidate=_short(overview.candidate),
+        baseline=overview.baseline,
+        faster=overview.faster,
+        pairs=counted(overview.pairs, "pair"),
     )
-    for verdict, count in (("slower", found.slower), ("failed", found.failed)):
+    for verdict, count in (("slower", overview.slower), ("failed", overview.failed)):
         text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
-    told = is_told_by(found.scenario, found.candidate)
-    return f"{overall_word(found)} {text}{'' if told else f', in scenario {found.scenario}'}."
+    told = is_told_by(overview.scenario, overview.candidate)
+    return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
 
 
-def typically(found: Overview) -> str:
+def typically(overview: Overview) -> str:
     """A sentence with the geometric mean, and where most pairs lie; "" without any."""
-    if found.geomean is None:
+    if overview.geomean is None:
         return ""
     text = SENTENCES["typical"].format(
-        candidate=_short(found.candidate), speedup=times(found.geomean), baseline=found.baseline
+        candidate=_short(overview.candidate),
+        speedup=times(overview.geomean),
+        baseline=overview.baseline,
     )
-    if found.models > 1:
-        text += SENTENCES["models"].format(count=f"{found.models:,}")
-    return ", ".join(filter(None, [text, spread_words(found.spread_low, found.spread_high)])) + "."
+    if overview.models > 1:
+        text += SENTENCES["models"].format(count=f"{overview.models:,}")
+    return (
+        ", ".join(filter(None, [text, spread_words(overview.spread_low, overview.spread_high)]))
+        + "."
+    )
 
 
 def spread_words(low: float | None, high: float | None) -> str:
@@ -148,44 +153,44 @@ def spread_words(low: float | None, high: float | None) -> str:
     return SENTENCES["spread"].format(low=times(low), high=times(high))
 
 
-def overall_word(found: Overview) -> str:
+def overall_word(overview: Overview) -> str:
     """The answer in a word or three."""
-    turn = 0.0 if found.geomean is None else math.log(found.geomean)
+    turn = 0.0 if overview.geomean is None else math.log(overview.geomean)
     return next(
         (
             rule.word
             for rule in RULES
-            if getattr(found, rule.verdict) / found.pairs >= rule.share
+            if getattr(overview, rule.verdict) / overview.pairs >= rule.share
             and (not rule.sign or rule.sign * turn > 0)
         ),
         OTHERWISE,
     )
 
 
-def trust_words(found: Trust) -> str:
+def trust_words(tested: Trust) -> str:
     """Sentence on the A/A pairs that are called different, and whether that can be chance."""
-    wrong, pairs = found.within[0] + found.across[0], found.within[1] + found.across[1]
-    sides = {"all": (wrong, pairs), "within": found.within, "across": found.across}
+    wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
+    sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
     text = SENTENCES["trust"].format_map(
         {name: f"{part} of {whole}" for name, (part, whole) in sides.items()}
     )
-    if not found.untrusted:
+    if not tested.untrusted:
         return f"{text}."
-    return SENTENCES["untrusted"].format(trust=text, p=f"{found.p_value:.1g}")
+    return SENTENCES["untrusted"].format(trust=text, p=f"{tested.p_value:.1g}")
 
 
-def _costs(found: Overview) -> str:
+def _costs(overview: Overview) -> str:
     """A sentence on what compiling costs, and when that pays back; "" where it is not known."""
-    extra, calls = found.median_extra_compile_s, found.median_break_even_calls
-    if extra is None or not found.priced:
+    extra, calls = overview.median_extra_compile_s, overview.median_break_even_calls
+    if extra is None or not overview.priced:
         return ""
     if extra <= 0:
         return SENTENCES["no longer"] + "."
     text = SENTENCES["compiling"].format(seconds=f"{extra:.1f} s")
     if calls is None:
         return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(amount=f"{calls:,.0f} {facts_of(found.scenario).call}s")
-    return text + (SENTENCES["never"].format(count=found.never) if found.never else "") + "."
+    text += SENTENCES["half"].format(amount=f"{calls:,.0f} {facts_of(overview.scenario).call}s")
+    return text + (SENTENCES["never"].format(count=overview.never) if overview.never else "") + "."
 
 
 def _short(label: str) -> str:
@@ -257,7 +262,7 @@ def _calls_range(row: ComparisonRow) -> str:
 
 
 def _measure_more(row: ComparisonRow) -> str:
-    """Advice on narrowing the interval: more replicates if they differ more than their rounds do."""
+    """Advice on narrowing the interval: more replicates where they differ more than rounds."""
     if (
         row.speedup.within_percent
         and row.speedup.between_percent
