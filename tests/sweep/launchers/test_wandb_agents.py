@@ -250,7 +250,7 @@ def test_offline_runs_of_ones_own_model_are_synced_later(
         timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert wait_until(lambda: len(server.runs[name].history) == 8 + 1)
+    assert wait_until(lambda: len(server.runs[name].history) == len(record.rounds) + 1)
     assert server.runs[name].summary["status"] == "ok"
 
 
